@@ -281,7 +281,7 @@ class Soaked(System):
 
     def reason(self, model: str) -> str:
         """Return why the model waits or failed, empty where it does neither."""
-        query = "select reason from cdc.fact_state where slot_name = %s and model_name = %s"
+        query = "select reason from cdc.fact_state where slot_name = %s and relation = %s"
         return self.ask_target(query, SLOT, f"analytics.{model}") or ""
 
     def has(self, model: str, state: str, at_least: str | None = None) -> bool:
@@ -289,7 +289,7 @@ class Soaked(System):
         return bool(
             self.ask_target(
                 "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.fact_state "
-                "where slot_name = %s and model_name = %s and state = %s",
+                "where slot_name = %s and relation = %s and state = %s",
                 at_least,
                 SLOT,
                 f"analytics.{model}",

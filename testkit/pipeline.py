@@ -98,7 +98,7 @@ class Pipeline(System):
         self.build()
         ((state, reason),) = self.target.execute(
             "select state, reason from cdc.fact_state where slot_name = %s "
-            "and model_name = 'analytics.ft_service_stats'",
+            "and relation = 'analytics.ft_service_stats'",
             self.slot,
         )
         assert state == "waits", state

@@ -1,12 +1,12 @@
-"""The advisory locks of loader and Spark at the target.
+"""Every advisory lock at the target, of loader, Spark, dbt and the functions of the schema.
 
-cdc.apply has its own, which cdc.lock_key names. These have a number that no other program has.
+Each has a number that no other program has: `key` computes it here, cdc.lock_key in the database.
 """
 
 from __future__ import annotations
 
 import time
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ Kind = Literal[
     "prune",  # of a schema
     "seed",  # of a slot
     "archive",  # of a slot
+    "seeding",  # a seed counts a model for a slot; fact_state says so
+    "slot",  # brings the models of a slot that follow to the next position
+    "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
+    "reader",  # makes a project's function that reads the change log
+    "wait",  # of a slot: shared by those who wait for a position
 ]
 """Who holds it."""
 
@@ -42,9 +47,9 @@ END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
 
 
 def key(kind: Kind, *names: str) -> int:
-    """Return the number of a lock; `names` say of what it is."""
-    text = "\0".join(("waltally", kind, *names)).encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), signed=True)
+    """Return the number of a lock, as cdc.lock_key does; `names` say of what it is."""
+    text = "\n".join(("waltally", kind, *names)).encode()
+    return int.from_bytes(sha256(text).digest()[:8], signed=True)
 
 
 def acquire(

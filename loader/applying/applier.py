@@ -158,7 +158,7 @@ class Applier:
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
             age = newest_age(self._front.target, self._applied, applied)
-            ages = {} if age is None else {each.name: age for each in states}
+            ages = {} if age is None else {each.relation: age for each in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
         seconds = time.monotonic() - started
@@ -176,9 +176,9 @@ class Applier:
         """Return whether there is more to apply."""
         states = apply(self._behind.target, "behind")
         for each in states:
-            before = self._said.get(each.name, ("follows", None))
-            self._said[each.name] = (each.state, each.reason)
-            if self._said[each.name] != before:
+            before = self._said.get(each.relation, ("follows", None))
+            self._said[each.relation] = (each.state, each.reason)
+            if self._said[each.relation] != before:
                 _say(each)
                 # One that has come to follow may lack what was staged meanwhile.
                 self._is_due.set()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.source.remedies import RELOAD
-from loader.staging.records import say_state
+from loader.staging.records import builder, say_states
 from waltally.errors import LoaderError, Unhealthy
-from waltally.freshness import RECENT_SECONDS
 from waltally.units import duration, plural, size
 
 _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the source"
@@ -44,8 +43,7 @@ def passed(
                 Unhealthy(
                     f"The builds have stopped: the fact {fact['name']} was not built for "
                     f"{duration(fact['lag_seconds'])}, and more is staged",
-                    "see that `loader run --build` or a scheduled `dbt build` runs, and what it "
-                    "logs",
+                    f"see that {builder(fact['engine'])} runs, and what it logs",
                 )
             )
     held = slot.get("wal_held_bytes") or 0
@@ -77,10 +75,8 @@ def passed(
 
 def of_facts(facts: Sequence[Mapping[str, Any]]) -> Iterator[LoaderError]:
     """Yield a finding for each fact that only a person can help, then for changes not counted."""
-    for fact in facts:
-        if fact["is_finding"]:
-            said = say_state(fact["name"], fact["state"], fact["reason"])
-            yield Unhealthy(f"The fact {said}", fact["remedy"] or "")
+    for which, said, remedy in say_states(fact for fact in facts if fact["is_finding"]):
+        yield Unhealthy(f"{which} {said}", remedy)
     for fact in facts:
         if fact["rejected_lsn"] is not None:
             count, reasons = fact["rejected_count"], fact["rejected_reasons"] or {}
@@ -106,6 +102,8 @@ def _stands(is_followed: bool, seconds: float) -> Unhealthy:
     )
 
 
+_RECENT_SECONDS = 10.0
+"""What is older may be a quiet source or a delay, so the sentence says which."""
 _UNREAD_BYTES = 10**6
 """An idle loader leaves less WAL than this unread."""
 
@@ -130,22 +128,23 @@ def summarize(body: dict[str, Any]) -> Summary:
     if not body["slot"]["active_pid"]:
         return Summary(f"no loader is running: {_exact(body, facts)}", "start `loader run --build`")
     if waits := [each for each in facts if each["reason"]]:
-        said = [say_state(each["name"], each["state"], each["reason"]) for each in waits]
+        said = [clause for _, clause, _ in say_states(waits)]
+        itself = "; where `loader run --build` runs, it does that by itself"
         return Summary(
             f"healthy, but {'; '.join(said)}",
-            f"{waits[0]['remedy']}; where `loader run --build` runs, it does that by itself",
+            waits[0]["remedy"] + (itself if waits[0]["engine"] == "database" else ""),
         )
-    if (stands := body["position"]["lag_seconds"]) > RECENT_SECONDS:
+    if (stands := body["position"]["lag_seconds"]) > _RECENT_SECONDS:
         return Summary(
             f"behind: the loader has stored nothing for {duration(stands)}; {_exact(body, facts)}",
             "see what `loader run` logs; a large transaction takes its time",
         )
     late = max(facts, key=lambda each: float(each["lag_seconds"]), default=None)
-    if late is not None and late["lag_seconds"] > RECENT_SECONDS:
+    if late is not None and late["lag_seconds"] > _RECENT_SECONDS:
         waiting = f"{late['name']} was not built for {duration(late['lag_seconds'])}"
         return Summary(
             f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
-            "see that `loader run --build` or a scheduled `dbt build` runs",
+            f"see that {builder(late['engine'])} runs",
         )
     return Summary(f"healthy, {_exact(body, facts)}")
 
@@ -156,7 +155,7 @@ def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
     is_behind = any(fact["lag_seconds"] for fact in facts)
     if age is None:
         said = "exact: the change log is empty, so nothing is left to count"
-    elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
+    elif age < _RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
         said = f"exact as of {duration(age)} ago"
     else:
         said = f"exact as of the newest change, {duration(age)} ago"

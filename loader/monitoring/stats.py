@@ -50,8 +50,8 @@ select
 from {0}.fact_state as said
 inner join {0}.slot_position as log on log.slot_name = said.slot_name
 left join {0}.model_watermark as mark
-    on mark.slot_name = said.slot_name and mark.model_name = said.model_name
-where said.model_name = %s
+    on mark.slot_name = said.slot_name and mark.model_name = said.relation
+where said.relation = %s
 order by said.slot_name
 """
 

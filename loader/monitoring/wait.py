@@ -6,58 +6,51 @@ import time
 from contextlib import closing
 
 from loader.source.slot import read_server
-from loader.staging.records import STATE_COLUMNS, ModelState
+from loader.staging.records import STATE_COLUMNS, ModelState, builder
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
-from waltally.errors import NotReached, NotSetUp, SettingError, combine
+from waltally.errors import NotReached, NotSetUp, combine
 from waltally.settings import Settings
 from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s = '' or fact_name = %s) order by fact_state.applied_lsn, model_name
+where slot_name = %s order by fact_state.applied_lsn, model_name
 """
-_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', nullif(%s, ''))"
+_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second')"
 
 _ONE_CALL_SECONDS = 1.0
 """Between two calls Ctrl-C is noticed, and the target's vacuum is not held back."""
 
 
-def wait(settings: Settings, position: int | None, timeout: float, fact: str = "") -> None:
-    """Return once every model, or the named one, holds what was committed before the position.
+def wait(settings: Settings, position: int | None, timeout: float) -> None:
+    """Return once every model holds what was committed before the position.
 
     Without a position: what is committed at the source now. Raises NotReached after `timeout`
     seconds, NotSetUp, MissingRight, CannotConnect.
     """
     deadline = time.monotonic() + timeout
     with closing(connect_target(settings)) as target:
-        _states(target, fact)
+        _states(target)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
                 position = read_server(source).wal_end
         while True:
             left = max(0.0, deadline - time.monotonic())
-            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), fact)
+            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))
             if target.ask_staging(_WAIT, values) == [(True,)]:
                 return
             if left == 0.0:
-                raise _not_reached(_states(target, fact), settings.slot, position, timeout)
+                raise _not_reached(_states(target), settings.slot, position, timeout)
 
 
-def _states(target: Target, fact: str) -> list[ModelState]:
+def _states(target: Target) -> list[ModelState]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        found = [
-            ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot, fact, fact))
-        ]
+        found = [ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot,))]
     except NotSetUp:
         found = []
     if not found:
-        if fact and _states(target, ""):
-            raise SettingError(
-                f"No model of the slot {target.slot} is named {fact}",
-                "`loader stats` lists the models",
-            )
         raise NotSetUp(
             f"No model of the slot {target.slot} is registered in schema {target.schema} of "
             "the target",
@@ -76,5 +69,5 @@ def _not_reached(states: list[ModelState], slot: str, position: int, timeout: fl
     return NotReached(
         f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: "
         f"{last.name} holds what was committed before {lsn.show(last.applied_lsn or 0)}",
-        "see that `loader run --build` runs; `loader status` says how far it is",
+        f"see that {builder(last.engine)} runs; `loader status` says how far it is",
     )

@@ -30,6 +30,7 @@ from waltally import locks
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import (
     EncodingUnfit,
+    IdentityTooNarrow,
     IsStandby,
     LoaderError,
     NotSetUp,
@@ -39,7 +40,27 @@ from waltally.errors import (
 )
 from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
-from waltally.tables import quoted
+from waltally.tables import Table, quoted
+
+# A primary key is the identity of a table that names no other one.
+_WITHOUT_IDENTITY = """
+select distinct published.schemaname::text, published.tablename::text
+from pg_publication_tables as published
+inner join pg_namespace as n on n.nspname = published.schemaname
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = published.tablename
+where
+    (
+        n.nspname = %s
+        or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
+        or n.nspname in (select relation_schema from {0}.fact) and c.relname = 'rejected_changes'
+    )
+    and (
+        c.relreplident = 'n'
+        or c.relreplident = 'd'
+        and not exists (select from pg_index as x where x.indrelid = c.oid and x.indisprimary)
+    )
+order by 1, 2
+"""
 
 
 def declaration_findings(facts: Sequence[Fact]) -> list[LoaderError]:
@@ -133,6 +154,26 @@ def other_slot_findings(facts: Sequence[Fact], target: Target) -> list[LoaderErr
         )
         for name, other in others.items()
         if other is not None
+    ]
+
+
+def identity_findings(target: Target) -> list[LoaderError]:
+    """Return which of our tables lack a replica identity and are published, all that setup made.
+
+    PostgreSQL refuses updates and deletes there, so that rebuilds and seeds would fail.
+    """
+    if not migrate.version(target):
+        return []
+    published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
+    names = [Table(*row).quoted for row in published]
+    if not names:
+        return []
+    return [
+        IdentityTooNarrow(
+            f"A publication in the target has {', '.join(names)}, which lack a replica identity: "
+            "nothing can be deleted there",
+            " ".join(f"alter table {name} replica identity full;" for name in names),
+        )
     ]
 
 
@@ -264,6 +305,7 @@ def _target_findings(declared: Declared, source: Connection, target: Target) -> 
         *encoding_findings(source, target),
         *zone_findings(declared.facts, target),
         *other_slot_findings(declared.facts, target),
+        *identity_findings(target),
         *derived_findings(declared, target),
     ]
 

@@ -46,7 +46,7 @@ model as (
             else plans.applied_lsn
         end as next_lsn
     from slot
-    cross join lateral {0}.plan_models(slot.slot_name) as plans
+    cross join lateral {0}.explain_models(slot.slot_name) as plans
 ),
 
 -- Two archives do not cover a partition between them: each can only go on from where it ends.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,19 +57,24 @@ class ModelState:
     """A row of the view fact_state: what a model does, and what keeps it from following."""
 
     name: str
+    """As commands take it."""
+    relation: str
+    """schema.name, where its rows are."""
     state: str
     """`follows`, `waits` or `failed`."""
     reason: str | None
     remedy: str | None
     applied_lsn: int | None
+    engine: str
     is_behind: bool = False
     """Whether another call of cdc.apply has more to do; not of the view."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> ModelState:
         """Return the state of which a query selected STATE_COLUMNS, and is_behind where it has."""
-        name, state, reason, remedy, applied, *rest = row
-        return cls(name, state, reason, remedy, applied and lsn.parse(applied), *rest)
+        name, relation, state, reason, remedy, applied, engine, *rest = row
+        position = applied and lsn.parse(applied)
+        return cls(name, relation, state, reason, remedy, position, engine, *rest)
 
     def __str__(self) -> str:
         return say_state(self.name, self.state, self.reason)
@@ -83,7 +88,26 @@ class ModelState:
         return error(str(self), self.remedy or "")
 
 
-STATE_COLUMNS = "model_name, state, reason, remedy, applied_lsn::text"
+STATE_COLUMNS = "model_name, relation, state, reason, remedy, applied_lsn::text, engine"
+
+
+def say_states(states: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """Return names, clause and remedy of what is said, once for all models that need the same."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for each in states:
+        said = (each["state"], each["reason"], each["remedy"] or "")
+        alike.setdefault(said, []).append(each["name"])
+    verbs = {"waits": "wait", "follows": "follow"}
+    return [
+        (
+            "The fact" if len(names) == 1 else "The facts",
+            say_state(names[0], state, reason)
+            if len(names) == 1
+            else f"{', '.join(names)} {verbs.get(state, state)}: {reason}",
+            remedy,
+        )
+        for (state, reason, remedy), names in alike.items()
+    ]
 
 
 def say_state(name: str, state: str, reason: str | None) -> str:
@@ -91,6 +115,13 @@ def say_state(name: str, state: str, reason: str | None) -> str:
     if reason is None:
         return f"{name} {state}"
     return f"{name} follows, but {reason}" if state == "follows" else f"{name} {state}: {reason}"
+
+
+def builder(engine: str) -> str:
+    """Return what brings a model of this engine to what is staged, as cdc.name_builder says it."""
+    if engine == "spark":
+        return "`spark-submit spark/apply.py`"
+    return "`loader run --build` or a scheduled `dbt build`"
 
 
 def rejection_remedy(fact: str) -> str:

@@ -109,7 +109,7 @@ def require_slot_position(target: Target) -> SlotPosition:
     return position
 
 
-# plan_models is what the view fact_state is made of.
+# What the view fact_state is made of.
 _FACTS = f"""
 select
     plans.fact_name,
@@ -127,8 +127,8 @@ select
         'state', plans.state,
         'reason', plans.reason,
         'remedy', plans.remedy,
-        -- Where the next apply does it, nobody has to.
-        'is_finding', plans.reason is not null and (plans.state <> 'waits' or plans.step is null),
+        'engine', plans.engine,
+        'is_finding', plans.is_finding,
         'applied_lsn', mark.applied_lsn,
         'moved_at', mark.moved_at,
         'lag_bytes', case when waiting.staged_at is null then 0
@@ -150,13 +150,13 @@ select
     )
 from (
     select
-        slot_name, fact_name, model_name, step, position_lsn, state, reason, remedy,
+        slot_name, fact_name, model_name, engine, position_lsn, state, reason, remedy, is_finding,
         null::text[] as inputs
-    from {{0}}.plan_models(%(slot)s)
+    from {{0}}.explain_models(%(slot)s)
     union all
     select
-        log.slot_name, rolled.fact_name, rolled.model_name, rolled.step, log.position_lsn,
-        rolled.state, rolled.reason, rolled.remedy, rolled.inputs
+        log.slot_name, rolled.fact_name, rolled.model_name, rolled.engine, log.position_lsn,
+        rolled.state, rolled.reason, rolled.remedy, rolled.is_finding, rolled.inputs
     from {{0}}.slot_position as log
     cross join lateral {{0}}.plan_roll_ups(log.slot_name) as rolled
     where log.slot_name = %(slot)s

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from waltally.errors import SettingError
-from waltally.freshness import MAX_LAG_SECONDS
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -28,7 +27,7 @@ def status_command(
             envvar="LOADER_MAX_LAG_SECONDS",
             help="Unhealthy when a position has not moved for so long although there is more.",
         ),
-    ] = MAX_LAG_SECONDS,
+    ] = 300.0,
     max_wal_held_bytes: Annotated[
         int,
         typer.Option(

@@ -19,7 +19,7 @@ from deltas.rules import FactChanges
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from loader.staging.records import STATE_COLUMNS, ModelState
+from loader.staging.records import ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
@@ -76,8 +76,9 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
         "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
         " step is not distinct from 'rebuild',"
         " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
-        " coalesce(starts_with(error, 'it could not be locked'), false),"
-        f" {STATE_COLUMNS} from {target.table('plan_models')}(%s)"
+        " is_locked,"
+        " fact_name, model_name, state, reason, remedy, applied_lsn::text, engine"
+        f" from {target.table('explain_models')}(%s)"
         " where engine = 'spark' order by model_name",
         (target.slot,),
     )

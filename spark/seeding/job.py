@@ -81,7 +81,7 @@ def from_tables(
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
         loader_progress.require_follower(target, settings, archived.FORGET)
-    stack.enter_context(acquire_seed_lock(target, settings))
+    stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
     size = ranges.row_estimate(source, source_tables(facts))
@@ -110,7 +110,7 @@ def from_archive(
 ) -> store.Counted:
     """Compute the groups from an archive, and write them."""
     assert settings.archive is not None
-    stack.enter_context(acquire_seed_lock(target, settings))
+    stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
     with spark_errors("seed"):

@@ -64,7 +64,9 @@ class Counted:
 
 
 @contextlib.contextmanager
-def acquire_seed_lock(target: TargetSession, settings: Settings) -> Iterator[None]:
+def acquire_seed_lock(
+    target: TargetSession, settings: Settings, facts: Sequence[Fact]
+) -> Iterator[None]:
     """Keep other seeds of the slot away, and make an empty incoming table for the block.
 
     Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
@@ -78,6 +80,9 @@ def acquire_seed_lock(target: TargetSession, settings: Settings) -> Iterator[Non
                 f"another seed of slot {target.slot} is running",
                 "let it end, then run the seed again, or raise --timeout",
             )
+    for fact in facts:
+        # fact_state says that a seed is counting it, and asks for no other one.
+        locks.hold(target, "seeding", target.slot, str(fact.relation))
     incoming = target.incoming.quoted
     # A killed seed leaves its table.
     target.ask(f"drop table if exists {incoming}")

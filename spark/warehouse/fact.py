@@ -124,7 +124,7 @@ def read_state(target: TargetSession, fact: Fact) -> ModelState:
     """Return the state of a registered fact."""
     (row,) = target.ask(
         f"select {STATE_COLUMNS} from {target.table('fact_state')}"
-        " where slot_name = %s and model_name = %s",
+        " where slot_name = %s and relation = %s",
         (target.slot, str(fact.relation)),
     )
     return ModelState.of(row)

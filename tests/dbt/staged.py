@@ -278,7 +278,7 @@ class Warehouse:
         """Install, apply all that is staged, and return the models' states."""
         self.install(*names, refresh=refresh)
         chosen = {f"analytics.{name}" for name in names}
-        return [model for model in self.apply() if not names or model.name in chosen]
+        return [model for model in self.apply() if not names or model.relation in chosen]
 
     def build(self, *names: str, refresh: bool = False) -> None:
         """Bring the models to what is staged; fail the test where one of them failed."""
@@ -361,9 +361,7 @@ class Warehouse:
 
     def states(self) -> dict[str, str]:
         """The state of each model by its fact's name."""
-        return dict(
-            self.execute("select split_part(model_name, '.', 2), state from cdc.fact_state")
-        )
+        return dict(self.execute("select model_name, state from cdc.fact_state"))
 
     # Others, who get into the way.
 

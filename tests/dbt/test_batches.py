@@ -69,7 +69,7 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     warehouse.slice(4)
     while waiting:
         states = warehouse.apply_once()
-        (model,) = (each for each in states if each.name == f"analytics.{FACT}")
+        (model,) = (each for each in states if each.name == FACT)
         slices += 1
         before, waiting = waiting, warehouse.value(ahead)
         assert 0 < before - waiting <= max(4, largest)

@@ -132,7 +132,7 @@ def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, source: Source
             front = built.apply_apart("front")
             assert built.counts() == source.counts()
         refresh.result()
-    assert {model.name for model in front} == {f"analytics.{FACT}", "analytics.ft_services"}
+    assert {model.name for model in front} == {FACT, "ft_services"}
     must_be_exact(built, source)
 
 
@@ -146,8 +146,8 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     built.ask_refresh("ft_key_types")
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"):
         states = {model.name: model for model in built.apply_apart("behind")}
-    assert states["analytics.ft_key_types"].state == "failed"
-    assert states[f"analytics.{FACT}"].is_behind
+    assert states["ft_key_types"].state == "failed"
+    assert states[FACT].is_behind
     built.execute(RIGHT)
     built.try_again()
     must_be_exact(built, source)
@@ -162,7 +162,7 @@ def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source) 
         with built.holding(lock):
             states = {model.name: model for model in built.apply()}
             assert built.counts() == source.counts()
-            locked = states.pop("analytics.ft_key_types")
+            locked = states.pop("ft_key_types")
             assert locked.state == "failed"
             assert locked.reason and "it could not be locked" in locked.reason
             assert locked.applied_lsn == lsn.parse(dict(built.execute(MOVED))["ft_key_types"])

@@ -233,7 +233,7 @@ def test_a_prune_during_a_rebuild_is_noticed(warehouse: Warehouse) -> None:
         rebuild = pool.submit(warehouse.apply_apart, "behind")
         warehouse.wait_for_waiting(1)
         warehouse.prune()
-    (model,) = (each for each in rebuild.result() if each.name == f"analytics.{FACT}")
+    (model,) = (each for each in rebuild.result() if each.name == FACT)
     assert model.state == "failed"
     assert "is pruned" in str(model.reason)
     assert list(warehouse.counts().values()) == [(1, 0)]

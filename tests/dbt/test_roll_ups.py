@@ -172,7 +172,7 @@ def test_they_hold_what_a_query_over_their_inputs_gives(warehouse: Warehouse, sh
 
 def state(warehouse: Warehouse, model: str = "ft_regions") -> tuple[str, str | None]:
     found: list[tuple[str, str | None]] = warehouse.execute(
-        "select state, reason from cdc.fact_state where model_name = %s", f"analytics.{model}"
+        "select state, reason from cdc.fact_state where relation = %s", f"analytics.{model}"
     )
     return found[0]
 

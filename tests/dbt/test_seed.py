@@ -105,7 +105,7 @@ def test_a_rebuild_whose_seed_is_replaced_begins_again(warehouse: Warehouse) -> 
         rebuild = pool.submit(warehouse.apply_apart, "behind")
         warehouse.wait_for_waiting(1)
         warehouse.seed({})
-    assert {each.name: each for each in rebuild.result()}[f"analytics.{FACT}"].is_behind
+    assert {each.name: each for each in rebuild.result()}[FACT].is_behind
     assert warehouse.counts() == before
     warehouse.build(FACT)
     assert warehouse.counts() == {}

@@ -110,7 +110,7 @@ def test_each_fact_has_the_state_that_the_database_gives_it(source: Database) ->
     paste(source.cluster, source.name, remedy.removeprefix("Try: "))
     assert source.loader("status").returncode == 0
     source.execute(
-        "update cdc.installed_model set error = 'it could not be locked: no', remedy = 'free it'"
+        "update cdc.installed_model set error = 'no', is_locked = true, remedy = 'free it'"
     )
     # Another dbt target has installed it too, of another declaration.
     source.execute(

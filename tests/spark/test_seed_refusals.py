@@ -265,7 +265,7 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
     source.execute(sql)
     with (
         closing(connect_target(job_settings(source))) as target,
-        acquire_seed_lock(target, job_settings(source)),
+        acquire_seed_lock(target, job_settings(source), []),
         pytest.raises(error, match=words),
     ):
         store.replace(target, job_settings(source), [notify()], counted)

@@ -520,7 +520,7 @@ def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared
             for name, measures in (("ft_total", total), ("ft_rows", rows))
         }
 
-    states = "select fact_name, state, reason, remedy from cdc.plan_models(%s) order by 1"
+    states = "select fact_name, state, reason, remedy from cdc.explain_models(%s) order by 1"
     with empty_database(cluster, "overflow") as database:
         pipeline = Audited(database, tmp_path, Models())
         pipeline.use_project(host_project(tmp_path / "narrow", models("numeric(8, 2)")))

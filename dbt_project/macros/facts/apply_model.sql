@@ -13,14 +13,14 @@
         {%- do adapter.commit() -%}
         {% call statement('behind', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
-            select state, reason, remedy, applied_lsn::text, is_behind
+            select state, reason, remedy, applied_lsn::text, is_locked, is_behind
             from {{ apply }}, 'behind')
-            where model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
+            where relation = {{ waltally.quote_literal(waltally.get_model_key()) }}
         {% endcall %}
         {%- do adapter.commit() -%}
         {%- set row = load_result('behind').table.rows[0] -%}
         {%- set found.row = row -%}
-        {%- if row.state == 'failed' and row.reason.startswith('it could not be locked') and pauses -%}
+        {%- if row.is_locked and pauses -%}
             {% call statement('pause') %}select pg_catalog.pg_sleep(1){% endcall %}
             {%- do adapter.commit() -%}
             {%- do rounds.append(pauses - 1) -%}
@@ -42,6 +42,6 @@ $failed$
     {%- endif -%}
     {% call noop_statement(
         'main',
-        'WAITS: ' ~ row.reason ~ '; run ' ~ row.remedy if row.state == 'waits' else 'APPLIED up to ' ~ row.applied_lsn
+        'WAITS: ' ~ row.reason ~ '. Try: ' ~ row.remedy if row.state == 'waits' else 'APPLIED up to ' ~ row.applied_lsn
     ) %}{{ model.compiled_code }}{% endcall %}
 {% endmacro %}

@@ -16,6 +16,8 @@ begin
     perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
     if to_regclass({{ waltally.quote_literal(this.include(database=false) | string) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
+        -- It has no key, and a publication for all tables refuses deletes from a table without an identity.
+        alter table {{ waltally.name_table() }} replica identity full;
     end if;
 end
 $make_table$

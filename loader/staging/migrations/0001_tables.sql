@@ -132,9 +132,12 @@ create table installed_model (
     places integer[],
     -- Whether the next apply starts from the baseline again, because of dbt build --full-refresh.
     is_refresh_asked boolean not null default false,
+    installed_at timestamptz not null default now(),
     -- What the last apply of this model failed with; null since one succeeded.
     error text,
     remedy text,
+    -- Whether it failed because somebody had locked what it needs: then nothing is wrong.
+    is_locked boolean not null default false,
     failed_at timestamptz,
     failures integer not null default 0,
     retry_at timestamptz,
@@ -209,6 +212,9 @@ create table archived_delete (
     measures numeric[] not null
 );
 
+-- No key, because groups repeat; a publication for all tables refuses deletes from a table without an identity.
+alter table archived_delete replica identity full;
+
 create index archived_delete_model on archived_delete (slot_name, model_name, part, commit_lsn);
 
 comment on table archived_delete is
@@ -260,7 +266,10 @@ create table baseline_group (
     measures numeric[] not null
 );
 
--- No key: long texts of current rows would not fit into an index.
+-- No key: long texts of current rows would not fit into an index. A publication for all tables refuses deletes from a
+-- table without an identity.
+alter table baseline_group replica identity full;
+
 create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
 
 comment on table baseline_group is
@@ -315,6 +324,7 @@ create type model_plan as (
     slot_name text,
     model_name text,
     fact_name text,
+    verdict text,
     step text,
     is_ready boolean,
     from_lsn pg_lsn,
@@ -330,17 +340,17 @@ create type model_plan as (
     snapshot_lsn pg_lsn,
     left_out jsonb,
     error text,
+    is_locked boolean,
     retry_at timestamptz,
-    state text,
-    reason text,
-    remedy text,
     engine text,
     rejected_lsn pg_lsn
 );
 
 comment on type model_plan is
-    'What the next apply, by its engine, does with a model: add the changes from from_lsn on; rebuild, which starts from the '
-    'baseline; or nothing, because of the reason. fact_state is its short form.';
+    'What the next apply, by its engine, does with a model: step is add, for the changes from from_lsn on; rebuild, '
+    'which starts from the baseline; or null, because of the verdict.';
+
+comment on column model_plan.is_ready is 'Whether it moves with the others that follow.';
 
 comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 

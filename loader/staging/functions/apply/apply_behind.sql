@@ -8,7 +8,7 @@ begin
     if plan.step = 'add' then
         if to_lsn <= plan.from_lsn then
             update cdc.installed_model as stored
-            set error = null, remedy = null, failures = 0, retry_at = null
+            set error = null, remedy = null, is_locked = false, failures = 0, retry_at = null
             where
                 stored.slot_name = plan.slot_name
                 and stored.model_name = plan.model_name

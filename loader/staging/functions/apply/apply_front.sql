@@ -1,15 +1,14 @@
--- The models that follow are at one position, the front. Bring them to the next one together, and
--- say whether more is staged. A model that fails stays behind and is not in `front`.
+-- The models that follow are at one position, begin_lsn, whose lock the caller holds. Bring them to the next one
+-- together, and say whether more is staged. A model that fails stays behind and is not in `front`.
 create or replace function cdc.apply_front(
-    slot text, slice_size bigint, out front text[], out front_lsn pg_lsn, out is_more boolean
+    slot text, plans cdc.model_plan[], begin_lsn pg_lsn, out front text[], out front_lsn pg_lsn, out is_more boolean
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    plans cdc.model_plan[];
+    ready cdc.model_plan[] := array(select planned from unnest(plans) as planned where planned.is_ready);
+    staged_lsn constant pg_lsn := (select max(planned.position_lsn) from unnest(ready) as planned);
     plan cdc.model_plan;
     concerned cdc.model_plan[];
-    staged_lsn pg_lsn;
-    begin_lsn pg_lsn;
     is_large boolean;
     step text;
     one_reader text;
@@ -17,25 +16,21 @@ declare
     touched integer[];
     untouched text[] := '{}';
 begin
-    perform pg_advisory_xact_lock(cdc.lock_key('slot', slot));
-    select array_agg(ready), max(ready.position_lsn), max(ready.applied_lsn)
-    into plans, staged_lsn, begin_lsn
-    from cdc.plan_models(slot) as ready
-    where ready.is_ready;
-    select array_agg(ready.model_name) into front
-    from unnest(plans) as ready
-    where ready.applied_lsn = begin_lsn;
+    front := array(
+        select planned.model_name from unnest(ready) as planned
+        where planned.applied_lsn = begin_lsn
+    );
     front_lsn := begin_lsn;
     is_more := false;
     if begin_lsn is null or staged_lsn <= begin_lsn then
         return;
     end if;
     select slice.end_lsn, slice.is_large into front_lsn, is_large
-    from cdc.slice_end(slot, begin_lsn, staged_lsn, slice_size) as slice;
+    from cdc.slice_end(slot, begin_lsn, staged_lsn, cdc.slice_size()) as slice;
     is_more := front_lsn < staged_lsn;
     front := '{}';
 
-    for one_reader in select distinct ready.reader from unnest(plans) as ready order by ready.reader loop
+    for one_reader in select distinct planned.reader from unnest(ready) as planned order by 1 loop
         -- Of the models' routines; null where each model reads its changes by itself.
         step := null;
         if not is_large then
@@ -56,7 +51,7 @@ begin
             end;
         end if;
         concerned := '{}';
-        foreach plan in array plans loop
+        foreach plan in array ready loop
             continue when plan.reader <> one_reader or plan.applied_lsn < begin_lsn;
             if step is not null and not (plan.table_nos || 0) && touched then
                 untouched := untouched || plan.model_name;
@@ -64,7 +59,7 @@ begin
                 concerned := concerned || plan;
             end if;
         end loop;
-        front := front || cdc.try_models(concerned, front_lsn, step, changes, slice_size);
+        front := front || cdc.try_models(concerned, front_lsn, step, changes, cdc.slice_size());
     end loop;
     if front <> '{}' then
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);

@@ -41,8 +41,12 @@ begin
         needs = excluded.needs,
         is_refresh_asked = stored.is_refresh_asked or excluded.is_refresh_asked,
         engine = excluded.engine,
+        installed_at = case
+            when stored.declaration = excluded.declaration then stored.installed_at else now()
+        end,
         error = null,
         remedy = null,
+        is_locked = false,
         failures = 0,
         retry_at = null;
 
@@ -57,7 +61,7 @@ begin
     -- What is refused is not asked for: else a fact that follows would wait for a rebuild that cannot be.
     if is_refresh then
         select plans.reason, plans.remedy into refused
-        from cdc.plan_models(slot) as plans
+        from cdc.explain_models(slot) as plans
         where plans.model_name = install_model.model and plans.state = 'failed';
         if found then
             raise exception '%: %', fact, refused.reason using hint = refused.remedy;

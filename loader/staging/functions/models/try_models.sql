@@ -62,7 +62,8 @@ exception
         plan := plans[1];
         update cdc.installed_model as stored
         set
-            error = case when code = '55P03' then 'it could not be locked: ' else '' end || message,
+            error = message,
+            is_locked = code = '55P03',
             remedy = coalesce(
                 nullif(hint, ''),
                 case code
@@ -72,7 +73,10 @@ exception
                         '`spark-submit spark/seed.py --fact %s`, `dbt build`',
                         plan.fact_name
                     )
-                    else '`dbt build` makes what is missing and tries it at once'
+                    else case plan.engine
+                        when 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
+                        else '`dbt build` makes what is missing and tries it at once'
+                    end
                 end
             ),
             failed_at = clock_timestamp(),

@@ -3,11 +3,11 @@
 create or replace function cdc.plan_roll_ups(slot text)
 returns table (
     model_name text, fact_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
-    retry_at timestamptz, state text, reason text, remedy text
+    retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
 )
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     with plans as materialized (
-        select * from cdc.plan_models(slot)
+        select * from cdc.explain_models(slot)
     ),
 
     kept as (
@@ -81,7 +81,10 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
             when found.is_of_spark and found.applied_lsn < found.newest_lsn then '`spark-submit spark/apply.py`'
             when found.is_due or found.filled_after is not null or found.applied_lsn < found.newest_lsn
                 then '`loader run --build` or `dbt build`'
-        end
+        end,
+        case when found.is_of_spark then 'spark' else 'database' end,
+        -- Where it waits for a model, it is that one which needs somebody, if any does.
+        found.error is not null
     from found
     left join plans as waiting on waiting.model_name = found.waits_for
 $$;

@@ -1,0 +1,32 @@
+-- Bring models that are not at the front nearer to it, and fill roll-ups that are due; with `is_one` one of them alone.
+create or replace function cdc.apply_rest(
+    slot text, plans cdc.model_plan[], front_lsn pg_lsn, is_one boolean
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    begin_lsn constant pg_lsn := (
+        select max(planned.applied_lsn) from unnest(plans) as planned where planned.is_ready
+    );
+    plan cdc.model_plan;
+begin
+    for plan in
+        select planned.*
+        from unnest(plans) as planned
+        where
+            planned.step is not null
+            and planned.engine = 'database'
+            and (planned.retry_at is null or planned.retry_at <= clock_timestamp())
+            and not (planned.is_ready and planned.applied_lsn = begin_lsn)
+        order by planned.step desc, planned.applied_lsn, planned.model_name
+    loop
+        -- One that was rebuilt may be the first at the front.
+        front_lsn := coalesce(front_lsn, cdc.front_of(slot));
+        -- What was written down is locked: a wait for the front would be a deadlock with its caller.
+        if cdc.apply_behind(plan, front_lsn, cdc.slice_size()) and is_one then
+            return;
+        end if;
+    end loop;
+    while cdc.fill_roll_up(slot) and not is_one loop
+    end loop;
+end
+$$;

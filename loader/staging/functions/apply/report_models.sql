@@ -1,0 +1,47 @@
+-- What a call of apply says of each model. is_more: the front has more to apply at once.
+create or replace function cdc.report_models(slot text, is_more boolean)
+returns table (
+    model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
+    is_locked boolean, is_behind boolean
+)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    with said as (
+        select
+            models.*,
+            max(models.applied_lsn) filter (where models.is_ready) over () as front_lsn
+        from cdc.explain_models(slot) as models
+    )
+
+    select
+        said.fact_name,
+        said.model_name,
+        said.state,
+        said.reason,
+        said.remedy,
+        said.applied_lsn,
+        said.engine,
+        said.is_locked,
+        coalesce(
+            case
+                when said.step is null or said.engine = 'spark' or said.retry_at > clock_timestamp() then false
+                when said.step = 'rebuild' then said.from_lsn <= coalesce(said.front_lsn, said.from_lsn)
+                when said.applied_lsn = said.front_lsn then is_more
+                else said.applied_lsn < coalesce(said.front_lsn, said.position_lsn)
+            end,
+            false
+        )
+    from said
+    union all
+    select
+        rolled.fact_name,
+        rolled.model_name,
+        rolled.state,
+        rolled.reason,
+        rolled.remedy,
+        rolled.applied_lsn,
+        rolled.engine,
+        false,
+        rolled.step is not null and coalesce(rolled.retry_at <= clock_timestamp(), true)
+    from cdc.plan_roll_ups(slot) as rolled
+    order by 2
+$$;

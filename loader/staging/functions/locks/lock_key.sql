@@ -1,0 +1,8 @@
+-- The number of an advisory lock: by its kind, and the names of what it is of. waltally/locks.py lists the kinds, and
+-- computes the same number for Python.
+create or replace function cdc.lock_key(kind text, variadic names text[]) returns bigint
+language sql immutable strict parallel safe as $$
+    select (
+        'x' || left(encode(sha256(convert_to(array_to_string(array['waltally', kind] || names, e'\n'), 'UTF8')), 'hex'), 16)
+    )::bit(64)::bigint
+$$;

@@ -1,0 +1,20 @@
+-- Another slot that feeds the same model, where its declaration has no dimension that tells the slots apart; else null.
+create or replace function cdc.other_slot(slot text, model text, fact text, declaration jsonb) returns text
+language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
+begin
+    if jsonb_path_exists(declaration, '$.dimensions[*] ? (@.kind == "slot")') then
+        return null;
+    end if;
+    return (
+        select min(other.slot_name)
+        from (
+            select mark.slot_name from cdc.model_watermark as mark
+            where mark.model_name = model
+            union all
+            select registered.slot_name from cdc.fact as registered
+            where registered.fact_name = fact
+        ) as other
+        where other.slot_name <> slot
+    );
+end
+$$;

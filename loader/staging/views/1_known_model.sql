@@ -1,0 +1,73 @@
+-- What is known of each model of a slot, a row each: what is registered, what dbt has installed, how far it is, and
+-- which baseline there is for it. Nothing is judged here; judged_model does.
+create or replace view cdc.known_model as
+with model as (
+    select
+        fact.slot_name,
+        fact.fact_name,
+        fact.relation_schema || '.' || fact.relation_name as model_name
+    from cdc.fact
+    union
+    select
+        installed.slot_name,
+        installed.fact_name,
+        installed.model_name
+    from cdc.installed_model as installed
+)
+
+select
+    model.slot_name,
+    model.model_name,
+    model.fact_name,
+    log.start_lsn,
+    log.pruned_from_lsn,
+    log.position_lsn,
+    log.system_identifier,
+    fact.declaration as registered,
+    fact.registered_at,
+    installed.declaration as compiled,
+    installed.installed_at,
+    installed.routine,
+    installed.reader,
+    installed.table_nos,
+    installed.places,
+    installed.is_refresh_asked is true as is_refresh_asked,
+    installed.error,
+    installed.remedy as error_remedy,
+    installed.is_locked is true as is_locked,
+    installed.retry_at,
+    coalesce(installed.engine, 'database') as engine,
+    mark.applied_lsn,
+    mark.declaration as built_by,
+    mark.baseline_id as built_on,
+    mark.left_out,
+    baseline.baseline_id,
+    baseline.declaration as counted_by,
+    baseline.snapshot_lsn,
+    baseline.system_identifier as baseline_system,
+    baseline.left_out as baseline_left_out,
+    -- Where a rebuild begins.
+    coalesce(baseline.snapshot_lsn, log.start_lsn) as base_lsn,
+    -- From which position on the log holds all that it needs; null where something is not followed yet.
+    cdc.held_since(fact.slot_name, fact.needed) as held_lsn,
+    exists (
+        select from cdc.baseline as other
+        where other.slot_name = model.slot_name
+    ) as has_any_baseline,
+    cdc.other_slot(
+        model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, installed.declaration)
+    ) as other_slot,
+    case
+        when mark.declaration is distinct from installed.declaration
+            then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, installed.declaration)
+    end as unready_slot
+from model
+inner join cdc.slot_position as log on log.slot_name = model.slot_name
+left join cdc.fact
+    on fact.slot_name = model.slot_name and fact.fact_name = model.fact_name
+left join cdc.installed_model as installed
+    on installed.slot_name = model.slot_name and installed.model_name = model.model_name
+left join cdc.model_watermark as mark
+    on mark.slot_name = model.slot_name and mark.model_name = model.model_name
+left join cdc.baseline
+    on baseline.slot_name = model.slot_name and baseline.fact_name = model.fact_name;

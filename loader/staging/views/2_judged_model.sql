@@ -1,0 +1,49 @@
+-- The verdict on each model: the first of these that is true. plan_models says what the next apply does because of
+-- it, and explain_models says it to a person.
+create or replace view cdc.judged_model as
+with known as (
+    select
+        known_model.*,
+        known_model.is_refresh_asked
+        or known_model.applied_lsn is null
+        or known_model.built_by is distinct from known_model.registered
+        or known_model.baseline_id is distinct from known_model.built_on as is_rebuild,
+        -- The log lacks changes from the place on where a rebuild begins.
+        known_model.position_lsn > known_model.base_lsn
+        and coalesce(known_model.held_lsn > known_model.base_lsn, true) as is_base_lacking
+    from cdc.known_model
+)
+
+select
+    known.*,
+    case
+        -- dbt and loader setup have not both done their part.
+        when compiled is null or table_nos is null then 'not installed'
+        when registered is null then 'not registered'
+        when compiled <> registered and registered_at > installed_at then 'installed before'
+        when compiled <> registered then 'registered before'
+        when other_slot is not null then 'of another slot'
+        when baseline_id is null and built_on is not null and not is_refresh_asked then 'baseline gone'
+        -- Its rows stay, and changes are added.
+        when not is_rebuild and applied_lsn > greatest(position_lsn, snapshot_lsn) then 'ahead of the log'
+        when not is_rebuild and applied_lsn < start_lsn then 'behind the log'
+        when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true)
+            then 'log lacks columns'
+        when not is_rebuild and baseline_id is null and start_lsn < position_lsn then 'follows without a baseline'
+        when not is_rebuild then 'follows'
+        -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
+        when baseline_id is not null and counted_by is distinct from registered then 'baseline of another declaration'
+        when unready_slot is not null then 'other slot not ready'
+        when baseline_id is null and pruned_from_lsn is not null and built_by is not distinct from registered
+            then 'log pruned'
+        when
+            baseline_id is null and has_any_baseline
+            and (built_by is distinct from registered or is_base_lacking) then 'only others have a baseline'
+        when baseline_id is null and pruned_from_lsn is not null then 'log pruned before a baseline'
+        when baseline_system <> system_identifier then 'baseline of another cluster'
+        when snapshot_lsn < start_lsn then 'baseline before the log'
+        when is_base_lacking and baseline_id is not null then 'log lacks columns after the baseline'
+        when is_base_lacking then 'log lacks columns without a baseline'
+        else 'to be rebuilt'
+    end as verdict
+from known;

@@ -1,0 +1,89 @@
+-- The verdict on each model in words: its state, the reason, and what it needs. explain_models makes the remedy of it.
+create or replace view cdc.explained_model as
+select
+    planned.*,
+    case
+        when tried.is_failed then 'failed'
+        when planned.step = 'add' then 'follows'
+        when planned.verdict in (
+            'of another slot', 'baseline gone', 'ahead of the log', 'behind the log', 'log pruned',
+            'baseline of another cluster', 'baseline before the log'
+        ) then 'failed'
+        else 'waits'
+    end as state,
+    case
+        when tried.is_failed and is_locked then 'it could not be locked: ' || error
+        when tried.is_failed then error
+        else case planned.verdict
+            when 'not installed' then 'dbt has not installed it'
+            when 'not registered' then 'it is not registered for slot ' || slot_name
+            when 'installed before' then 'loader setup has registered another declaration than dbt has installed'
+            when 'registered before'
+                then 'it declares something else than loader setup registered for slot ' || slot_name
+            when 'of another slot'
+                then format('it is built from the slot %s; a second slot would mix its counts with these', other_slot)
+            when 'baseline gone' then 'the baseline that it was built on is gone'
+            when 'ahead of the log'
+                then format('it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn)
+            when 'behind the log'
+                then format('the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn)
+            when 'log lacks columns'
+                then format('the change log does not hold everything that it needs from %s on', applied_lsn)
+            when 'follows without a baseline'
+                then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
+            when 'baseline of another declaration' then 'its baseline was counted by another declaration'
+            when 'other slot not ready' then format(
+                'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
+            )
+            when 'log pruned' then format(
+                'the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn
+            )
+            when 'only others have a baseline' then 'other facts of the slot have a baseline and it has none'
+            when 'log pruned before a baseline'
+                then format('it has no baseline, and the change log before %s is pruned', start_lsn)
+            when 'baseline of another cluster' then 'its baseline was taken from another cluster than the slot reads'
+            when 'baseline before the log'
+                then format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
+            when 'log lacks columns after the baseline' then format(
+                'its baseline is at %s, and the change log holds its tables %s',
+                snapshot_lsn, coalesce('only from ' || held_lsn || ' on', 'not yet')
+            )
+            when 'log lacks columns without a baseline' then coalesce(
+                format('it has no baseline, and the change log holds its tables only from %s on', held_lsn),
+                'it has no baseline, and the change log does not hold all of its tables yet'
+            )
+            when 'to be rebuilt' then case
+                when applied_lsn is null then 'it was not built yet'
+                when built_by is distinct from registered then 'its rows were counted by another declaration'
+                when is_refresh_asked then 'dbt asked for a full refresh'
+                else 'it was not built on its newest baseline yet'
+            end
+        end
+    end as reason,
+    -- The steps of the remedy; null where it has one of its own. A seed is one of them unless there is a baseline of
+    -- the declaration that counts, or the log alone holds everything.
+    case
+        when tried.is_failed then null
+        when planned.verdict = 'not installed' then array['build']
+        when planned.verdict = 'not registered' then array['setup']
+        when planned.verdict = 'installed before' and tried.is_seeded then array['build']
+        when planned.verdict = 'installed before' then array['seed', 'build']
+        when planned.verdict = 'registered before' and tried.is_seeded then array['setup', 'build']
+        when planned.verdict = 'registered before' then array['setup', 'seed', 'build']
+        when planned.verdict = 'log lacks columns' then array['run', 'seed']
+        when planned.verdict = 'log lacks columns without a baseline' and held_lsn is null then array['run', 'seed']
+        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'other slot not ready')
+            then array['seed']
+    end as needs,
+    tried.is_failed
+from cdc.planned_model as planned
+cross join lateral (
+    select
+        planned.error is not null and planned.step is not null as is_failed,
+        case
+            when planned.baseline_id is null
+                then not planned.has_any_baseline and planned.pruned_from_lsn is null
+            when planned.verdict = 'installed before' then planned.counted_by = planned.registered
+            else planned.counted_by = planned.compiled
+        end as is_seeded
+) as tried;

@@ -1,0 +1,28 @@
+-- model_name is the model as commands take it, relation where its rows are.
+create or replace view cdc.fact_state as
+select
+    models.slot_name,
+    models.fact_name as model_name,
+    models.model_name as relation,
+    models.state,
+    models.reason,
+    models.remedy,
+    models.applied_lsn,
+    models.engine
+from cdc.slot_position as log
+cross join lateral cdc.explain_models(log.slot_name) as models
+union all
+select
+    log.slot_name,
+    rolled.fact_name,
+    rolled.model_name,
+    rolled.state,
+    rolled.reason,
+    rolled.remedy,
+    rolled.applied_lsn,
+    rolled.engine
+from cdc.slot_position as log
+cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
+
+comment on view cdc.fact_state is
+    'Each model of each slot: it follows, waits or failed, why, and what helps.';

@@ -1,0 +1,127 @@
+"""`cdc.fact_state` says what is true of a model, and what helps whatever else runs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from loader.monitoring.findings import of_facts
+from loader.staging import target_state
+from testkit.servers import connect_target
+from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
+from tests.dbt.workload import LIVE, change, row
+from waltally import locks
+
+SEED = f"`spark-submit spark/seed.py --fact {FACT}`"
+ANOTHER = '{"dimensions": [], "measures": [], "tables": []}'
+
+
+def state(warehouse: Warehouse, model: str = FACT) -> tuple[Any, ...]:
+    (found,) = warehouse.execute(
+        "select state, reason, remedy from cdc.fact_state where model_name = %s", model
+    )
+    return tuple(found)
+
+
+def findings(warehouse: Warehouse) -> dict[str, str]:
+    """What `loader status` finds of the installed models, with the remedies."""
+    with closing(connect_target(warehouse.cluster.dsn(DATABASE), SLOT)) as target:
+        stored = target_state.read_target_state(target)
+    assert stored is not None
+    found = of_facts([fact for fact in stored.facts if fact["remedy"] != "`dbt build`"])
+    return {str(each): each.remedy for each in found}
+
+
+@pytest.fixture
+def seeded(warehouse: Warehouse) -> Warehouse:
+    warehouse.seed({}, at=0x1000)
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    return warehouse
+
+
+def test_a_fact_that_setup_has_registered_again_asks_for_seed_and_build(seeded: Warehouse) -> None:
+    change = f"update cdc.fact set declaration = '{ANOTHER}', registered_at = now()"
+    seeded.execute(f"{change} where fact_name = '{FACT}'")
+    assert state(seeded) == (
+        "waits",
+        "loader setup has registered another declaration than dbt has installed",
+        f"{SEED}, then `dbt build`",
+    )
+    seeded.execute(f"update cdc.baseline set declaration = '{ANOTHER}'")
+    assert state(seeded)[2] == "`dbt build`", "the seed was there already"
+
+
+def test_a_fact_that_dbt_has_installed_again_asks_for_setup_first(seeded: Warehouse) -> None:
+    seeded.execute(
+        f"update cdc.installed_model set declaration = '{ANOTHER}', installed_at = now()"
+    )
+    assert state(seeded)[2] == f"`loader setup`, then {SEED}, then `dbt build`"
+
+
+def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
+    key = locks.key("seeding", SLOT, f"analytics.{FACT}")
+    seeded.execute("update cdc.baseline set declaration = '{}', baseline_id = gen_random_uuid()")
+    assert state(seeded) == ("waits", "its baseline was counted by another declaration", SEED)
+    assert findings(seeded) == {
+        f"The fact {FACT} waits: its baseline was counted by another declaration": SEED
+    }
+    with seeded.holding(f"select pg_advisory_xact_lock({key})"):
+        assert state(seeded) == (
+            "waits",
+            "a seed is counting its rows",
+            "nothing is needed: it goes on when the seed has ended",
+        )
+        assert findings(seeded) == {}
+        change = "update cdc.fact set declaration = '{}', registered_at = now()"
+        seeded.execute(f"{change} where fact_name = '{FACT}'")
+        seeded.execute("update cdc.baseline set declaration = '[]'")
+        assert state(seeded)[2] == "let the seed end, then `dbt build`"
+    assert state(seeded)[2] == f"{SEED}, then `dbt build`"
+
+
+def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
+    warehouse.seed({}, at=0x1000)
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT, "ft_services", "ft_key_types")
+    warehouse.execute(
+        "update cdc.model_watermark set declaration = null where model_name like '%ft_%'"
+    )
+    warehouse.execute("delete from cdc.baseline where fact_name <> 'ft_service_stats'")
+    both = "`spark-submit spark/seed.py --fact ft_key_types --fact ft_services`"
+    assert findings(warehouse) == {
+        "The facts ft_key_types, ft_services wait: other facts of the slot have a baseline and "
+        "it has none": both
+    }
+
+
+def test_a_fact_of_spark_names_the_program_that_applies_it(seeded: Warehouse) -> None:
+    seeded.execute("update cdc.installed_model set engine = 'spark'")
+    seeded.execute("update cdc.baseline set baseline_id = gen_random_uuid()")
+    assert state(seeded) == (
+        "waits",
+        "it was not built on its newest baseline yet",
+        "`spark-submit spark/apply.py`",
+    )
+    assert findings(seeded) == {}
+
+
+def test_a_lock_is_a_column_and_no_sentence(seeded: Warehouse) -> None:
+    asked = "select is_locked from cdc.apply(%s) where model_name = %s"
+    seeded.append([change("I", LIVE, new=row())])
+    with seeded.holding(f"lock table analytics.{FACT} in access exclusive mode"):
+        assert seeded.value(asked, SLOT, FACT) is True
+        assert str(state(seeded)[1]).startswith("it could not be locked: ")
+    seeded.try_again()
+    assert seeded.value(asked, SLOT, FACT) is False
+    assert state(seeded) == ("follows", None, None)
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ('Ä "b"\'', "c d")])
+def test_a_lock_has_one_number_in_python_and_in_the_database(
+    warehouse: Warehouse, names: tuple[str, ...]
+) -> None:
+    stored = warehouse.value("select cdc.lock_key('seeding', variadic %s::text[])", list(names))
+    assert stored == locks.key("seeding", *names)
