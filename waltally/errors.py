@@ -157,8 +157,8 @@ class SourceBehind(LoaderError):
     exit_code = 25
 
 
-class TargetFull(LoaderError):
-    """The target has no disk space; `loader run` waits for it, `--once` gives up."""
+class DiskFull(LoaderError):
+    """A server has no disk space; `loader run` waits for it, `--once` gives up."""
 
     exit_code = 26
 
@@ -235,5 +235,5 @@ def combine(found: Sequence[_Finding]) -> _Finding:
     return first
 
 
-TRANSIENT = (CannotConnect, SlotInUse, TargetFull, Interrupted, SynchronousStandby)
+TRANSIENT = (CannotConnect, SlotInUse, DiskFull, Interrupted, SynchronousStandby)
 """What waiting may heal: `loader run` tries again with backoff and loses nothing."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from waltally.errors import (
     CannotConnect,
+    DiskFull,
     EncodingUnfit,
     Interrupted,
     IsStandby,
@@ -20,7 +21,6 @@ from waltally.errors import (
     MissingRight,
     NotSetUp,
     RowTooLarge,
-    TargetFull,
     TargetReadOnly,
 )
 
@@ -91,11 +91,8 @@ def explain(error: ServerError, place: str) -> LoaderError:
             f"The {place}'s encoding has no character for what was sent: {said}",
             "name a target database in UTF8 or in the source's encoding",
         )
-    if code == _DISK_FULL:
-        return TargetFull(
-            f"The {place} has no disk space: {said}",
-            f"free space on the {place}; nothing is lost, the loader goes on from its position",
-        )
+    if is_disk_full(error):
+        return disk_full(said, place)
     if code == _MISSING_RIGHT:
         return MissingRight(
             f"The {place} denies a right: {said}",
@@ -117,6 +114,19 @@ def explain(error: ServerError, place: str) -> LoaderError:
     if error.is_connection_lost and (code is None or _SESSION_ENDED.fullmatch(code)):
         return connection_lost(said, place)
     return LoaderError(f"The {place} reports {code}: {said}")
+
+
+def is_disk_full(error: ServerError) -> bool:
+    """Say whether the server could not write for want of space."""
+    return error.sqlstate == _DISK_FULL
+
+
+def disk_full(said: str, place: str) -> DiskFull:
+    """Return the error for a server without disk space."""
+    return DiskFull(
+        f"The {place} has no disk space: {said}",
+        f"free space on the {place}; nothing is lost, the loader goes on from its position",
+    )
 
 
 def right_remedy(source_file: str | None) -> str:

@@ -22,7 +22,14 @@ from loader.source.remedies import slot_finding
 from loader.source.slot import RENEW
 from waltally import lsn
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
-from waltally.server_errors import ServerError, connection_lost, is_too_large, login_error
+from waltally.server_errors import (
+    ServerError,
+    connection_lost,
+    disk_full,
+    is_disk_full,
+    is_too_large,
+    login_error,
+)
 from waltally.tables import literal
 
 _STATUS = struct.Struct(">cQQQqB")
@@ -127,7 +134,7 @@ class ReplicationConnection:
         except ProtocolError as error:
             self._ended = error
         except psycopg.Error as error:
-            self._ended = ProtocolError(str(error).strip())
+            self._ended = self._broken(error)
         if self._ended is not None and not found:
             raise self._ended
         return found
@@ -169,7 +176,7 @@ class ReplicationConnection:
                 if readable:
                     self._conn.consume_input()
         except psycopg.Error as error:
-            raise ProtocolError(str(error).strip()) from error
+            raise self._broken(error) from error
 
     def _stream_end(self) -> ProtocolError:
         result = self._conn.get_result()
@@ -177,6 +184,14 @@ class ReplicationConnection:
             return ProtocolError("the server ended the stream")
         said = result.error_message.decode(errors="replace").strip()
         return ProtocolError(said or "the server ended the stream", _sqlstate(result))
+
+    def _broken(self, error: psycopg.Error) -> ProtocolError:
+        """Return why the stream broke; an error by which the server ended it has a code."""
+        if not self._conn.is_busy() and (result := self._conn.get_result()) is not None:
+            said = result.error_message.decode(errors="replace").strip()
+            if said and (code := _sqlstate(result)):
+                return ProtocolError(said, code)
+        return ProtocolError(str(error).strip())
 
     def _error(self) -> str:
         return self._conn.error_message.decode(errors="replace").strip()
@@ -218,6 +233,9 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
         )
     if _UNDECODABLE in said.message:
         return SlotLost(f"The source cannot decode the WAL of {slot}: {said.message}", RENEW)
+    if is_disk_full(said):
+        # It decodes a large transaction on its disk.
+        return disk_full(said.message, "source")
     if is_too_large(said):
         return RowTooLarge(f"The source cannot send a row: {said.message}")
     failed = connection_lost if slot else login_error

@@ -179,8 +179,9 @@ def _check_again(
     if finding is not None:
         raise finding
     if state is None or state.active_pid != found.pid:
-        # Where the server has ended the stream since, this raises why.
-        replication.receive(1)
+        # Where the server has ended the stream since, this raises why, after what came before.
+        while replication.receive(2**20):
+            pass
         raise Interrupted(
             "A second connection to the source does not see that process "
             f"{found.pid} streams {name}",

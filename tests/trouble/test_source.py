@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from testkit.commands import SECRET
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster, Server, connect
 
 RETRY = "cannot be reached"
 
@@ -41,7 +46,8 @@ def test_a_changed_password(make_pipeline: MakePipeline, spare: Cluster) -> None
     pipeline.begin()
     with password_wanted(spare, pipeline.source) as role:
         dsn = spare.dsn(pipeline.source.name, role, password=SECRET)
-        with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
+        only_source = {"LOADER_SOURCE_DSN": dsn, "LOADER_TARGET_DSN": pipeline.dsns[1]}
+        with pipeline.follow(**only_source) as running:
             pipeline.source.execute(f"alter role {role} password 'another'")
             pipeline.source.insert(3)
             pipeline.wait_for_staged(8)
@@ -59,7 +65,7 @@ def test_a_changed_password(make_pipeline: MakePipeline, spare: Cluster) -> None
         assert "LOADER_SOURCE_DSN" in said
         pipeline.source.insert(2)
         pipeline.source.execute(f"alter role {role} password '{SECRET}'")
-        done = pipeline.loader("run", "--once", LOADER_SOURCE_DSN=dsn)
+        done = pipeline.loader("run", "--once", **only_source)
         assert done.returncode == 0, done.stderr
     pipeline.goes_on()
 
@@ -106,6 +112,47 @@ def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: C
         other.execute("select pg_drop_replication_slot(%s)", other.slot)
         pipeline.recovers_from(said)
         pipeline.source = usual
+
+
+@pytest.fixture
+def small_slots() -> Iterator[tuple[Cluster, Path]]:
+    """A server whose slots have 24 MB of disk, and where a file takes them up."""
+    made = Server({"fsync": "off", "logical_decoding_work_mem": "64kB"})
+    slots = made.data / "pg_replslot"
+    try:
+        made.create()
+        options = f"size=24m,mode=0700,uid={slots.stat().st_uid}"
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", slots]).returncode:
+            pytest.skip("no right to mount a tmpfs, which is the small disk")
+        try:
+            made.start()
+            yield made, slots / "ballast"
+            made.stop("immediate")
+        finally:
+            subprocess.run(["umount", slots], check=True)
+    finally:
+        made.remove()
+
+
+def test_a_full_disk_where_the_source_decodes(
+    small_slots: tuple[Cluster, Path], make_pipeline: MakePipeline
+) -> None:
+    """The server decodes a large transaction on disk: it is there, and has no room."""
+    server, ballast = small_slots
+    pipeline = make_pipeline(server)
+    pipeline.begin()
+    with pipeline.follow() as running:
+        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(65536))
+        pipeline.source.insert(500, text="x" * 20_000)
+        running.wait_for("The source has no disk space", 2)
+        assert "cannot be reached" not in running.said()
+        assert pipeline.staged() == 5
+        ballast.unlink()
+        pipeline.wait_for_staged(505)
+        running.end()
+    pipeline.goes_on()
 
 
 def created(cluster: Cluster, name: str) -> str:

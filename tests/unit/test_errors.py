@@ -21,7 +21,7 @@ LIST = "the setting output_plugin_libraries allows no wal2json"
         ("25006", errors.TargetReadOnly),
         ("54000", errors.RowTooLarge),
         ("22P05", errors.EncodingUnfit),
-        ("53100", errors.TargetFull),
+        ("53100", errors.DiskFull),
         ("42501", errors.MissingRight),
         ("42P01", errors.NotSetUp),
         ("40P01", errors.Interrupted),
