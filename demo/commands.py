@@ -16,6 +16,8 @@ from rich.text import Text
 
 _PATIENCE = 30.0
 """Seconds that a process has to stop on SIGTERM."""
+_SILENCE = 10.0
+"""Seconds after which a command that still runs is shown with the newest line of its output."""
 
 
 class CommandFailed(RuntimeError):
@@ -44,7 +46,9 @@ class Commands:
         `more` is added to its environment.
         """
         with self._timed(_typed(command, more)):
-            self.check(self._open(command, more))
+            process = self._open(command, more)
+            self._show_progress(process)
+            self.check(process)
 
     def start(self, *command: str, **more: str) -> subprocess.Popen[bytes]:
         """Start the command in the background; `more` is added to its environment."""
@@ -70,6 +74,20 @@ class Commands:
         self._logged[process.pid] = log
         self._running.append(process)
         return process
+
+    def _show_progress(self, process: subprocess.Popen[bytes]) -> None:
+        """While the process runs, print the newest line of its output every few seconds."""
+        began, log = time.monotonic(), self._logged[process.pid]
+        while True:
+            try:
+                process.wait(_SILENCE)
+                return
+            except subprocess.TimeoutExpired:
+                lines = log.read_text(errors="replace").split("\n")
+                said = next((line for line in reversed(lines) if line.strip()), "it begins")
+                seconds = f"{time.monotonic() - began:.0f} s"
+                line = Text(f"\n  {seconds}: {said.strip()[:100]}", style="dim")
+                self._console.print(line, end="", soft_wrap=True)
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Ask the process to stop as a supervisor would, by SIGTERM; raise CommandFailed."""

@@ -15,7 +15,9 @@ from demo.example import Example
 from demo.installation import Installation
 from testkit.servers import free_port
 from testkit.traffic import Sessions
+from waltally.freshness import COLORS, judge, say
 from waltally.settings import DEFAULT_SLOT
+from waltally.units import size
 
 
 def operate(
@@ -28,7 +30,7 @@ def operate(
     console: Console,
     page: bool = False,
 ) -> None:
-    """Set up, take the baselines, follow and build under traffic; end it, and apply the rest.
+    """Set up, follow and build, take the baselines under traffic; end it, and apply the rest.
 
     `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown, with
     a page of them beside it where `page` says so.
@@ -38,9 +40,11 @@ def operate(
     commands.run("dbt", "deps")
     for source in sources:
         commands.run("loader", "setup", **source)
-        commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
         commands.run("dbt", "build", **source)
+    # What is written while the seed counts is staged meanwhile, so the facts are live when it ends.
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
+    for source in sources:
+        commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
     apply = ("spark-submit", str(installed.files / "spark" / "apply.py"))
     appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_facts]
     if page:
@@ -93,7 +97,6 @@ def watch(
 ) -> None:
     """Print the counts as they move, for this long after the fact's first build."""
     until = None
-    console.print("  the fact is being built for the first time", style="dim")
     while until is None or time.monotonic() < until:
         time.sleep(3)
         for loader in loaders:
@@ -105,13 +108,9 @@ def watch(
         if now is None:
             continue
         until = until or time.monotonic() + seconds
-        age = "no change yet" if now.age is None else f"newest change {_seconds(now.age)} old"
+        color = COLORS[judge(now.age)]
         console.print(
-            f"  [bold cyan]{now.total:,}[/] {example.total_of}, {age}, "
-            f"{now.unstaged_bytes / 1000:,.0f} kB not staged",
+            f"  [bold cyan]{now.total:,}[/] {example.total_of}, [{color}]{say(now.age)}[/], "
+            f"{size(now.unstaged_bytes)} of WAL not staged",
             soft_wrap=True,
         )
-
-
-def _seconds(duration: float) -> str:
-    return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.1f} s"

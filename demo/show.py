@@ -10,25 +10,19 @@ from rich.table import Table
 
 from testkit.source import transaction
 
-# Over all slots: the number that have built the model, the most that is not staged, the oldest of
-# their newest changes.
+# Over all slots: the number that have built the model, the most that is not staged, and how long
+# ago the model was exact.
 _STATE = """
 select
     count(model_watermark.applied_lsn),
     max(pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn))::bigint,
-    max((
-        select extract(epoch from clock_timestamp() - change_log.committed_at)::float
-        from cdc.change_log
-        where
-            change_log.slot_name = slot_position.slot_name
-            and change_log.commit_lsn < model_watermark.applied_lsn
-        order by change_log.commit_lsn desc, change_log.ordinal desc
-        limit 1
-    ))
+    max(extract(
+        epoch from clock_timestamp() - cdc.exact_as_of(slot_position.slot_name, %(fact)s)
+    )::float8)
 from cdc.slot_position
 left join cdc.model_watermark
     on model_watermark.slot_name = slot_position.slot_name
-    and model_watermark.model_name = %s
+    and model_watermark.model_name = 'analytics.' || %(fact)s
 """
 
 
@@ -40,7 +34,7 @@ class PipelineState(NamedTuple):
     unstaged_bytes: int
     """WAL that the server has written since the position of record."""
     age: float | None
-    """Seconds since the commit of the newest change that the fact holds; None before the first."""
+    """How long ago, in seconds, all that was committed is in the fact; None before the first."""
 
 
 def pipeline_state(dsn: str, fact: str, total: str, slots: int) -> PipelineState | None:
@@ -49,7 +43,7 @@ def pipeline_state(dsn: str, fact: str, total: str, slots: int) -> PipelineState
     `total` is SQL that gives what the fact counts altogether.
     """
     with transaction(dsn) as cursor:
-        cursor.execute(_STATE, (f"analytics.{fact}",))
+        cursor.execute(_STATE, {"fact": fact})
         [(built, unstaged_bytes, age)] = cursor.fetchall()
         if built < slots:
             return None

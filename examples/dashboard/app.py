@@ -11,13 +11,15 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import psycopg
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from psycopg.rows import dict_row
+
+from waltally.freshness import judge
 
 HERE = Path(__file__).parent
 SLOT = os.environ.get("LOADER_SLOT", "waltally")
@@ -26,6 +28,10 @@ select (
     select applied_lsn::text from cdc.model_watermark
     where model_name = 'analytics.ft_service_stats' and slot_name = %s
 ) as position
+"""
+AGE = """
+select
+    extract(epoch from clock_timestamp() - cdc.exact_as_of(%s, 'ft_service_stats'))::float8 as age
 """
 COUNTS = """
 select notification_type, requested, delivered, failed from analytics.service_totals
@@ -44,12 +50,19 @@ order by count desc, name limit 12
 """
 SERVICES = """
 select
-    service_id::text as name, sum(requested)::bigint as requested,
+    service_id::text as id, left(service_id::text, 8) as name, sum(requested)::bigint as requested,
     sum(delivered)::bigint as delivered, sum(failed)::bigint as failed
-from analytics.service_totals group by service_id order by requested desc, name limit 6
+from analytics.service_totals group by service_id order by requested desc, id limit 8
 """
+NAMES = """
+select id::text, name from analytics.services where id = any (%s::uuid[])
+"""
+HAS_NAMES = "select to_regclass('analytics.services') is not null as known"
+
 PAUSE = 0.25
 """Seconds between two reads, however often the fact moves."""
+LOOK = 1
+"""Seconds without a change after which the page is told again how fresh its numbers are."""
 KEEP_ALIVE = 15
 """Seconds after which an empty line is sent, so that a page that was closed is noticed."""
 RETRY = 2
@@ -60,6 +73,8 @@ GONE = "event: gone\ndata:\n\n"
 ONLY_OWN = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:"
 }
+Kind = Literal["counts", "state"]
+"""What an event tells: the numbers, or how fresh they are. Of each a page gets the newest one."""
 log = logging.getLogger("uvicorn.error")
 app = FastAPI()
 
@@ -103,7 +118,7 @@ class LiveCounts:
     """
 
     def __init__(self) -> None:
-        self._newest = ""
+        self._newest: dict[Kind, str] = {}
         self._moved = asyncio.Event()
         self._pages = 0
         self._reader: asyncio.Task[None] | None = None
@@ -113,12 +128,14 @@ class LiveCounts:
         self._pages += 1
         if self._reader is None:
             self._reader = asyncio.create_task(self._follow())
-        sent = ""
+        sent: dict[Kind, str] = {}
         try:
             while True:
-                if self._newest != sent:
-                    sent = self._newest
-                    yield sent
+                if new := {
+                    kind: text for kind, text in self._newest.items() if sent.get(kind) != text
+                }:
+                    sent |= new
+                    yield "".join(new.values())
                     continue
                 try:
                     await asyncio.wait_for(self._moved.wait(), KEEP_ALIVE)
@@ -128,7 +145,7 @@ class LiveCounts:
             self._pages -= 1
             if not self._pages and self._reader:
                 self._reader.cancel()
-                self._reader, self._newest = None, ""
+                self._reader, self._newest = None, {}
 
     async def _follow(self) -> None:
         while True:
@@ -136,7 +153,8 @@ class LiveCounts:
                 await self._read_on()
             except psycopg.Error as failure:
                 log.error("cannot read the counts, trying again in %d s: %s", RETRY, failure)
-                self._publish(GONE)
+                self._newest = {}
+                self._publish("state", GONE)
                 await asyncio.sleep(RETRY)
 
     async def _read_on(self) -> None:
@@ -147,16 +165,18 @@ class LiveCounts:
             await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
             await connection.execute("listen waltally")
             while True:
-                self._publish(f"data: {json.dumps(await read(connection))}\n\n")
+                self._publish("counts", f"data: {json.dumps(await read(connection))}\n\n")
+                await self._tell_age(connection)
                 await asyncio.sleep(PAUSE)
-                while not [
-                    each async for each in connection.notifies(timeout=KEEP_ALIVE, stop_after=1)
-                ]:
-                    # Finds out that the server is gone where nothing else would.
-                    await connection.execute("select 1")
+                while not [each async for each in connection.notifies(timeout=LOOK, stop_after=1)]:
+                    await self._tell_age(connection)
 
-    def _publish(self, event: str) -> None:
-        self._newest = event
+    async def _tell_age(self, connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+        age = json.dumps(await freshness(connection))
+        self._publish("state", f"event: age\ndata: {age}\n\n")
+
+    def _publish(self, kind: Kind, event: str) -> None:
+        self._newest[kind] = event
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -174,12 +194,24 @@ def events() -> Response:
     )
 
 
+async def freshness(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
+    """Return as of how many seconds ago the fact is exact, and whether that is fresh."""
+    [row] = await (await connection.execute(AGE, [SLOT])).fetchall()
+    return {"age": row["age"], "freshness": judge(row["age"])}
+
+
 async def read(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
     """Read everything that the page shows in one snapshot, so that it shows one moment."""
     async with connection.transaction():
         [fact] = await (await connection.execute(POSITION, [SLOT])).fetchall()
+        services = await (await connection.execute(SERVICES)).fetchall()
+        [names] = await (await connection.execute(HAS_NAMES)).fetchall()
+        if names["known"]:
+            rows = await connection.execute(NAMES, [[each["id"] for each in services]])
+            called = {row["id"]: row["name"] async for row in rows}
+            services = [each | {"name": called.get(each["id"], each["name"])} for each in services]
         return fact | {
             "types": await (await connection.execute(TYPES)).fetchall(),
             "statuses": await (await connection.execute(STATUSES)).fetchall(),
-            "services": await (await connection.execute(SERVICES)).fetchall(),
+            "services": services,
         }

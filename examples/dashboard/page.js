@@ -53,7 +53,7 @@ function drawBar(row, drawn, largest) {
 
 function drawTotals(list, totals) {
   const largest = Math.max(...totals.map((total) => total.requested));
-  const found = rows(list, totals.map((total) => total.name));
+  const found = rows(list, totals.map((total) => total.id ?? total.name));
   totals.forEach((total, place) => {
     const of = parts(total);
     drawBar(found[place], PARTS.map((part) => [part, of[part]]), largest);
@@ -71,13 +71,12 @@ function drawStatuses(statuses) {
 }
 
 function drawServices(services) {
-  drawTotals(byId("services"), services).forEach((row) => {
-    if (row.querySelector("a")) return;
-    const link = document.createElement("a");
+  drawTotals(byId("services"), services).forEach((row, place) => {
+    const link = row.querySelector("a") ?? document.createElement("a");
     link.href = `services/${row.dataset.name}`;
     link.title = row.dataset.name;
-    link.textContent = row.dataset.name.slice(0, 8);
-    row.children[0].replaceChildren(link);
+    link.textContent = services[place].name;
+    if (!link.parentNode) row.children[0].replaceChildren(link);
   });
 }
 
@@ -97,8 +96,9 @@ function svg(name, attributes, text = "") {
   return element;
 }
 
-/** Return the whole numbers of the axis, about four, from at most `low` to at least `high`. */
+/** Return the whole numbers of the axis, about four, from at most `low` to at least `high`; one where nothing moved. */
 function ticks(low, high) {
+  if (low === high) return [low];
   const rough = Math.max(high - low, 4) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
@@ -112,12 +112,13 @@ function drawChart(first, now) {
   const chart = byId("chart");
   const { width, height } = chart.getBoundingClientRect();
   const changes = points.map((point) => PARTS.map((part) => point[part] - first[part]));
-  const axis = ticks(Math.min(0, ...changes.flat()), Math.max(4, ...changes.flat()));
+  const axis = ticks(Math.min(0, ...changes.flat()), Math.max(0, ...changes.flat()));
   const [low, high] = [axis[0], axis.at(-1)];
   const longest = Math.max(...axis.map((tick) => signed(tick).length));
   const [left, right, top, bottom] = [8 * longest + 10, width - 8, 8, height - 24];
   const x = (at) => left + (right - left) * Math.max(0, 1 - (now - at) / WINDOW);
-  const y = (change) => bottom - ((bottom - top) * (change - low)) / (high - low);
+  // Where nothing moved, the line at zero lies in the middle.
+  const y = (change) => (low === high ? (top + bottom) / 2 : bottom - ((bottom - top) * (change - low)) / (high - low));
   const drawn = [];
   for (const tick of axis) {
     drawn.push(svg("line", { class: "grid", x1: left, x2: right, y1: y(tick), y2: y(tick) }));
@@ -148,13 +149,25 @@ function draw() {
   drawChart(points[0], now);
 }
 
+/** Return a length of time as a person reads it. */
+function duration(seconds) {
+  if (seconds >= 86400) return `${(seconds / 86400).toFixed(1)} d`;
+  if (seconds >= 3600) return `${(seconds / 3600).toFixed(1)} h`;
+  if (seconds >= 60) return `${(seconds / 60).toFixed(1)} min`;
+  return `${Math.max(seconds, 0).toFixed(seconds < 10 ? 1 : 0)} s`;
+}
+
+/** Show as of when the numbers are exact; the server says whether that is fresh, late or stale. */
+function heard({ age, freshness }) {
+  byId("state").className = freshness;
+  byId("state").textContent = age === null ? "nothing applied yet" : `as of ${duration(age)} ago`;
+}
+
 function receive(event) {
   counts = JSON.parse(event.data);
   const total = (name) => counts.types.reduce((sum, type) => sum + type[name], 0);
   const sums = { requested: total("requested"), delivered: total("delivered"), failed: total("failed") };
   points.push({ at: performance.now() / 1000, ...parts(sums) });
-  byId("state").className = "live";
-  byId("state").textContent = `live, at ${counts.position ?? "no position yet"}`;
   drawStatuses(counts.statuses);
   drawTotals(byId("types"), counts.types);
   drawServices(counts.services);
@@ -168,6 +181,7 @@ const stale = (why) => () => {
   byId("state").textContent = `${why}, trying again`;
 };
 events.onerror = stale("no connection");
+events.addEventListener("age", (event) => heard(JSON.parse(event.data)));
 events.addEventListener("gone", stale("the database does not answer"));
 setInterval(draw, 1000);
 addEventListener("resize", draw);

@@ -9,6 +9,7 @@ from typing import Any
 from loader.source.remedies import RELOAD
 from loader.staging.records import builder, say_states
 from waltally.errors import LoaderError, Unhealthy
+from waltally.freshness import RECENT_SECONDS
 from waltally.units import duration, plural, size
 
 _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the source"
@@ -102,8 +103,6 @@ def _stands(is_followed: bool, seconds: float) -> Unhealthy:
     )
 
 
-_RECENT_SECONDS = 10.0
-"""What is older may be a quiet source or a delay, so the sentence says which."""
 _UNREAD_BYTES = 10**6
 """An idle loader leaves less WAL than this unread."""
 
@@ -134,13 +133,13 @@ def summarize(body: dict[str, Any]) -> Summary:
             f"healthy, but {'; '.join(said)}",
             waits[0]["remedy"] + (itself if waits[0]["engine"] == "database" else ""),
         )
-    if (stands := body["position"]["lag_seconds"]) > _RECENT_SECONDS:
+    if (stands := body["position"]["lag_seconds"]) > RECENT_SECONDS:
         return Summary(
             f"behind: the loader has stored nothing for {duration(stands)}; {_exact(body, facts)}",
             "see what `loader run` logs; a large transaction takes its time",
         )
     late = max(facts, key=lambda each: float(each["lag_seconds"]), default=None)
-    if late is not None and late["lag_seconds"] > _RECENT_SECONDS:
+    if late is not None and late["lag_seconds"] > RECENT_SECONDS:
         waiting = f"{late['name']} was not built for {duration(late['lag_seconds'])}"
         return Summary(
             f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
@@ -155,7 +154,7 @@ def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
     is_behind = any(fact["lag_seconds"] for fact in facts)
     if age is None:
         said = "exact: the change log is empty, so nothing is left to count"
-    elif age < _RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
+    elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
         said = f"exact as of {duration(age)} ago"
     else:
         said = f"exact as of the newest change, {duration(age)} ago"

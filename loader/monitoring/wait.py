@@ -9,48 +9,55 @@ from loader.source.slot import read_server
 from loader.staging.records import STATE_COLUMNS, ModelState, builder
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
-from waltally.errors import NotReached, NotSetUp, combine
+from waltally.errors import NotReached, NotSetUp, SettingError, combine
 from waltally.settings import Settings
 from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s order by fact_state.applied_lsn, model_name
+where slot_name = %s and (%s = '' or model_name = %s) order by fact_state.applied_lsn, model_name
 """
-_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second')"
+_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', nullif(%s, ''))"
 
 _ONE_CALL_SECONDS = 1.0
 """Between two calls Ctrl-C is noticed, and the target's vacuum is not held back."""
 
 
-def wait(settings: Settings, position: int | None, timeout: float) -> None:
-    """Return once every model holds what was committed before the position.
+def wait(settings: Settings, position: int | None, timeout: float, fact: str = "") -> None:
+    """Return once every model, or the named one, holds what was committed before the position.
 
     Without a position: what is committed at the source now. Raises NotReached after `timeout`
     seconds, NotSetUp, MissingRight, CannotConnect.
     """
     deadline = time.monotonic() + timeout
     with closing(connect_target(settings)) as target:
-        _states(target)
+        _states(target, fact)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
                 position = read_server(source).wal_end
         while True:
             left = max(0.0, deadline - time.monotonic())
-            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS))
+            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), fact)
             if target.ask_staging(_WAIT, values) == [(True,)]:
                 return
             if left == 0.0:
-                raise _not_reached(_states(target), settings.slot, position, timeout)
+                raise _not_reached(_states(target, fact), settings.slot, position, timeout)
 
 
-def _states(target: Target) -> list[ModelState]:
+def _states(target: Target, fact: str) -> list[ModelState]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        found = [ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot,))]
+        found = [
+            ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot, fact, fact))
+        ]
     except NotSetUp:
         found = []
     if not found:
+        if fact and _states(target, ""):
+            raise SettingError(
+                f"No model of the slot {target.slot} is named {fact}",
+                "`loader stats` lists the models",
+            )
         raise NotSetUp(
             f"No model of the slot {target.slot} is registered in schema {target.schema} of "
             "the target",

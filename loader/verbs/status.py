@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from waltally.errors import SettingError
+from waltally.freshness import MAX_LAG_SECONDS
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -27,7 +28,7 @@ def status_command(
             envvar="LOADER_MAX_LAG_SECONDS",
             help="Unhealthy when a position has not moved for so long although there is more.",
         ),
-    ] = 300.0,
+    ] = MAX_LAG_SECONDS,
     max_wal_held_bytes: Annotated[
         int,
         typer.Option(

@@ -25,16 +25,25 @@ def wait_command(
             help="Wait for what was committed before this WAL position.",
         ),
     ] = "",
+    fact: Annotated[
+        str,
+        typer.Option(
+            "--fact", metavar="NAME", show_default="every model", help="Wait for this model alone."
+        ),
+    ] = "",
     timeout: Annotated[
-        str, typer.Option(help="Give up after this time: a number with s, m, h, d or w.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Give up after this time: a number with s, m, h, d or w."
+        ),
     ] = "10s",
 ) -> None:
-    """Wait until every model of the slot holds what is committed at the source now.
+    """Wait until every model of the slot, or one, holds what is committed at the source now.
 
     The exit code is 41 where that did not happen in time; the sentence names the models that do not
     follow, or says how far the slot is.
 
-    Example: loader wait --timeout 30s
+    Example: loader wait --fact ft_orders --timeout 30s
     """
     from loader.monitoring.wait import wait
     from waltally.units import parse_age
@@ -43,4 +52,4 @@ def wait_command(
     seconds = parse_age(timeout, "--timeout")
     at = parse_lsn(position or None, "--lsn")
     with shown("waiting for the models"):
-        wait(settings, at, seconds)
+        wait(settings, at, seconds, fact)

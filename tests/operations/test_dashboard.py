@@ -116,10 +116,21 @@ def must_tell_of_each_change(source: Database, root: str, tmp_path: Path) -> Non
         second = told()
         assert second["types"] == [email | {"requested": 3, "delivered": 3}]
         assert second["position"] != first["position"]
+        # Nobody follows the slot: what is committed from here on is in no number.
+        source.insert(1, "delivered")
+        ages = [json.loads(read_age(stream)) for _ in range(3)][1:]
+        assert ages[0]["age"] < ages[1]["age"]
+        assert ages[0]["freshness"] == "fresh"
+
+
+def read_age(stream: Iterable[bytes]) -> bytes:
+    lines = iter(stream)
+    next(line for line in lines if line == b"event: age\n")
+    return next(lines).removeprefix(b"data: ")
 
 
 def read_counts(stream: Iterable[bytes]) -> dict[str, Any]:
-    data = next(line for line in stream if line.startswith(b"data: "))
+    data = next(line for line in stream if line.startswith(b'data: {"position"'))
     counts: dict[str, Any] = json.loads(data.removeprefix(b"data: "))
     return counts
 

@@ -52,6 +52,22 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     assert "live_count" in said
 
 
+def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    pipeline.build()
+    pipeline.target.execute(
+        "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, "
+        "needed) select slot_name, 'ft_other', declaration, relation_schema, 'ft_other', needed "
+        "from cdc.fact"
+    )
+    at = pipeline.position()
+    assert pipeline.refused("wait", "--lsn", at, "--timeout", "0s")[0] == 41
+    pipeline.must("wait", "--lsn", at, "--fact", "ft_service_stats")
+    assert pipeline.refused("wait", "--lsn", at, "--fact", "ft_other", "--timeout", "0s")[0] == 41
+    code, said = pipeline.refused("wait", "--lsn", at, "--fact", "ft_none")
+    assert (code, "is named ft_none" in said) == (2, True)
+
+
 def test_a_role_that_may_call_the_function_alone_waits(pipeline: Pipeline) -> None:
     pipeline.must("setup")
     pipeline.build()

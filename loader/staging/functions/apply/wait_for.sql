@@ -1,7 +1,9 @@
--- Wait until every model of the slot holds what was committed before lsn; false where the time is over.
+-- Wait until every model of the slot, or the one with this name and what it is made of, holds what was committed
+-- before lsn; false where the time is over.
 -- The lock tells the loader that somebody waits: it then stores its position also where the source has
 -- written nothing but little WAL of others.
-create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval) returns boolean
+create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval, fact text default null)
+returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     deadline constant timestamptz := clock_timestamp() + timeout;
@@ -15,20 +17,33 @@ begin
         ) and not exists (
             select from cdc.plan_models(slot) as plans
             where
-                plans.step is distinct from 'add'
-                or plans.error is not null
-                or (
-                    plans.applied_lsn < lsn
-                    and exists (
-                        select from cdc.change_log as log
-                        where
-                            log.slot_name = slot
-                            and log.commit_lsn >= plans.applied_lsn
-                            and log.commit_lsn < lsn
+                (
+                    fact is null
+                    or plans.fact_name = fact
+                    or exists (
+                        select from cdc.plan_roll_ups(slot) as rolled
+                        where rolled.fact_name = fact and plans.model_name = any (rolled.inputs)
+                    )
+                )
+                and (
+                    plans.step is distinct from 'add'
+                    or plans.error is not null
+                    or (
+                        plans.applied_lsn < lsn
+                        and exists (
+                            select from cdc.change_log as log
+                            where
+                                log.slot_name = slot
+                                and log.commit_lsn >= plans.applied_lsn
+                                and log.commit_lsn < lsn
+                        )
                     )
                 )
         ) and not exists (
-            select from cdc.plan_roll_ups(slot) as rolled where rolled.step is not null or rolled.state = 'failed'
+            select from cdc.plan_roll_ups(slot) as rolled
+            where
+                (fact is null or rolled.fact_name = fact)
+                and (rolled.step is not null or rolled.state = 'failed')
         ) then
             return true;
         end if;
@@ -40,7 +55,7 @@ begin
 end
 $$;
 
-comment on function cdc.wait_for(text, pg_lsn, interval) is
-    'Read your own writes: true once every model of the slot holds what was committed before lsn.';
+comment on function cdc.wait_for(text, pg_lsn, interval, text) is
+    'Read your own writes: true once every model of the slot, or the named one, holds what was committed before lsn.';
 
-revoke execute on function cdc.wait_for(text, pg_lsn, interval) from public;
+revoke execute on function cdc.wait_for(text, pg_lsn, interval, text) from public;

@@ -1,0 +1,32 @@
+"""How old what a fact holds may be, and how that is said. Pure.
+
+`cdc.exact_as_of` gives the age; pages, `loader stats`, `loader status` and the demo judge it alike.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from waltally.units import duration
+
+RECENT_SECONDS = 10.0
+"""Up to here all is well; what is older is late."""
+
+MAX_LAG_SECONDS = 300.0
+"""What is older is not healthy: the default of `loader status --max-lag-seconds`."""
+
+Freshness = Literal["fresh", "late", "stale"]
+
+COLORS: dict[Freshness, str] = {"fresh": "green", "late": "yellow", "stale": "red"}
+
+
+def judge(seconds: float | None) -> Freshness:
+    """Return how fresh is what is exact as of so many seconds ago; stale where nobody knows."""
+    if seconds is None or seconds > MAX_LAG_SECONDS:
+        return "stale"
+    return "fresh" if seconds <= RECENT_SECONDS else "late"
+
+
+def say(seconds: float | None) -> str:
+    """Return how old it is, such as `as of 0.2 s ago`."""
+    return "nothing applied yet" if seconds is None else f"as of {duration(seconds)} ago"
