@@ -117,7 +117,7 @@ class Summary:
 
 
 def summarize(body: dict[str, Any]) -> Summary:
-    """Return the summary of a status report (docs/status.md)."""
+    """Return the summary of a status report (docs/monitoring.md)."""
     findings, facts = body["findings"], body["facts"]
     if findings:
         first = findings[0]

@@ -1,4 +1,4 @@
-"""What `loader run --metrics-port` serves: metrics and health (docs/metrics.md)."""
+"""What `loader run --metrics-port` serves: metrics and health (docs/monitoring.md)."""
 
 from __future__ import annotations
 

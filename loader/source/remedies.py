@@ -1,7 +1,7 @@
 """Why a server does not make or stream a slot of wal2json, and what lets it. Pure.
 
 On a managed server nobody is a superuser, and each provider has its own way to do what `alter
-system` does elsewhere. docs/managed.md has the sources.
+system` does elsewhere. docs/source.md has the sources.
 """
 
 from __future__ import annotations

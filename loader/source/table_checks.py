@@ -298,7 +298,7 @@ def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
 
 
 def _is_full_cheaper(writes: Writes) -> bool:
-    """Whether an index would have written more WAL than old rows in full; docs/sizing.md has more.
+    """Whether an index would have written more WAL than old rows in full; docs/performance.md.
 
     Measured on Notify's history: bytes of WAL of a covering index of five columns. An old row in
     full is about as long as the row.

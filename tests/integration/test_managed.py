@@ -1,6 +1,6 @@
 """`loader setup` where a provider manages the server: nobody may `alter system`.
 
-A stand-in on servers of our own. What the providers do was read, not run (docs/managed.md).
+A stand-in on servers of our own. What the providers do was read, not run (docs/source.md).
 """
 
 from __future__ import annotations

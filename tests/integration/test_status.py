@@ -45,7 +45,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["position"]["stored_changes"] == 5
     committed = source.value("select max(committed_at) from cdc.change_log")
     assert datetime.fromisoformat(body["position"]["newest_commit_at"]) == committed
-    documented = (ROOT / "docs" / "status.md").read_text()
+    documented = (ROOT / "docs" / "monitoring.md").read_text()
     (fact,) = body["facts"]
     assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
     said = source.execute("select state, reason, remedy, applied_lsn from cdc.fact_state")

@@ -80,10 +80,10 @@ def samples(families: list[Metric]) -> Samples:
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    """Return what docs/metrics.md says: name to type and meaning."""
+    """Return what docs/monitoring.md says: name to type and meaning."""
     rows = re.findall(
         r"^\| `(waltally_\w+)` \| (\w+) \| (.+) \|$",
-        (ROOT / "docs" / "metrics.md").read_text(),
+        (ROOT / "docs" / "monitoring.md").read_text(),
         re.MULTILINE,
     )
     return {name: (kind, meaning) for name, kind, meaning in rows}

@@ -12,7 +12,7 @@ from tests.operations.ops_files import alerts
 from tests.runbook.procedure import RUNBOOK
 from tests.unit.test_reference import errors
 
-DAY_ONE = (ROOT / "docs" / "day-one.md").read_text()
+DAY_ONE = (ROOT / "docs" / "containers.md").read_text().partition("\n## Containers")[0]
 
 
 def section(title: str) -> str:

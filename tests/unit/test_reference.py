@@ -12,7 +12,6 @@ from typing import Any, cast
 import applying.job
 import archiving.job
 import auditing.job
-import common.errors  # noqa: F401  # the seed's codes stand in the same table
 import pytest
 import replaying.job
 import seeding.job
@@ -41,19 +40,6 @@ def options() -> Iterator[tuple[str, TyperOption]]:
         for parameter in command.params:
             if isinstance(parameter, TyperOption) and parameter.name != "help":
                 yield name, parameter
-
-
-def test_every_exit_code_is_on_the_page_with_its_meaning() -> None:
-    for kind in errors():
-        assert kind.__doc__ is not None
-        assert f"| {kind.exit_code} | {kind.__doc__.splitlines()[0]} |" in REFERENCE
-
-
-def test_the_page_names_no_exit_code_that_is_not_there() -> None:
-    listed = re.search(r"\| code \| meaning \|\n\|---\|---\|\n((?:\|.*\|\n)+)", REFERENCE)
-    assert listed
-    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", listed[1], re.MULTILINE)}
-    assert codes == {0, *(kind.exit_code for kind in errors())}
 
 
 def test_every_command_and_option_is_on_the_page() -> None:
