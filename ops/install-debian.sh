@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the packages of Debian or Ubuntu that the project needs and that this machine lacks:
-# a PostgreSQL server with wal2json, Java, Python's venv. PG=17 asks for that version of PostgreSQL,
+# a PostgreSQL server with wal2json and, for a test, plpgsql_check, Java, Python's venv. PG=17 asks for that version of PostgreSQL,
 # CHROMIUM=1 for a browser too.
 set -eu
 umask 022 # every user reads what is made in /etc
@@ -66,7 +66,7 @@ first_available() {
     done
 }
 
-# Print the server's and the plugin's package: of PG, else of the newest server that is here, else
+# Print the packages of server, plugin and, where there is one, plpgsql_check: of PG, else of the newest server that is here, else
 # of the newest version that the archive has both of.
 postgres_packages() {
     installed=$(find "${PG_ROOT:-/usr/lib/postgresql}" -path '*/bin/postgres' 2>/dev/null |
@@ -75,7 +75,8 @@ postgres_packages() {
         sed 's/^postgresql-\([0-9]*\).*/\1/' | sort -Vr)
     for version in ${PG:-$installed $archived}; do
         if available "postgresql-$version" && available "postgresql-$version-wal2json"; then
-            echo "postgresql-$version postgresql-$version-wal2json"
+            echo "postgresql-$version postgresql-$version-wal2json" \
+                "$(first_available "postgresql-$version-plpgsql-check")"
             return
         fi
     done

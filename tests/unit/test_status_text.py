@@ -29,6 +29,7 @@ def fact(**other: Any) -> dict[str, Any]:
         "state": "follows",
         "reason": None,
         "remedy": None,
+        "engine": "database",
         "is_finding": False,
         "applied_lsn": "0/20",
         "lag_bytes": 0,
@@ -92,8 +93,13 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "not built yet": (
         body(fact(**NEXT_APPLY), fact(name="ft_b", **NEXT_APPLY), age=None),
-        "healthy, but ft_orders waits: it was not built yet; ft_b waits: it was not built yet",
-        "`dbt build`",
+        "healthy, but ft_orders, ft_b wait: it was not built yet",
+        "`dbt build`; where `loader run --build` runs, it does that by itself",
+    ),
+    "not built yet by Spark": (
+        body(fact(**{**NEXT_APPLY, "engine": "spark", "remedy": "`spark-submit spark/apply.py`"})),
+        "healthy, but ft_orders waits: it was not built yet",
+        "`spark-submit spark/apply.py`",
     ),
     "no loader": (
         body(pid=None, age=90),
@@ -115,6 +121,11 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
         body(fact(lag_seconds=40.0, lag_bytes=9), age=41),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `loader run --build` or a scheduled `dbt build` runs",
+    ),
+    "Spark's builds are late": (
+        body(fact(lag_seconds=40.0, lag_bytes=9, engine="spark"), age=41),
+        "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
+        "see that `spark-submit spark/apply.py` runs",
     ),
     "the builds have stopped": (
         body(fact(lag_seconds=301.0, lag_bytes=9), age=301),

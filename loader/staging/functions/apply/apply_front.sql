@@ -14,7 +14,7 @@ declare
     one_reader text;
     changes cdc.change[];
     touched integer[];
-    untouched text[] := '{}';
+    untouched text[] := array[]::text[];
 begin
     front := array(
         select planned.model_name from unnest(ready) as planned

@@ -47,11 +47,10 @@ begin
         ) then
             return true;
         end if;
-        if clock_timestamp() >= deadline then
-            return false;
-        end if;
+        exit when clock_timestamp() >= deadline;
         perform pg_sleep(0.005);
     end loop;
+    return false;
 end
 $$;
 

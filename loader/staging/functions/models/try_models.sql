@@ -10,8 +10,8 @@ create or replace function cdc.try_models(
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan cdc.model_plan;
-    moved cdc.model_plan[] := '{}';
-    names text[] := '{}';
+    moved cdc.model_plan[] := array[]::cdc.model_plan[];
+    names text[] := array[]::text[];
     result cdc.outcome;
     code text;
     message text;
