@@ -25,7 +25,7 @@ from common import session
 SPARK = Path(__file__).parents[1] / "spark"
 JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")
 IMPORTED = (
-    *("typer", "psycopg", "psycopg-binary", "psycopg2-binary"),
+    *("typer", "psycopg", "psycopg-binary", "psycopg2-binary", "msgspec"),
     *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql"),
 )
 """The packages that our code imports; theirs come with them."""

@@ -287,7 +287,7 @@ def _holds(condition: Condition, row: Mapping[str, Any]) -> Any:
         return is_above == (condition.test == "at_least") if is_known else None
     if condition.test == "is_null":
         return (value is None) == condition.is_null
-    if value is None and condition.test == "not_in":
+    if value is None and condition.test != "in":
         return False
     return (value in condition.values) == (condition.test == "in")
 

@@ -27,7 +27,7 @@ from waltally.settings import parse_conninfo
 
 _OURS = (
     *("applying", "archiving", "auditing", "common", "counting", "deltas", "reading"),
-    *("replaying", "seeding"),
+    *("replaying", "rules", "seeding"),
     *("waltally_source", "warehouse"),
 )
 """The packages beside `common`."""

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.dbt.staged import SLOT, START, STEP, Warehouse
 from tests.fact_oracle import Group, Totals
 from tests.properties.conftest import FACTS
+from tests.properties.counted import as_rows, counted, groups
+from tests.properties.counted import purged as counted_deletes
 from tests.properties.declared import histories
 from waltally import lsn
 from waltally.facts import Fact
@@ -93,6 +95,9 @@ def test_any_cut_of_any_history_gives_what_the_oracle_says(
         apply(warehouse, data)
         wanted.read(history[start:end], start)
         must_match(warehouse, fact, wanted)
+    rules = counted(fact, as_rows(history))
+    assert groups(rules) == found(warehouse, fact)
+    assert counted_deletes(rules) == purged(warehouse, fact)
     ids = f"select id from {fact.relation} order by id"
     before = warehouse.execute(ids)
     warehouse.refresh(name)
