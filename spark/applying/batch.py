@@ -1,24 +1,29 @@
-"""The next batch of each fact that Spark applies, as the database decides it.
+"""The next batch of the facts that Spark applies, as the database decides it.
 
-Executors compute it, and the database adds it in one transaction, only where the fact is still as
-the plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
+One pass over the changes computes it for all of them: executors, or the driver where the changes
+are few. The database adds it to each fact in one transaction, only where the fact is still as its
+plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from common import arrow, changes, session
-from common.arrow import Written
+import pyarrow as pa
+from common import arrow, changes
 from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession, resolved
-from deltas.rules import FactChanges
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from common.errors import CountingFailed
+from pyspark.sql import SparkSession
+from rules import messages
+from rules.tallies import Position
 
+from applying import counts
+from applying.counts import PARTIAL, WRITTEN, Note, Work
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
@@ -111,28 +116,110 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     return [each for each in found if not settings.facts or each.fact.name in settings.facts]
 
 
-_CHANGES_PER_TASK = 20_000
-"""A second or two of one core."""
+FEW_CHANGES = 5_000
+"""Up to here the driver is done before Spark has planned a job."""
+
+CHANGES_PER_TASK = 50_000
+"""A second of one core."""
+
+Start = Callable[[], SparkSession]
+"""Starts Spark when it is first asked for, which takes seconds that few changes do not need."""
 
 
 @dataclass(frozen=True)
 class Computed:
-    """What a batch adds: the groups that are written, and what could not be counted."""
+    """What a batch adds to a fact: the rows that are written, and what could not be counted."""
 
-    written: Written
+    attempts: list[int]
+    row_count: int
     rejected_lsn: int | None
     left_out: str
+    changes: int
 
 
-def apply(spark: SparkSession, target: TargetSession, plan: Plan, to_lsn: int) -> bool:
-    """Bring a fact to the position; return whether it is there, as apply_computed."""
-    batch = str(uuid.uuid4())
-    computed = Computed(Written([], 0), None, "{}")
-    if _any(target, plan.from_lsn, to_lsn, "true"):
-        few = _end(target, plan.from_lsn, to_lsn, session.FEW_ROWS)
-        with session.fitted(spark, 0 if few == to_lsn else session.FEW_ROWS + 1):
-            computed = compute(spark, target, plan, to_lsn, batch)
-    failpoints.reach("computed")
+def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]) -> int:
+    """Return where the next batch of these plans ends; a rebuild is whole: readers never go back.
+
+    Facts that are behind come first, and then go on together with the others.
+    """
+    position = max(each.position for each in plans)
+    if any(each.is_rebuild for each in plans):
+        return position
+    begin = min(each.from_lsn for each in plans)
+    return next(changes.ends(target, begin, position, settings.max_changes), position)
+
+
+def compute(start: Start, target: TargetSession, plans: Sequence[Plan], to_lsn: int) -> Batch:
+    """Compute what the changes before the position add to each fact, and write it down."""
+    batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
+    begins = [each.from_lsn for each in plans]
+    first = min(begins)
+    is_small = _has_few(target, first, to_lsn)
+    inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
+    cuts = [first]
+    for begin, end in itertools.pairwise(inner):
+        cuts += [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
+    truncates = _truncates(target, first, to_lsn)
+    work = Work(
+        target.slot,
+        target.schema,
+        batch.id,
+        tuple(each.fact for each in plans),
+        tuple(begins),
+        tuple(cuts),
+        dict(truncates),
+        resolved(target),
+    )
+    rows = _in_driver(work) if is_small else _on_spark(start(), work)
+    failpoints.reach("written")
+    written: list[list[tuple[int, int]]] = [[] for _ in plans]
+    notes = [Note() for _ in plans]
+    for place, attempt, row_count, text in rows:
+        if text is None:
+            written[place].append((attempt, row_count))
+        else:
+            notes[place].add(Note(**json.loads(text)))
+    for plan, own, note in zip(plans, written, notes, strict=True):
+        emptied = {
+            part.name
+            for part in plan.fact.tables
+            if part.table in truncates and truncates[part.table][0] >= plan.from_lsn
+        }
+        batch.computed.append(
+            Computed(
+                [attempt for attempt, _ in own],
+                sum(row_count for _, row_count in own),
+                note.rejected_lsn,
+                json.dumps(
+                    {
+                        part: {
+                            "row_count": note.left_out.get(part, 0),
+                            "is_truncated": part in emptied,
+                        }
+                        for part in note.left_out.keys() | emptied
+                    }
+                ),
+                note.changes,
+            )
+        )
+    return batch
+
+
+@dataclass
+class Batch:
+    """What was computed for facts up to a position."""
+
+    id: str
+    to_lsn: int
+    plans: list[Plan]
+    computed: list[Computed]
+
+
+def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> bool:
+    """Have the database add a batch to a fact; return whether the fact is at its end.
+
+    If not, its plan is another one now, or an error is in fact_state.
+    """
     merged = target.ask(
         f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
         (
@@ -141,16 +228,27 @@ def apply(spark: SparkSession, target: TargetSession, plan: Plan, to_lsn: int) -
             json.dumps(plan.fact.declaration),
             plan.baseline_id,
             lsn.show(plan.from_lsn),
-            lsn.show(to_lsn),
-            batch,
-            computed.written.attempts,
-            computed.written.row_count,
+            lsn.show(max(batch.to_lsn, plan.from_lsn)),
+            batch.id,
+            computed.attempts,
+            computed.row_count,
             None if computed.rejected_lsn is None else lsn.show(computed.rejected_lsn),
             computed.left_out,
         ),
     )
     failpoints.reach("merged")
     return merged == [(True,)]
+
+
+def age_of(target: TargetSession, to_lsn: int) -> float | None:
+    """Return how many seconds ago the newest change before a position was committed."""
+    rows = target.ask(
+        "select extract(epoch from clock_timestamp() - committed_at)::float8"
+        f" from {target.table('change_log')} where slot_name = %s and commit_lsn < %s"
+        " order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
+        (target.slot, lsn.show(to_lsn)),
+    )
+    return rows[0][0] if rows else None
 
 
 def fill_roll_ups(target: TargetSession) -> None:
@@ -164,77 +262,62 @@ def fill_roll_ups(target: TargetSession) -> None:
         target.ask(fill, (target.slot,))
 
 
-def end_of(target: TargetSession, settings: ApplySettings, plan: Plan) -> int:
-    """Return where the fact's next batch ends; a rebuild is whole, so readers never go back."""
-    if plan.is_rebuild or plan.position <= plan.from_lsn:
-        return max(plan.position, plan.from_lsn)
-    return _end(target, plan.from_lsn, plan.position, settings.max_changes)
+Written = tuple[int, int, int, str | None]
+"""A row of WRITTEN."""
 
 
-def compute(
-    spark: SparkSession, target: TargetSession, plan: Plan, to_lsn: int, batch: str
-) -> Computed:
-    """Compute what the changes add, and write it where the database finds it."""
-    fact = plan.fact
-    found = changes.read(spark, target, plan.from_lsn, to_lsn, _CHANGES_PER_TASK)
-    may_truncate = _any(target, plan.from_lsn, to_lsn, "action is null or action = 'T'")
-    own = FactChanges(found, fact, target.slot, may_truncate=may_truncate)
-    own.classified.persist()
+def _in_driver(work: Work) -> list[Written]:
     try:
-        written = arrow.append(
-            _rows(own, target.slot, batch),
-            resolved(target),
-            Table(target.schema, "computed_group"),
-        )
-        failpoints.reach("written")
-        rejected_lsn, left_out = own.uncounted()
-        return Computed(written, rejected_lsn, _as_json(left_out, own.truncates))
-    finally:
-        own.classified.unpersist()
+        partials = counts.count(work, range(len(work.ranges)))
+        return [row for batch in counts.write(work, partials) for row in _tuples(batch)]
+    except (arrow.ReadFailed, arrow.WriteFailed) as error:
+        raise CountingFailed(f"a batch failed: {error}", "run the apply again") from None
 
 
-def _rows(own: FactChanges, slot: str, batch: str) -> DataFrame:
-    """Return the rows of computed_group."""
-    fact = own.fact
-    found = own.deltas().select(
-        sql.lit(None).cast("string").alias("part"),
-        sql.lit(None).cast("bigint").alias("commit_lsn"),
-        "dimensions",
-        "sums",
+def _on_spark(spark: SparkSession, work: Work) -> list[Written]:
+    # The work, and the login in it, travels in the closure: a column would show in the UI.
+    def count(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            yield from counts.count(work, batch["id"].to_pylist())
+
+    def write(partials: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return counts.write(work, partials)
+
+    size = len(work.ranges)
+    partials = arrow.map_batches(spark.range(0, size, 1, size), count, PARTIAL)
+    together = partials.repartition(min(size, _WRITERS), "bucket")
+    return [tuple(row) for row in arrow.map_batches(together, write, WRITTEN).collect()]
+
+
+_WRITERS = 16
+"""Tasks that add up partial sums, at most: each writes in a session of its own."""
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterator[Written]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _has_few(target: TargetSession, begin: int, end: int) -> bool:
+    ((is_few,),) = target.ask(
+        f"select count(*) <= %s from (select from {target.table('change_log')}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s limit %s) as first",
+        (FEW_CHANGES, target.slot, lsn.show(begin), lsn.show(end), FEW_CHANGES + 1),
     )
-    if any(each.ignores_deletes for each in fact.tables):
-        found = found.unionByName(own.archived_deletes("commit_lsn"))
-    return found.select(
-        sql.lit(slot).alias("slot_name"),
-        sql.lit(str(fact.relation)).alias("model_name"),
-        sql.lit(batch).alias("batch"),
-        "part",
-        "commit_lsn",
-        "dimensions",
-        "sums",
-    )
+    return bool(is_few)
 
 
-def _as_json(counts: Mapping[str, int], truncates: Mapping[str, object]) -> str:
-    return json.dumps(
-        {
-            part: {"row_count": counts.get(part, 0), "is_truncated": part in truncates}
-            for part in counts.keys() | truncates.keys()
-        }
-    )
-
-
-def _any(target: TargetSession, begin: int, end: int, condition: str) -> bool:
-    """Return whether the log has a change in between for which the condition holds."""
+def _truncates(target: TargetSession, begin: int, end: int) -> dict[Table, Position]:
+    """Return where each table was last emptied in between."""
     rows = target.ask(
-        f"select exists (select from {target.table('change_log')}"
+        f"select commit_lsn::text, ordinal, payload from {target.table('change_log')}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
-        f" and ({condition}))",
+        # The condition of the index change_log_truncates, word for word.
+        " and (action is null or action = 'T') order by commit_lsn, ordinal",
         (target.slot, lsn.show(begin), lsn.show(end)),
     )
-    return rows == [(True,)]
-
-
-def _end(target: TargetSession, begin: int, end: int, size: int) -> int:
-    """Return where about so many changes end."""
-    return next(changes.ends(target, begin, end, size))
+    found: dict[Table, Position] = {}
+    for at, ordinal, payload in rows:
+        table = messages.truncated_table(payload)
+        if table is not None:
+            found[table] = lsn.parse(at), ordinal
+    return found

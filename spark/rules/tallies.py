@@ -83,7 +83,10 @@ class Counting:
             ]
             for table in tables
         ]
-        self._truncates = {tables.index(table): at for table, at in (truncates or {}).items()}
+        emptied = truncates or {}
+        self._truncates = {
+            number: emptied[table] for number, table in enumerate(tables) if table in emptied
+        }
         self._ignoring = {
             number
             for number, rules in enumerate(self._rules)

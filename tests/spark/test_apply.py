@@ -111,6 +111,7 @@ def test_any_history_gives_what_the_database_would_keep(
     history = data.draw(histories(fact))
     cut = data.draw(st.integers(0, len(history)))
     most = data.draw(st.sampled_from([7, 1000]), "changes in a batch")
+    few = data.draw(st.sampled_from([-1, 5000]), "changes that the driver computes")
     parts = [history[begin:end] for begin, end in pairwise(sorted({0, cut, len(history)}))]
 
     by_engine = {}
@@ -123,7 +124,10 @@ def test_any_history_gives_what_the_database_would_keep(
             warehouse.apply()
             if engine == "spark":
                 assert found(warehouse, fact) == before, "cdc.apply leaves it alone"
-                run(cluster, max_changes=most)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(batch, "FEW_CHANGES", few)
+                    patch.setattr(batch, "CHANGES_PER_TASK", 5)
+                    run(cluster, max_changes=most)
         by_engine[engine] = kept(warehouse, fact)
     assert by_engine["spark"] == by_engine["database"]
     wanted = Totals(fact, SLOT)
@@ -163,7 +167,7 @@ def when_computed(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     compute = batch.compute
 
     def arrange(act: Callable[[], object]) -> None:
-        def computed(*arguments: Any) -> batch.Computed:
+        def computed(*arguments: Any) -> batch.Batch:
             result = compute(*arguments)
             monkeypatch.setattr(batch, "compute", compute)
             act()
@@ -276,9 +280,10 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster:
     with pytest.raises(NotSetUp, match="slot nobody has no row"):
         apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
     applied = [each for each in run(cluster, max_changes=2) if isinstance(each, Applied)]
-    assert [each.fact for each in applied] == ["ft_customer_days"] * 2
-    line = r"ft_customer_days is at (0/[0-9A-F]+): \d+ bytes of WAL in .*"
-    found = re.fullmatch(line, applied[0].line(), re.DOTALL)
+    assert [each.facts for each in applied] == [("ft_customer_days",)] * 2
+    assert [each.changes for each in applied] == [2, 1]
+    line = r"ft_customer_days is at (0/[0-9A-F]+): 2 changes in .*, \d+ changes/s; the newest is .*"
+    found = re.fullmatch(line, applied[0].line())
     assert found
     assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == found[1]
     assert run(cluster) == []
