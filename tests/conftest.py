@@ -108,15 +108,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 SHOWN_FILES = 15
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """After a run of many files, say which of them took longest, and how much of the whole."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """After `make test`, say which files took longest, and how much of the whole."""
+    if config.getoption("dist", "no") != "loadfile":
+        return
     seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 seconds[report.nodeid.partition("::")[0]] += report.duration
-    if len(seconds) <= SHOWN_FILES:
-        return
     total = sum(seconds.values())
     terminalreporter.section(f"where {total:.0f} s of the tests' time went")
     for file in sorted(seconds, key=seconds.__getitem__, reverse=True)[:SHOWN_FILES]:
