@@ -184,7 +184,7 @@ fix:  ## Format and mend what the linters can
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra delta \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built

@@ -26,13 +26,13 @@ SPARK = Path(__file__).parents[1] / "spark"
 JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")
 IMPORTED = (
     *("typer", "psycopg", "psycopg-binary", "psycopg2-binary", "msgspec"),
-    *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql"),
+    *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql", "pandas"),
 )
 """The packages that our code imports; theirs come with them."""
 UNUSED = (
     *("__pycache__/*", "*/__pycache__/*", "../*"),
     *("pyarrow/include/*", "pyarrow/includes/*", "pyarrow/src/*"),
-    *("pyarrow/tests/*", "pyarrow/*flight*", "*.pyx", "*.pxd", "*.pxi"),
+    *("pyarrow/tests/*", "pyarrow/*flight*", "*.pyx", "*.pxd", "*.pxi", "pandas/tests/*"),
 )
 """Files that nothing of ours opens, a third of the archive."""
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"

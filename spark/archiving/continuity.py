@@ -21,7 +21,7 @@ CHANGES_PER_SLICE = 3_200_000
 class ArchiveSettings(SlotSettings):
     """Where a slot's change log goes.
 
-    `path` is of any file system that Spark reaches. With `is_delta` the changes are a Delta table
+    `path` is of any file system that pyarrow reaches. With `is_delta` the changes are a Delta table
     too.
     """
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 from common import changes
 from common.errors import ArchiveIncomplete
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
 
 from archiving import files
-from archiving.files import Folder
+from archiving.folder import Folder
 from archiving.manifests import Contents
 from waltally import lsn
 from waltally.errors import SettingError
@@ -36,22 +34,21 @@ def check() -> None:
         ) from None
 
 
-def publish(spark: SparkSession, folder: Folder, contents: Contents) -> None:
+def publish(folder: Folder, contents: Contents) -> None:
     """Let the table have every change of the archive. Raises ArchiveIncomplete, SettingError."""
     from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
     from deltalake.exceptions import DeltaError
     from deltalake.schema import PrimitiveType
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
-    home = folder.path(files.CHANGES)
-    place = home.replace("s3a://", "s3://", 1)
+    place = folder.path(files.CHANGES)
     try:
         table = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
         reached = None if table is None else table.transaction_version(APPLICATION)
         begin = contents.from_lsn if reached is None else reached
         if table is not None:
             listed = table.get_add_actions(flatten=True).column("path").to_pylist()
-            _require_same(home, {f"{files.CHANGES}/{path}" for path in listed}, contents, begin)
+            _require_same(place, {f"{files.CHANGES}/{path}" for path in listed}, contents, begin)
             if begin == contents.to_lsn:
                 return
         named = contents.files(begin, contents.to_lsn)
@@ -62,13 +59,12 @@ def publish(spark: SparkSession, folder: Folder, contents: Contents) -> None:
                 Field("date", PrimitiveType("string")),
             ]
         )
-        counted = _statistics(spark, folder, named)
         added: list[AddAction] = []
         for name in named:
             size, modified_at = folder.size_and_time(name)
             path = name.removeprefix(f"{files.CHANGES}/")
             day = {"date": path.partition("/")[0].removeprefix("date=")}
-            added.append(AddAction(path, size, day, modified_at, True, counted[path]))
+            added.append(AddAction(path, size, day, modified_at, True, _statistics(folder, name)))
         at = CommitProperties(app_transactions=[Transaction(APPLICATION, contents.to_lsn)])
         if table is not None:
             table.create_write_transaction(
@@ -108,23 +104,18 @@ def _require_same(home: str, listed: set[str], contents: Contents, end: int) -> 
         )
 
 
-def _statistics(spark: SparkSession, folder: Folder, names: list[str]) -> dict[str, str]:
-    """Return by path in the table a file's rows and bounds of commit_lsn, to skip it by."""
-    at = sql.col("commit_lsn")
-    rows = (
-        files.read_changes(spark, folder, names)
-        .groupBy(sql.input_file_name().alias("file"))
-        .agg(sql.count("*").alias("row_count"), sql.min(at).alias("low"), sql.max(at).alias("high"))
-        .collect()
+def _statistics(folder: Folder, name: str) -> str:
+    """Return a file's rows and bounds of commit_lsn, to skip it by."""
+    read = pq.read_metadata(folder.at(name), filesystem=folder.files)
+    place = read.schema.names.index("commit_lsn")
+    groups = [
+        read.row_group(number).column(place).statistics for number in range(read.num_row_groups)
+    ]
+    return json.dumps(
+        {
+            "numRecords": read.num_rows,
+            "minValues": {"commit_lsn": min(each.min for each in groups)},
+            "maxValues": {"commit_lsn": max(each.max for each in groups)},
+            "nullCount": {"commit_lsn": 0},
+        }
     )
-    return {
-        "/".join(unquote(row["file"]).split("/")[-3:]): json.dumps(
-            {
-                "numRecords": row["row_count"],
-                "minValues": {"commit_lsn": row["low"]},
-                "maxValues": {"commit_lsn": row["high"]},
-                "nullCount": {"commit_lsn": 0},
-            }
-        )
-        for row in rows
-    }

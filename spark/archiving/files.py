@@ -1,183 +1,184 @@
-"""The archive's folder and its Parquet files, on any file system that Spark can reach."""
+"""The Parquet files of an archive. Tasks write and read them; the driver names them in manifests.
+
+Each attempt of a task writes files of its own. Spark gives the result of one attempt, so a file
+that no result names is no part of the archive, and the next run deletes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from common import changes
+from common.arrow import ReadFailed, WriteFailed, map_batches, one_line
 from common.errors import ArchiveIncomplete
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from archiving import baseline, manifests
+from archiving.folder import Folder
 from archiving.manifests import Contents
 from waltally import lsn
 from waltally.errors import SettingError
 
-_PATTERN = frozenset("*?[]{}\\")
-
-
-class Folder:
-    """One folder; names are relative to it."""
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        """Find the path's file system; the folder need not exist. Raises SettingError."""
-        if _PATTERN & set(path):
-            raise SettingError(
-                f"{path!r} has a character that Spark reads as a pattern",
-                "give a path without * ? [ ] { } and backslashes",
-            )
-        self._spark = spark
-        jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
-        given = jvm.org.apache.hadoop.fs.Path(path)
-        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-        self._files: Any = given.getFileSystem(hadoop)
-        self.uri: str = self._files.makeQualified(given).toString().rstrip("/")
-
-    @property
-    def remedy(self) -> str:
-        """What helps where files are missing that executors have just written."""
-        is_alone = str(self._spark.sparkContext.master).startswith("local")
-        if is_alone or not self.uri.startswith("file:"):
-            return "run the archive again"
-        return (
-            f"give --to a place that all machines of the cluster share: s3a:, hdfs: or a mounted"
-            f" folder. {self.uri} is a folder of each machine's own; where it is mounted on all,"
-            " run the archive again"
-        )
-
-    def path(self, name: str) -> str:
-        """Return the whole path of a name."""
-        return f"{self.uri}/{name}"
-
-    def exists(self, name: str = "") -> bool:
-        """Return whether the file or folder exists; without a name, whether this folder does."""
-        return bool(self._files.exists(self._at(name)))
-
-    def names(self, pattern: str) -> list[str]:
-        """Return the names that match."""
-        found = self._files.globStatus(self._at(pattern)) or ()
-        return [each.getPath().toString().removeprefix(f"{self.uri}/") for each in found]
-
-    def texts(self, pattern: str) -> list[str]:
-        """Return the contents of the files that match; executors read, as there may be many."""
-        if not self.names(pattern):
-            return []
-        read = self._spark.read.text(self.path(pattern), wholetext=True)
-        return [str(row[0]) for row in read.collect()]
-
-    def size_and_time(self, name: str) -> tuple[int, int]:
-        """Return the bytes of a file, and when it was written, in milliseconds since 1970."""
-        found = self._files.getFileStatus(self._at(name))
-        return int(found.getLen()), int(found.getModificationTime())
-
-    def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it, where it exists."""
-        self._files.delete(self._at(name), True)
-
-    def write(self, name: str, text: str) -> None:
-        """Write a small file that appears whole and durable, or not at all."""
-        place = PurePosixPath(name)
-        draft = str(place.with_name(f".{place.name}.draft"))
-        out = self._files.create(self._at(draft), True)
-        try:
-            out.write(bytearray(text.encode()))
-        finally:
-            out.close()
-        self.make_durable([draft])
-        if not self._files.rename(self._at(draft), self._at(name)):
-            raise OSError(f"{self.path(draft)} could not be renamed to {name}")
-        self.make_durable([name])
-
-    def make_durable(self, names: Iterable[str]) -> None:
-        """Return when the files survive a power loss.
-
-        On object stores and HDFS a closed file does. On a local file system, the files and the
-        folders that name them are synced here.
-        """
-        if not self.uri.startswith("file:"):
-            return
-        places: set[PurePosixPath] = set()
-        root = PurePosixPath(self._at("").toUri().getPath())
-        for name in names:
-            place = root / name
-            places |= {place, *(above for above in place.parents if above.is_relative_to(root))}
-        for place in (*places, root.parent):
-            descriptor = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-    def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self.path(name) if name else self.uri)
-
-
 CHANGES, BASELINES, ARCHIVED = "changes", "baselines", "archived_deletes"
 
-SCHEMA = f"{changes.SCHEMA}, date string, range string"
-"""The columns of the files of changes; date and range are folders."""
+WRITTEN = "file string, row_count bigint"
+"""What a task says of the files that it has written: their names in the folder."""
+
+Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def write(rows: DataFrame, path: str, *partitions: str) -> None:
-    """Add the rows to the Parquet files of a folder."""
-    (
-        rows.write.mode("append")
-        .partitionBy(*partitions)
-        .option("compression", "zstd")
-        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        .parquet(path)
+def written_by_day(folder: Folder, range_name: str) -> Write:
+    """Return what writes changes into a file for each day on which they were committed."""
+
+    def day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        days = pc.strftime(batch.column("committed_at"), "%Y-%m-%d")
+        for each in pc.unique(days).to_pylist():
+            place = f"{CHANGES}/date={each}/range={range_name}"
+            yield place, batch.filter(pc.equal(days, each))
+
+    return _written(folder, day)
+
+
+def written_to(folder: Folder, place: str) -> Write:
+    """Return what writes rows into files of one place."""
+    return _written(folder, lambda batch: iter([(place, batch)]))
+
+
+def _written(
+    folder: Folder, placed: Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
+) -> Write:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writers: dict[str, pq.ParquetWriter] = {}
+        counts: dict[str, int] = {}
+        names: dict[str, str] = {}
+        try:
+            with contextlib.ExitStack() as stack:
+                for place, batch in itertools.chain.from_iterable(map(placed, batches)):
+                    if place not in writers:
+                        folder.make(place)
+                        names[place] = f"{place}/part-{uuid.uuid4()}.parquet"
+                        writers[place] = stack.enter_context(
+                            pq.ParquetWriter(
+                                folder.at(names[place]),
+                                batch.schema,
+                                filesystem=folder.files,
+                                compression="zstd",
+                            )
+                        )
+                    writers[place].write_batch(batch)
+                    counts[place] = counts.get(place, 0) + batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise WriteFailed(one_line(error)) from None
+        yield pa.RecordBatch.from_pydict(
+            {"file": list(names.values()), "row_count": [counts[place] for place in names]},
+            pa.schema([("file", pa.string()), ("row_count", pa.int64())]),
+        )
+
+    return write
+
+
+def write(rows: DataFrame, folder: Folder, place: str) -> tuple[str, ...]:
+    """Write the rows into files of a place; return their names."""
+    found = map_batches(rows, written_to(folder, place), WRITTEN).collect()
+    return tuple(sorted(row["file"] for row in found))
+
+
+def row_count(folder: Folder, names: Sequence[str]) -> int:
+    """Return how many rows the files have, as this machine reads them. Raises OSError."""
+    return sum(
+        int(pq.read_metadata(folder.at(name), filesystem=folder.files).num_rows) for name in names
     )
 
 
-def read_changes(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the changes of these files, with the columns of SCHEMA."""
-    if not files:
-        return spark.createDataFrame([], SCHEMA)
-    # The folders of the path are columns.
-    read = spark.read.schema(SCHEMA).option("basePath", folder.path(CHANGES))
-    return read.parquet(*map(folder.path, files))
+def read_changes(
+    spark: SparkSession, folder: Folder, names: Sequence[str], begin: int = 0, end: int = 2**63 - 1
+) -> DataFrame:
+    """Return the changes of these files with begin <= commit_lsn < end. Raises ArchiveIncomplete.
+
+    The columns are those of `changes.SCHEMA`.
+    """
+    return _read(spark, folder, names, changes.SCHEMA, (begin, end))
 
 
-def read_groups(spark: SparkSession, folder: Folder, files: list[str]) -> DataFrame:
-    """Return the groups of a baseline's files: part, dimensions, sums."""
-    if not files:
-        return spark.createDataFrame([], baseline.SCHEMA)
-    return spark.read.schema(baseline.SCHEMA).parquet(*map(folder.path, files))
+def read_groups(spark: SparkSession, folder: Folder, names: Sequence[str]) -> DataFrame:
+    """Return the groups of a baseline's files: part, dimensions, sums. Raises ArchiveIncomplete."""
+    return _read(spark, folder, names, baseline.SCHEMA, None)
+
+
+def _read(
+    spark: SparkSession,
+    folder: Folder,
+    names: Sequence[str],
+    ddl: str,
+    bounds: tuple[int, int] | None,
+) -> DataFrame:
+    if missing := folder.missing(names):
+        raise ArchiveIncomplete(
+            f"{folder.path(missing[0])}, which a manifest names, is not there"
+            + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            "bring the files back from a copy",
+        )
+    if not names:
+        return spark.createDataFrame([], ddl)
+
+    def read(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
+            yield from batches(folder, names[place], bounds)
+
+    return map_batches(spark.range(0, len(names), 1, len(names)), read, ddl)
+
+
+def batches(folder: Folder, name: str, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, of changes those with begin <= commit_lsn < end. For executors.
+
+    Raises ReadFailed.
+    """
+    import pyarrow.dataset as dataset
+
+    within = None
+    if bounds is not None:
+        position = pc.field("commit_lsn")
+        within = (position >= bounds[0]) & (position < bounds[1])
+    try:
+        found = dataset.dataset(folder.at(name), format="parquet", filesystem=folder.files)
+        for batch in found.to_batches(filter=within):
+            if batch.num_rows:
+                yield batch
+    except (OSError, pa.ArrowException) as error:
+        raise ReadFailed(f"{folder.path(name)}: {one_line(error)}") from None
 
 
 def delete_unnamed(folder: Folder, contents: Contents) -> None:
     """Delete the files that killed runs have left."""
-    ranges = {part.name for part in contents.slices}
-    baselines = {part.name for part in contents.baselines}
-    unnamed = [
-        *(name for name in folder.names(f"{CHANGES}/date=*/range=*") if _range(name) not in ranges),
-        *(
-            name
-            for place in (BASELINES, ARCHIVED)
-            for name in folder.names(f"{place}/*")
-            if _last(name) not in baselines
-        ),
-        *folder.names(f"{CHANGES}/_temporary"),
-        *folder.names(f"{manifests.FOLDER}/.*.draft"),
-    ]
-    for name in unnamed:
+    named = {name for part in contents.slices for name in part.files}
+    named |= {name for each in contents.baselines for name in (*each.files, *each.archived_files)}
+    # A Delta table keeps its own log beside the days.
+    found = [name for name in folder.names(CHANGES) if name.startswith(f"{CHANGES}/date=")]
+    found += [name for place in (BASELINES, ARCHIVED) for name in folder.names(place)]
+    drafts = [name for name in folder.names(manifests.FOLDER) if name.endswith(".draft")]
+    for name in (*(name for name in found if name not in named), *drafts):
         folder.delete(name)
 
 
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _range(name: str) -> str:
-    return _last(name).removeprefix("range=")
+def read_manifests(path: str, slot: str) -> tuple[Folder, Contents]:
+    """Return a slot's folder in an archive and what it holds. Raises SettingError."""
+    folder = Folder.of(f"{path.rstrip('/')}/slot={slot}")
+    try:
+        names = [each for each in folder.names(manifests.FOLDER) if each.endswith(".json")]
+        return folder, manifests.read(map(folder.text, names))
+    except OSError as error:
+        raise SettingError(
+            f"{folder.uri} cannot be read: {one_line(error)}",
+            "see that it is there, and that Spark's driver and executors have the right to read it:"
+            " in a bucket, with its keys and region in their environment",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,7 @@ class Archive:
     @classmethod
     def open(cls, spark: SparkSession, path: str, slot: str) -> Archive:
         """Return the slot's archive in a folder. Raises ArchiveIncomplete where it has none."""
-        folder = Folder(spark, f"{path.rstrip('/')}/slot={slot}")
-        contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
+        folder, contents = read_manifests(path, slot)
         if not contents.slices:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
@@ -219,24 +219,9 @@ class Archive:
     def changes(self, begin: int, end: int) -> DataFrame:
         """Return the changes with begin <= commit_lsn < end. Raises ArchiveIncomplete."""
         self.require(begin, end)
-        with missing_files_refused():
-            found = read_changes(self.spark, self.folder, self.contents.files(begin, end))
-        return found.where((sql.col("commit_lsn") >= begin) & (sql.col("commit_lsn") < end))
+        names = self.contents.files(begin, end)
+        return read_changes(self.spark, self.folder, names, begin, end)
 
     def groups(self, names: Sequence[str]) -> DataFrame:
         """Return the groups of these files: part, dimensions, sums. Raises ArchiveIncomplete."""
-        with missing_files_refused():
-            return read_groups(self.spark, self.folder, list(names))
-
-
-@contextlib.contextmanager
-def missing_files_refused() -> Iterator[None]:
-    """Raise ArchiveIncomplete where a file that is opened in the block is missing."""
-    try:
-        yield
-    except AnalysisException as error:
-        raise ArchiveIncomplete(
-            f"a file that a manifest names cannot be read: {error.getCondition()},"
-            f" {error.getMessageParameters()}",
-            "bring the files back from a copy",
-        ) from None
+        return read_groups(self.spark, self.folder, list(names))

@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import typer
-from common import changes, exact_sums, session
+from common import arrow, changes, exact_sums, session
 from common.command import AsJson, Job
-from common.connections import TargetSession, connect_target
+from common.connections import TargetSession, connect_target, resolved
 from common.errors import ArchiveIncomplete, CountingFailed, spark_errors
 from common.progress import print_lines, print_status
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
 
 from archiving import baseline, continuity, delta, files, manifests
 from archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
-from archiving.files import Folder
+from archiving.folder import Folder
 from archiving.manifests import Contents, Origin, Slice
 from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
@@ -73,15 +72,12 @@ class Summary:
 def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     """Archive the changes up to the position of record. Raises LoaderError; what it held stays."""
     begun = time.monotonic()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with (
         contextlib.closing(connect_target(settings, "archive")) as target,
         spark_errors("archive"),
     ):
         continuity.acquire_archive_lock(target)
-        folder = Folder(spark, f"{settings.path.rstrip('/')}/slot={settings.slot}")
-        contents = manifests.read(folder.texts(f"{manifests.FOLDER}/*.json"))
+        folder, contents = files.read_manifests(settings.path, settings.slot)
         slot = target.position()
         recorded = continuity.recorded_lsn(target, folder.uri)
         # Also before a refusal: a prune must not rely on files that are missing or of another log.
@@ -104,7 +100,7 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
                 f"archived {plural(written.rows, 'change')} up to {lsn.show(written.to_lsn)}"
             )
         if settings.is_delta:
-            delta.publish(spark, folder, contents)
+            delta.publish(folder, contents)
         baselines = store_baselines(spark, target, folder, contents, slot)
     return Summary(
         settings.slot,
@@ -146,14 +142,11 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     """
     place = (part.from_lsn, part.to_lsn)
     rows = changes.count(target, *place)
-    if rows:
-        found = changes.read(spark, target, *place)
-        dated = found.withColumns(
-            {"date": sql.date_format("committed_at", "yyyy-MM-dd"), "range": sql.lit(part.name)}
-        )
-        files.write(dated, folder.path(files.CHANGES), "date", "range")
-    names = folder.names(f"{files.CHANGES}/date=*/range={part.name}/*.parquet")
-    stored = len(names) and files.read_changes(spark, folder, names).count()
+    task = files.written_by_day(folder, part.name)
+    ranges = changes.queries(target, *place) if rows else []
+    found = arrow.mapped(spark, resolved(target), ranges, task, files.WRITTEN).collect()
+    names = sorted(row["file"] for row in found)
+    stored = rows_read_back(folder, names)
     # On the session that holds the lock: had it ended, another archive could be running.
     now = target.position()
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
@@ -165,7 +158,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     if stored != rows:
         raise CountingFailed(
             f"the files of {part.name} have {plural(stored, 'change')} and the log has {rows:,}",
-            folder.remedy,
+            "run the archive again",
         )
     folder.make_durable(names)
     failpoints.reach("archive-files")
@@ -189,34 +182,47 @@ def store_baselines(
         for opened in found:
             # A slot that was moved to another cluster keeps the former's baselines until new ones.
             if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:
-                home = folder.path(f"{files.BASELINES}/{opened.baseline.name}")
-                files.write(opened.groups(spark), home)
+                place, archived_place = (
+                    f"{kind}/{opened.baseline.name}" for kind in (files.BASELINES, files.ARCHIVED)
+                )
+                names = files.write(opened.groups(spark), folder, place)
+                archived: tuple[str, ...] = ()
                 if opened.archived_groups:
-                    home = folder.path(f"{files.ARCHIVED}/{opened.baseline.name}")
-                    files.write(opened.archived(spark), home)
-                written.append(opened)
-    for opened in written:
+                    archived = files.write(opened.archived(spark), folder, archived_place)
+                written.append((opened, names, archived))
+    for opened, names, archived in written:
         each = opened.baseline
-        names, archived = (
-            sorted(folder.names(f"{place}/{each.name}/*.parquet"))
-            for place in (files.BASELINES, files.ARCHIVED)
-        )
+        archived_count = rows_read_back(folder, archived)
         stored = files.read_groups(spark, folder, names)
         count, sums = exact_sums.measured(stored, each.fact, "sums")
         totals = tuple(sums["sums"])
-        archived_count = files.read_groups(spark, folder, archived).count() if archived else 0
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
                 f" {count:,} groups with {', '.join(totals)} and {archived_count:,} of archived"
                 f" deletes, and the baseline has {each.groups:,} with {', '.join(each.totals)} and"
                 f" {opened.archived_groups:,}",
-                folder.remedy,
+                "run the archive again",
             )
         folder.make_durable([*names, *archived])
-        whole = replace(each, files=tuple(names), archived_files=tuple(archived))
+        whole = replace(each, files=names, archived_files=archived)
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
-    return {each.baseline.fact.name: each.baseline.baseline_id for each in written}
+    return {each.baseline.fact.name: each.baseline.baseline_id for each, *_ in written}
+
+
+def rows_read_back(folder: Folder, names: Sequence[str]) -> int:
+    """Return how many rows the files have that executors have just written.
+
+    Raises CountingFailed where the driver does not find them.
+    """
+    if folder.missing(names):
+        where = "a folder of each machine's own" if folder.is_local else "not shared"
+        raise CountingFailed(
+            f"the driver does not find what the tasks have written to {folder.uri}: it is {where}",
+            "give --to a place that all machines of the cluster share: s3://, gs://, abfs://,"
+            " hdfs:// or a mounted folder",
+        )
+    return files.row_count(folder, names)
 
 
 app = Job("What was archived before is intact.")
@@ -225,7 +231,10 @@ app = Job("What was archived before is intact.")
 @app.command()
 def run(
     to: Annotated[
-        str, typer.Option(help="The folder to archive to, on any file system that Spark reaches.")
+        str,
+        typer.Option(
+            help="The folder to archive to, a mounted one, s3://, gs://, abfs:// or hdfs://."
+        ),
     ],
     source: Source = "",
     target: Target = "",
@@ -242,7 +251,7 @@ def run(
 ) -> None:
     """Copy the new changes and the present baseline to Parquet; each change once.
 
-    For instance: spark-submit spark/archive.py --to s3a://backups/waltally
+    For instance: spark-submit spark/archive.py --to s3://backups/waltally
     """
     settings = ArchiveSettings(
         target or source,

@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
-from common import changes, session
+from common import changes, session, submitted
 from common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -21,7 +21,6 @@ from common.command import (
     Partitions,
     Settings,
     Timeout,
-    stdout_is_terminal,
 )
 from common.connections import TargetSession, connect, connect_target
 from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
@@ -389,7 +388,7 @@ def run(
     if as_json:
         print_lines([json.dumps(report.as_json())])
     else:
-        show(report, get_terminal_size().columns if stdout_is_terminal() else _WIDTH)
+        show(report, get_terminal_size().columns if submitted.stdout_is_terminal() else _WIDTH)
     found: list[LoaderError] = [
         *map(finding, report.differing),
         *map(roll_up_finding, report.differing_roll_ups),

@@ -6,29 +6,23 @@ Executors import this module, so it imports no driver but Arrow's: each takes a 
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import Accumulator, TaskContext
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
-from pyspark.util import PythonEvalType
 
 from waltally.tables import Table
 
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What a task makes of the batches that it reads."""
 
-def map_batches(
-    frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], ddl: str
-) -> DataFrame:
-    """Return what `task` makes of the batches of each partition, with the columns of `ddl`.
 
-    As DataFrame.mapInArrow, which also asks for pandas and does not use it.
-    """
-    mapped = vectorized_udf(
-        task, returnType=ddl, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF, kind="pandas"
-    )(*frame.columns)
-    return DataFrame(frame._jdf.mapInArrow(mapped._jc, False, None), frame.sparkSession)
+def map_batches(frame: DataFrame, task: Task, ddl: str) -> DataFrame:
+    """Return what `task` makes of the batches of each partition, with the columns of `ddl`."""
+    return frame.mapInArrow(task, ddl)
 
 
 LOCK_TIMEOUT = "5s"
@@ -53,39 +47,31 @@ class Snapshot:
 class Query:
     """What one task reads: SQL without parameters.
 
-    `size` is how much work it is, in any unit. `shape`, which is sent to the executors, turns a
-    batch of the query's columns into one of Spark's, and `row_count` says how many rows were read
-    for it where the server has grouped them.
+    `size` is how much work it is, in any unit. `row_count`, which is sent to the executors, says
+    how many rows were read for a batch where the server has grouped them.
     """
 
     text: str
     size: int = 1
-    shape: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
     row_count: Callable[[pa.RecordBatch], int] | None = None
 
 
 class Counters:
     """How many rows the tasks have read, and the total size of the queries that are read."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, read_rows: Accumulator[int], read_size: Accumulator[int]) -> None:
         """Begin at zero."""
-        self._rows: Accumulator[int] = spark.sparkContext.accumulator(0)
-        self._size: Accumulator[int] = spark.sparkContext.accumulator(0)
+        self.read_rows, self.read_size = read_rows, read_size
 
     @property
     def rows(self) -> int:
         """The rows that are read so far."""
-        return self._rows.value
+        return self.read_rows.value
 
     @property
     def size(self) -> int:
         """The size of the queries that were read to their end."""
-        return self._size.value
-
-    @property
-    def accumulators(self) -> tuple[Accumulator[int], Accumulator[int]]:
-        """What the tasks add to: rows and size."""
-        return self._rows, self._size
+        return self.read_size.value
 
 
 def rows(
@@ -102,22 +88,37 @@ def rows(
     as of its own start. Nothing is read yet. Where a task fails later, Spark's report names
     ReadFailed.
     """
+    return mapped(spark, conninfo, queries, lambda batches: batches, ddl, snapshot, counters)
+
+
+def mapped(
+    spark: SparkSession,
+    conninfo: str,
+    queries: Sequence[str | Query],
+    task: Task,
+    ddl: str,
+    snapshot: str | None = None,
+    counters: Counters | None = None,
+) -> DataFrame:
+    """Return what `task` makes of each query's rows, in the Spark task that reads them."""
     if not queries:
         return spark.createDataFrame([], ddl)
     parts = [each if isinstance(each, Query) else Query(each) for each in queries]
-    read_rows, read_size = counters.accumulators if counters else (None, None)
+    read_rows = counters.read_rows if counters else None
+    read_size = counters.read_size if counters else None
 
     # The connection string travels in the closure: an option would show in the query's plan.
     def read(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
-            query = parts[place]
-            for batch in batches(conninfo, query.text, snapshot):
-                if read_rows is not None:
-                    found = query.row_count(batch) if query.row_count else batch.num_rows
-                    read_rows.add(found)
-                yield query.shape(batch) if query.shape else batch
-            if read_size is not None:
-                read_size.add(query.size)
+            yield from task(counted(parts[place]))
+
+    def counted(query: Query) -> Iterator[pa.RecordBatch]:
+        for batch in batches(conninfo, query.text, snapshot):
+            if read_rows is not None:
+                read_rows.add(query.row_count(batch) if query.row_count else batch.num_rows)
+            yield batch
+        if read_size is not None:
+            read_size.add(query.size)
 
     # One task per query. A data source in Python would start three more kinds of Python process,
     # half a second each, to plan what is known here.
@@ -178,9 +179,7 @@ def append(rows: DataFrame, conninfo: str, table: Table) -> Written:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from adbc_driver_postgresql import dbapi
 
-        context = TaskContext.get()
-        assert context is not None
-        attempt = context.taskAttemptId()
+        attempt = secrets.randbits(62)
         count = 0
         try:
             with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:

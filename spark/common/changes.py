@@ -48,9 +48,15 @@ def read(
     result is used. A prune before that removes rows and raises no error: read
     slot_position.start_lsn again after the last read.
     """
+    return rows(spark, resolved(target), queries(target, from_lsn, to_lsn, changes), SCHEMA)
+
+
+def queries(
+    target: TargetSession, from_lsn: int, to_lsn: int, changes: int = CHANGES_PER_RANGE
+) -> list[str]:
+    """Return the SQL of ranges that hold the changes with from_lsn <= commit_lsn < to_lsn."""
     cuts = [from_lsn, *ends(target, from_lsn, to_lsn, changes)]
-    queries = [query(target.schema, target.slot, *bounds) for bounds in itertools.pairwise(cuts)]
-    return rows(spark, resolved(target), queries, SCHEMA)
+    return [query(target.schema, target.slot, *bounds) for bounds in itertools.pairwise(cuts)]
 
 
 def query(schema: str, slot: str, from_lsn: int, to_lsn: int) -> str:

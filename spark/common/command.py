@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import logging
-import os
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
-from common.errors import first_line
+from common import submitted
+from common.errors import FAILURES, first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import SlotSettings
@@ -72,12 +67,12 @@ class Job(typer.Typer):
 
     def main(self) -> None:
         """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
-        restore_stderr()
+        submitted.restore_stderr()
         try:
             self()
         except LoaderError as error:
             _end(error.exit_code, *error.sentence.split("\n"), self._intact)
-        except (PySparkException, Py4JError) as error:
+        except FAILURES as error:
             _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
         except KeyboardInterrupt:
             _end(130, f"Stopped. {self._intact}".strip())
@@ -86,65 +81,3 @@ class Job(typer.Typer):
 def _end(code: int, *lines: str) -> NoReturn:
     print_lines(filter(None, lines), err=True)
     sys.exit(code)
-
-
-class SubmitterStderr(io.TextIOBase):
-    """A text stream that writes through the JVM."""
-
-    def __init__(self, jvm: Any) -> None:
-        self._err = jvm.java.lang.System.err
-        self._own = sys.__stderr__
-
-    def write(self, text: str) -> int:
-        """Write to the JVM's standard error, or to our own when the JVM is gone."""
-        try:
-            self._err.print(text)
-            self._err.flush()
-        except (Py4JError, OSError):
-            if self._own is not None:
-                self._own.write(text)
-        return len(text)
-
-    def isatty(self) -> bool:
-        """Return whether spark-submit, the parent process, writes to a terminal."""
-        return _is_terminal(2)
-
-
-def _is_terminal(descriptor: int) -> bool:
-    """Return whether the file of spark-submit, the parent process, is a terminal."""
-    try:
-        target = str(Path(f"/proc/{os.getppid()}/fd/{descriptor}").readlink())
-    except OSError:
-        return False
-    return target.startswith(("/dev/pts/", "/dev/tty"))
-
-
-def stdout_is_terminal() -> bool:
-    """Return whether what we print goes to a terminal, also through spark-submit."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _is_terminal(1)
-    return sys.stdout.isatty()
-
-
-def restore_stderr() -> None:
-    """Under spark-submit, let sys.stderr write to the standard error that the caller sees."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return
-    from pyspark import SparkContext
-
-    SparkContext._ensure_initialized()
-    sys.stderr = SubmitterStderr(SparkContext._jvm)
-
-
-def quiet_spark() -> None:
-    """Let the JVM, which must run, and PySpark log nothing below FATAL.
-
-    ERROR would print a stack per attempt; our own sentence says what failed.
-    `--conf spark.log.level` sets another level of the JVM.
-    """
-    from pyspark import SparkContext
-
-    assert SparkContext._jvm is not None
-    log4j = SparkContext._jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setRootLevel(log4j.Level.FATAL)
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)

@@ -14,6 +14,9 @@ from pyspark.errors import PySparkException
 
 from waltally.errors import LoaderError
 
+FAILURES = (PySparkException, Py4JError, OSError)
+"""What is raised where Spark has failed or died."""
+
 
 class SnapshotLost(LoaderError):
     """A session that holds the snapshot or the locks ended before the last row was read."""
@@ -89,7 +92,7 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
     """
     try:
         yield
-    except (PySparkException, Py4JError, OSError) as error:
+    except FAILURES as error:
         check()
         lost = re.search(r"NoExecutor: (.* s)\b", str(error))
         if lost:

@@ -49,9 +49,12 @@ def print_status(text: str) -> None:
 
 
 class Progress:
-    """Prints `measure()` while the block runs; calls `watch` once per second, on its thread."""
+    """Prints `measure()` while the block runs; calls `watch` once per second, on its thread.
 
-    def __init__(self, measure: Callable[[], Measure], watch: Callable[[], None]) -> None:
+    Without `measure` it prints nothing.
+    """
+
+    def __init__(self, measure: Callable[[], Measure] | None, watch: Callable[[], None]) -> None:
         self._measure = measure
         self._watch = watch
         self._ended = threading.Event()
@@ -65,13 +68,15 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        if kind is None:
+        if kind is None and self._measure is not None:
             self._show(self._measure(), last=True)
 
     def _run(self) -> None:
         shown_at, shown_share = self._start, 0.0
         while not self._ended.wait(1.0):
             self._watch()
+            if self._measure is None:
+                continue
             measure, now = self._measure(), time.monotonic()
             due = now - shown_at >= _LOG_SECONDS or measure.share - shown_share >= _LOG_SHARE
             if due or sys.stderr.isatty():

@@ -1,29 +1,32 @@
-"""Starts the Spark session, with little output and with our code, as a zip, on every executor."""
+"""Starts the Spark session, with little output and with our code, as a zip, on every executor.
+
+The jobs use what DataFrames have both under spark-submit and over Spark Connect. What only a
+driver under spark-submit has is in `common.submitted`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
+import socket
 import sys
-import threading
-import time
+import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from importlib.util import cache_from_source
 from pathlib import Path
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import loader
 import waltally
-from common.command import DEFAULT_TIMEOUT, quiet_spark
-from common.errors import NoExecutor
+from common import submitted
+from common.command import DEFAULT_TIMEOUT
+from common.errors import FAILURES, NoExecutor, first_line
 from common.progress import print_status
-from waltally.errors import SettingError
-from waltally.settings import parse_conninfo
 
 _OURS = (
     *("applying", "archiving", "auditing", "common", "counting", "deltas", "reading"),
@@ -35,6 +38,9 @@ _OF_LOADER = ("source", "staging")
 """The layers of the loader that Spark's may import."""
 
 
+_code: WeakKeyDictionary[SparkSession, Path] = WeakKeyDictionary()
+
+
 def is_packed() -> bool:
     """Return whether this code runs from the zip, as by `spark-submit --py-files`."""
     return not Path(__file__).is_file()
@@ -44,11 +50,18 @@ def send_code(spark: SparkSession) -> Path:
     """Bring our code to every executor, unless it has come there packed; return the zip."""
     if is_packed():
         return Path(__file__).parents[1]
-    # Java deletes this folder also where a signal ends the job, and Python could not.
-    code = Path(spark.sparkContext._temp_dir) / "waltally.zip"
-    if not code.exists():
+    if spark in _code:
+        return _code[spark]
+    with contextlib.ExitStack() as stack:
+        if is_remote():
+            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-"))
+        else:
+            # Executors read it there. Java deletes this folder also where a signal ends the job.
+            home = submitted.folder(spark)
+        code = Path(home, "waltally.zip")
         pack_code(code, compiled=True)
-        spark.sparkContext.addPyFile(str(code))
+        spark.addArtifacts(str(code), pyfile=True)
+    _code[spark] = code
     return code
 
 
@@ -74,19 +87,13 @@ def pack_code(archive: Path, *, compiled: bool = False) -> None:
                     out.write(cached, place.with_suffix(".pyc"))
 
 
-DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+SHUFFLE = {
     # Adaptive execution merges small partitions; this only limits how large one can get.
     "spark.sql.shuffle.partitions": "64",
     # Else one task reads all tables that are a single range, one after another.
     "spark.sql.unionOutputPartitioning": "false",
-    # Noting the line of Python that made each expression takes most of the time of a small job.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Tasks carry the databases' logins, and large ones travel by way of files.
-    "spark.io.encryption.enabled": "true",
 }
-"""`spark-submit --conf` overrides each of them."""
+"""What the session of any job has; `--conf` overrides each."""
 
 FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
@@ -94,7 +101,7 @@ FOR_FEW_ROWS = {
     # interpreted expressions each row parses its JSON many times.
     "spark.sql.adaptive.enabled": "false",
 }
-"""What makes small jobs fast and large ones slow; `spark-submit --conf` overrides each."""
+"""What makes small jobs fast and large ones slow; `--conf` overrides each."""
 
 FEW_ROWS = 100_000
 """Up to here starting a stage costs more than its rows do."""
@@ -108,170 +115,73 @@ PINNED = {
 """What the numbers depend on; nothing overrides it."""
 
 
+def is_remote() -> bool:
+    """Return whether the session is one of Spark Connect, which SPARK_REMOTE names."""
+    return "SPARK_REMOTE" in os.environ
+
+
 @contextlib.contextmanager
 def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[SparkSession]:
-    """Yield the session once it has an executor; stop it at the end, also where Spark has died.
+    """Yield the session once it has an executor.
 
-    What Spark is to do fails once its cluster has had no executor for `timeout` seconds.
+    What Spark is to do fails once its cluster has had no executor for `timeout` seconds; over Spark
+    Connect nobody can tell.
     Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
-    # Executors run the same path, unless spark.pyspark.python or the variable names another.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf()
-    refuse_passwords(conf.getAll())
-    for key, value in {"spark.app.name": f"waltally {work}", **DEFAULTS}.items():
-        conf.setIfMissing(key, value)
     if sys.stderr.isatty():
         print_status("starting Spark")
-    SparkContext._ensure_initialized(conf=conf)
-    quiet_spark()
+    start = _connected() if is_remote() else submitted.started(work, timeout, SHUFFLE)
+    with start as spark:
+        for key, value in PINNED.items():
+            spark.conf.set(key, value)
+        send_code(spark)
+        yield spark
+
+
+_PORT = 15002
+"""Of Spark Connect, where the address names none."""
+
+
+@contextlib.contextmanager
+def _connected() -> Iterator[SparkSession]:
+    """Yield a session of Spark Connect. Raises NoExecutor."""
+    # The rest of the address may be a token.
+    address = urlsplit(os.environ["SPARK_REMOTE"])
+    place = f"{address.hostname}:{address.port or _PORT}"
     try:
-        spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    except Py4JError as error:
-        cause = str(getattr(error, "java_exception", error)).partition("\n")[0]
+        # Its client would try again for minutes.
+        socket.create_connection((address.hostname or "", address.port or _PORT), 10).close()
+        spark = SparkSession.builder.getOrCreate()
+        for key, value in SHUFFLE.items():
+            spark.conf.set(key, value)
+    except (PySparkException, ImportError, OSError) as error:
         raise NoExecutor(
-            f"Spark did not start at {conf.get('spark.master')}: {cause[:200]}",
-            "see that its master runs at this address and takes this job's properties",
+            f"no session of Spark Connect at {place}: {first_line(error)}",
+            "see that the server runs there, and that pip install 'waltally[connect]' has brought"
+            " what its client needs",
         ) from None
-    for key, value in PINNED.items():
-        spark.conf.set(key, value)
-    path = list(sys.path)
-    send_code(spark)
     try:
-        wait_for_executor(spark, timeout)
-        with watched(spark, timeout):
-            yield spark
+        yield spark
     finally:
-        stop(spark)
-        # Spark added the path of the zip, which it deletes.
-        sys.path[:] = path
+        with contextlib.suppress(PySparkException):
+            spark.stop()
 
 
 @contextlib.contextmanager
 def fitted(spark: SparkSession, row_count: int) -> Iterator[None]:
     """Within the block, let Spark plan for about so many rows."""
-    given = spark.sparkContext.getConf()
+    before = {key: str(spark.conf.get(key)) for key in FOR_FEW_ROWS}
     chosen = {
         key: value
         for key, value in FOR_FEW_ROWS.items()
-        if row_count <= FEW_ROWS and given.get(key) in (None, DEFAULTS.get(key))
+        # Others are the user's.
+        if row_count <= FEW_ROWS and before[key] in ("true", SHUFFLE.get(key))
     }
-    before = {key: str(spark.conf.get(key)) for key in chosen}
     for key, value in chosen.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        with contextlib.suppress(Py4JError, OSError):
-            for key, was in before.items():
-                spark.conf.set(key, was)
-
-
-def stop(spark: SparkSession) -> None:
-    """Stop the session, without the second that PySpark waits for its server of accumulators."""
-    context = spark.sparkContext
-    server = context._accumulatorServer
-    context._accumulatorServer = None  # type: ignore[assignment]
-    with contextlib.suppress(Py4JError, OSError):
-        spark.stop()
-    if server is not None:  # of another stop
-        # Its thread polls once a second, and ends with the process.
-        threading.Thread(target=server.shutdown, daemon=True).start()
-
-
-_VARIABLE = re.compile(
-    r"spark\.(?:executorEnv|yarn\.appMasterEnv|kubernetes\.driverEnv)\.(PGPASSWORD|LOADER_\w+_DSN)"
-)
-"""A property that sets an environment variable of the driver or of the executors."""
-
-
-def refuse_passwords(properties: Iterable[tuple[str, str]]) -> None:
-    """Raise SettingError where a property gives a variable that has a password.
-
-    Command line, web UI and event log show properties.
-    """
-    for name, value in properties:
-        variable = _VARIABLE.fullmatch(name)
-        if variable is None:
-            continue
-        if variable[1] == "PGPASSWORD" or any(
-            "password" in word for word in parse_conninfo(value, name)
-        ):
-            raise SettingError(
-                f"{name} has a password, and Spark's properties show in its UI and command lines",
-                "leave the property out, change the password, and give the driver a password file"
-                " or a Kubernetes secret, as docs/spark.md says",
-            )
-
-
-_POLL_SECONDS = 0.2
-_WATCH_SECONDS = 1.0
-_NOTIFY_SECONDS = 5.0
-
-
-def wait_for_executor(spark: SparkSession, seconds: float) -> None:
-    """Return once an executor runs. Raises NoExecutor after so many seconds.
-
-    Under dynamic allocation it returns at once, as executors come only when tasks wait for them.
-    """
-    context = spark.sparkContext
-    is_dynamic = context.getConf().get("spark.dynamicAllocation.enabled") == "true"
-    if _is_local(context) or is_dynamic:
-        return
-    begun = time.monotonic()
-    notified = False
-    while not _has_executor(context):
-        waited = time.monotonic() - begun
-        if waited > seconds:
-            raise NoExecutor(
-                f"the cluster at {context.master} started no executor within {seconds:.0f} s",
-                "see in its UI whether workers have the cores and the memory that"
-                " spark.executor.cores and spark.executor.memory ask for, or raise --timeout",
-            )
-        if waited > _NOTIFY_SECONDS and not notified:
-            notified = True
-            print_status(f"waiting for an executor of the cluster at {context.master}")
-        time.sleep(_POLL_SECONDS)
-
-
-@contextlib.contextmanager
-def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
-    """Within the block, cancel jobs that have had no executor for so many seconds.
-
-    Spark itself would wait for ever, and the source would hold the snapshot and its WAL meanwhile.
-    The error of a cancelled job names NoExecutor.
-    """
-    context = spark.sparkContext
-    if _is_local(context):
-        yield
-        return
-    ended = threading.Event()
-    thread = threading.Thread(target=_watch, args=(context, seconds, ended.wait), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _watch(context: SparkContext, seconds: float, ended: Callable[[float], bool]) -> None:
-    seen = time.monotonic()
-    while not ended(_WATCH_SECONDS):
-        with contextlib.suppress(Py4JError, OSError):  # Spark has died, which the job notices
-            jobs = context.statusTracker().getActiveJobsIds()
-            if not jobs or _has_executor(context):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > seconds:
-                why = f"NoExecutor: the cluster at {context.master} had none for {seconds:.0f} s"
-                for job in jobs:
-                    context._jsc.sc().cancelJob(job, why)
-
-
-def _is_local(context: SparkContext) -> bool:
-    return str(context.master).startswith("local")
-
-
-def _has_executor(context: SparkContext) -> bool:
-    # The driver is the first one in the map.
-    return bool(context._jsc.sc().getExecutorMemoryStatus().size() > 1)
+        with contextlib.suppress(*FAILURES):
+            for key in chosen:
+                spark.conf.set(key, before[key])

@@ -10,7 +10,7 @@ blanks of char(n), appends /32 to an inet, and users can define their own casts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -153,8 +153,11 @@ class Selection:
         having = f"group by {places}" if self.keys else "having count(*) > 0"
         return f"select {self.sql} from (select {self.grouped} {source} {having}) as grouped"
 
-    def shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the columns of `schema`."""
+    def shaped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with the columns of `schema`."""
+        return map(self._shaped, batches)
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         # Spark has neither Arrow's uuid type nor its bytes of fixed size.
         columns = [
             column.cast(pa.binary()) if kind == "binary" else column

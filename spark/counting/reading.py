@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
-from common import arrow
+from common import arrow, session, submitted
 from common.arrow import Counters, Query
 from common.command import Settings
-from common.progress import Measure, Progress
+from common.errors import FAILURES
+from common.progress import Measure, Progress, print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from counting import columns, grouping, ranges, values
@@ -42,7 +42,9 @@ def counted_groups(
     the snapshot is lost.
     """
     needed = {table: values.needed(facts, table) for table, _ in exported.found}
-    counters = Counters(spark)
+    counters = None if session.is_remote() else Counters(*submitted.accumulators(spark, 2))
+    if counters is None:
+        print_status("over Spark Connect there is no figure of progress")
     pages = 0
     groups = []
     for table, leaves in exported.found:
@@ -50,10 +52,11 @@ def counted_groups(
         selection, size = select(exported, settings, facts, table, leaves)
         parts = ranges.plan(leaves, size, selection.query)
         pages += sum(part.pages for part in parts)
-        rows = arrow.rows(
+        rows = arrow.mapped(
             spark,
             for_readers(exported.conninfo),
-            [Query(part.query, part.pages, selection.shape, selection.row_count) for part in parts],
+            [Query(part.query, part.pages, selection.row_count) for part in parts],
+            selection.shaped,
             selection.schema,
             exported.name,
             counters,
@@ -66,10 +69,14 @@ def counted_groups(
         try:
             exported.check()
         except LoaderError:
-            with contextlib.suppress(Py4JError, OSError):
-                spark.sparkContext.cancelAllJobs()
+            with contextlib.suppress(*FAILURES):
+                spark.interruptAll()
 
-    with Progress(lambda: Measure(counters.size, pages, counters.rows), cancel_if_lost):
+    def measure() -> Measure:
+        assert counters is not None
+        return Measure(counters.size, pages, counters.rows)
+
+    with Progress(measure if counters else None, cancel_if_lost):
         yield reduce(DataFrame.unionByName, groups)
 
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from archiving import manifests
+from archiving import files
+from archiving.folder import Folder
 from archiving.manifests import Contents
 from common import arrow, changes
 from common.connections import connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from pyarrow import fs
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -33,6 +32,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from reading import table_rows
+from reading.table_rows import TableRows
 from waltally import lsn
 from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
 from waltally.options import parse_lsn
@@ -66,13 +67,15 @@ class Range(InputPartition):
     from_lsn: int
     to_lsn: int
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield them in bounded memory."""
+    def batches(self, rows: TableRows | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield them in bounded memory: as they are in the log, or as rows of one table."""
         for batch in self._read():
-            yield self._shaped(batch)
+            shaped = self._shaped(batch)
+            yield shaped if rows is None else rows.rows(shaped)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError
+        """Return nothing: Spark takes an empty range, and no empty list of ranges."""
+        return iter(())
 
     def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with the columns of the data source."""
@@ -108,26 +111,18 @@ class LogRange(Range):
 class ArchivedRange(Range):
     """A range of one file of an archive."""
 
-    archive: str
+    folder: str
     file: str
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow.dataset as dataset
-
-        from reading.change_log import file_system
-
-        files, home = file_system(self.archive)
-        found = dataset.dataset(
-            f"{home}/slot={self.slot}/{self.file}", format="parquet", filesystem=files
-        )
-        position = pc.field("commit_lsn")
-        within = (position >= self.from_lsn) & (position < self.to_lsn)
-        for batch in found.to_batches(columns=_COLUMNS.names[1:], filter=within):
-            if batch.num_rows:
-                yield batch
+        folder = Folder(self.folder)
+        yield from files.batches(folder, self.file, (self.from_lsn, self.to_lsn))
 
 
-_KNOWN = ("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader")
+_KNOWN = (
+    *("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader"),
+    *("table", "source"),
+)
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,8 @@ class Options(SlotSettings):
 
     `begin` and `end` are positions, None for the first and the last change that is there. With
     `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
-    is the name that it has in reader_position.
+    is the name that it has in reader_position. With `table` the changes of that table are rows of
+    it, whose types `source` says.
     """
 
     archive: str | None
@@ -144,6 +140,8 @@ class Options(SlotSettings):
     end: int | None
     max_changes: int | None
     reader: str | None
+    table: str | None
+    source: str
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
@@ -158,11 +156,13 @@ class Options(SlotSettings):
                 "docs/data-source.md says what each is",
             )
         target = named.get("target", "")
-        if any("password" in word for word in parse_conninfo(target, "target")):
-            raise SettingError(
-                "the option target has a password, and Spark shows options in its UI",
-                "leave it out, and give the driver PGPASSWORD or a password file",
-            )
+        source = named.get("source", target)
+        for option, dsn in (("target", target), ("source", source)):
+            if any("password" in word for word in parse_conninfo(dsn, option)):
+                raise SettingError(
+                    f"the option {option} has a password, and Spark shows options in its UI",
+                    "leave it out, and give the driver PGPASSWORD or a password file",
+                )
         most = named.get("maxchanges")
         if most is not None and (not most.isdecimal() or int(most) < 1):
             raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
@@ -175,6 +175,8 @@ class Options(SlotSettings):
             parse_lsn(named.get("end"), "end"),
             None if most is None else int(most),
             named.get("reader"),
+            named.get("table"),
+            source,
         )
 
 
@@ -185,9 +187,9 @@ class Log:
         """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
         self._options = options
         self._target = connect_target(options, "data source")
-        self._contents = Contents()
+        self._folder, self._contents = Folder(""), Contents()
         if options.archive is not None:
-            self._contents = read_manifests(options.archive, options.slot)
+            self._folder, self._contents = read_archive(options.archive, options.slot)
 
     def close(self) -> None:
         """End the session."""
@@ -219,7 +221,7 @@ class Log:
         return next(changes.ends(self._target, begin, end, max(1, most - count)), end)
 
     def ranges(self, begin: int, end: int) -> list[Range]:
-        """Return ranges that hold each change with begin <= commit_lsn < end once.
+        """Return ranges that hold each change with begin <= commit_lsn < end once: one at least.
 
         Raises SnapshotTooOld where not all are there.
         """
@@ -227,7 +229,7 @@ class Log:
         archived_lsn = self._archived(begin, end)
         if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
             # A stream that runs for long: the archive has grown, and the log was pruned.
-            self._contents = read_manifests(self._options.archive, self._options.slot)
+            _, self._contents = read_archive(self._options.archive, self._options.slot)
             archived_lsn = self._archived(begin, end)
         if end > slot.position_lsn or archived_lsn < min(slot.start_lsn, end):
             raise SnapshotTooOld(
@@ -243,7 +245,7 @@ class Log:
                 options.slot,
                 max(begin, part.from_lsn),
                 min(archived_lsn, part.to_lsn),
-                str(options.archive),
+                self._folder.uri,
                 file,
             )
             for part in self._contents.slices
@@ -259,7 +261,7 @@ class Log:
             LogRange(options.slot, *bounds, options.schema, conninfo)
             for bounds in itertools.pairwise(cuts)
         ]
-        return found
+        return found or [Range(options.slot, begin, begin)]
 
     def register(self, reader: str, position: int) -> None:
         """Let `loader prune` keep what a reader has not read, which begins at the position."""
@@ -290,43 +292,15 @@ class Log:
         return f"those from {lsn.show(begin)} up to {lsn.show(end)}"
 
 
-def file_system(archive: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of an archive, and the path in it. Raises SettingError, OSError."""
-    if "://" not in archive:
-        return fs.LocalFileSystem(), archive.removeprefix("file:").rstrip("/")
-    try:
-        files, path = fs.FileSystem.from_uri(archive.replace("s3a://", "s3://", 1))
-    except ValueError as error:
-        raise SettingError(
-            f"the archive {archive} cannot be reached: {error}",
-            "give a path that pyarrow knows: a mounted folder, s3://, gs://, abfs:// or hdfs://",
-        ) from None
-    return files, path.rstrip("/")
-
-
-def read_manifests(archive: str, slot: str) -> Contents:
-    """Return what the slot's archive holds. Raises ArchiveIncomplete, SettingError."""
-    texts = []
-    try:
-        files, home = file_system(archive)
-        place = fs.FileSelector(f"{home}/slot={slot}/{manifests.FOLDER}", allow_not_found=True)
-        for found in files.get_file_info(place):
-            if found.path.endswith(".json"):
-                with files.open_input_stream(found.path) as stream:
-                    texts.append(stream.read().decode())
-    except OSError as error:
-        raise SettingError(
-            f"the archive {archive} cannot be read: {error}",
-            "see that it is there, and that Spark's driver and executors have the right to read it:"
-            " in a bucket, with its keys and region in their environment",
-        ) from None
-    contents = manifests.read(texts)
+def read_archive(path: str, slot: str) -> tuple[Folder, Contents]:
+    """Return the slot's archive. Raises ArchiveIncomplete, SettingError."""
+    folder, contents = files.read_manifests(path, slot)
     if not contents.slices:
         raise ArchiveIncomplete(
-            f"{archive} has no changes of the slot {slot}",
+            f"{path} has no changes of the slot {slot}",
             "run spark/archive.py --to the same path, or leave the option archive out",
         )
-    return contents
+    return folder, contents
 
 
 SCHEMA = f"slot_name string, {changes.SCHEMA}"
@@ -353,9 +327,16 @@ class ChangeLogSource(DataSource):
         """Return the name of the format."""
         return "waltally"
 
+    @_remedies()
     def schema(self) -> str:
-        """Return the columns."""
-        return SCHEMA
+        """Return the columns, where the user has given none."""
+        options = Options.of(self.options)
+        if options.table is None:
+            return SCHEMA
+        return table_rows.schema(options.table, options.source)
+
+    def _rows(self, options: Options, schema: StructType) -> TableRows | None:
+        return None if options.table is None else TableRows.of(options.table, schema)
 
     @_remedies()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -365,7 +346,7 @@ class ChangeLogSource(DataSource):
             raise SettingError(
                 "maxChanges and reader are options of a stream", "leave them out of spark.read"
             )
-        return Batch(options)
+        return Batch(options, self._rows(options, schema))
 
     @_remedies()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -373,15 +354,16 @@ class ChangeLogSource(DataSource):
         options = Options.of(self.options)
         if options.end is not None:
             raise SettingError("a stream has no end", "leave end out, or use spark.read")
-        return Stream(options)
+        return Stream(options, self._rows(options, schema))
 
 
 class Batch(DataSourceReader):
     """Reads the changes between two positions once."""
 
-    def __init__(self, options: Options) -> None:
-        """Read with these options."""
+    def __init__(self, options: Options, rows: TableRows | None) -> None:
+        """Read with these options; `rows` makes rows of one table."""
         self._options = options
+        self._rows = rows
 
     @_remedies()
     def partitions(self) -> Sequence[InputPartition]:
@@ -395,15 +377,16 @@ class Batch(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the changes of a range."""
         assert isinstance(partition, Range)
-        return partition.batches()
+        return partition.batches(self._rows)
 
 
 class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes from a position on; an offset is the position before which all are read."""
 
-    def __init__(self, options: Options) -> None:
-        """Read with these options."""
+    def __init__(self, options: Options, rows: TableRows | None) -> None:
+        """Read with these options; `rows` makes rows of one table."""
         self._options = options
+        self._rows = rows
         self._log: Log | None = None
         self._last: int | None = None
         self._is_registered = False
@@ -447,7 +430,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the changes of a range."""
         assert isinstance(partition, Range)
-        return partition.batches()
+        return partition.batches(self._rows)
 
     def commit(self, end: Offset) -> None:
         """Write down that everything before the offset is done with."""

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 from archiving import files
-from archiving.files import Archive, Folder, missing_files_refused
+from archiving.files import Archive
+from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common import exact_sums, session
 from common.arrow import Snapshot
@@ -162,10 +163,9 @@ def position_at(archive: Archive, moment: datetime) -> int:
         if file[file.index("date=") :] >= day
     ]
     at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
-    with missing_files_refused():
-        later = files.read_changes(archive.spark, archive.folder, names).where(
-            sql.col("committed_at") > at
-        )
+    later = files.read_changes(archive.spark, archive.folder, names).where(
+        sql.col("committed_at") > at
+    )
     first = later.agg(sql.min("commit_lsn")).collect()[0][0]
     if first is None:
         raise ArchiveIncomplete(
@@ -185,7 +185,7 @@ def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
     begun = time.monotonic()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     with spark_errors("replay"):
-        output = Folder(spark, settings.output) if settings.output else None
+        output = Folder.of(settings.output) if settings.output else None
         if output and output.exists():
             raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
         archive = Archive.open(spark, settings.path, settings.slot)
@@ -244,8 +244,7 @@ def replayed(
     declared = baseline.fact if baseline else fact
     rebuilt = computed(archive, position, declared, baseline).persist()
     if output:
-        rows = as_rows(rebuilt, declared)
-        rows.write.option("compression", "zstd").parquet(output.path(declared.name))
+        files.write(as_rows(rebuilt, declared), output, declared.name)
     measures = [measure.name for measure in declared.measures]
     dimensions = [dimension.name for dimension in declared.dimensions]
     count, totals = exact_sums.measured(rebuilt, declared, "sums")
@@ -305,7 +304,7 @@ def run(
 ) -> None:
     """Compute the facts as of any archived position or time, from the archive alone.
 
-    For instance: spark-submit spark/replay.py --from s3a://backups/waltally --to as-of-monday
+    For instance: spark-submit spark/replay.py --from s3://backups/waltally --to as-of-monday
     --fact ft_service_stats --at-time 2026-11-16T00:00:00Z
     """
     settings = ReplaySettings(

@@ -4,7 +4,9 @@
 docs/data-source.md lists the options.
 """
 
-from common import session
+import contextlib
+
+from common import session, submitted
 from pyspark.sql import SparkSession
 from reading.change_log import ChangeLogSource
 
@@ -12,13 +14,8 @@ from reading.change_log import ChangeLogSource
 def register(spark: SparkSession) -> None:
     """Let a session read the format `waltally`, its executors too."""
     code = session.send_code(spark)
-    # The process that plans a stream does not look where executors find files.
-    environment = spark.sparkContext.environment
-    before = dict(environment)
-    environment["PYTHONPATH"] = str(code)
-    spark.dataSource.register(ChangeLogSource)
-    environment.clear()
-    environment.update(before)
+    with contextlib.nullcontext() if session.is_remote() else submitted.planning(spark, code):
+        spark.dataSource.register(ChangeLogSource)
 
 
 register(SparkSession.builder.getOrCreate())

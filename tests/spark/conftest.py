@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from auditing import job as auditing_job
 from common import session
+from common.connections import connect_target
 from counting import snapshot
 from pyspark.sql import SparkSession
 from warehouse import loader_progress
@@ -16,6 +17,7 @@ from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
+from testkit.facts import SLOT
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
@@ -28,6 +30,7 @@ from tests.spark.support import (
     Source,
     notify_source,
 )
+from waltally.settings import SlotSettings
 
 
 @pytest.fixture(scope="session")
@@ -74,15 +77,11 @@ def cluster() -> Iterator[Cluster]:
     settings = {**waiting, "fsync": "off", "autovacuum": "off", "max_prepared_transactions": "5"}
     with Server(settings) as started:
         administer(started, f"create database {TEMPLATE}")
+        staging = SlotSettings(started.dsn(TEMPLATE), SLOT, "cdc")
+        with closing(connect_target(staging)) as target:
+            migrate.upgrade(target)
         with closing(connect(started.dsn(TEMPLATE))) as connection:
             connection.ask((ROOT / "testkit/notify.sql").read_text())
-            connection.ask("create schema cdc; create schema cdc_jobs; set search_path = cdc")
-            connection.ask("set check_function_bodies = off")
-            for _, _, migration in migrate.migrations():
-                connection.ask(migration)
-            for function in migrate.functions():
-                connection.ask(function)
-            connection.ask("set search_path = public")
             for table in ("notifications", "notification_history"):
                 connection.ask(f"alter table {table} replica identity full")
         yield started

@@ -9,20 +9,20 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow.parquet
 import pytest
 from archiving import manifests as contents
-from archiving.files import Folder
-from archiving.job import archive
+from archiving.folder import Folder
+from archiving.job import archive, rows_read_back
 from archiving.manifests import Origin, Slice
 from common import changes
+from common.connections import TargetSession
 from common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from testkit.commands import wait_until
 from testkit.facts import NOTIFY, register
@@ -30,16 +30,13 @@ from tests.spark.archives import COLUMNS, Log, archived, manifests
 from tests.spark.shop import ORDERS
 from tests.spark.support import run_command
 from waltally import locks, lsn
-from waltally.errors import AnotherCluster, LoaderError, SourceBehind
+from waltally.errors import AnotherCluster, LoaderError, SettingError, SourceBehind
 
 
 def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
-    spark: SparkSession, log: Log, tmp_path: Path
+    spark: SparkSession, log: Log
 ) -> None:
-    """On a file system as hdfs: and s3a: are: only Hadoop's interface opens its files."""
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    hadoop.set("fs.viewfs.mounttable.store.link./data", tmp_path.as_uri())
-    settings = replace(log.settings(), path="viewfs://store/data/archive")
+    settings = log.settings()
     begin = log.position
     log.append(3, 3, 12, 1, at="2026-11-20T23:59:59.999999Z")
     log.append(2, at="2026-11-21T00:00:00Z")
@@ -74,28 +71,19 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert log.noted() == [(begin, log.position)]
 
 
-def test_files_that_no_other_machine_sees_are_told_from_a_shared_folder(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    folder = Folder(spark, str(tmp_path))
-    assert folder.remedy == "run the archive again"
-    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://one:7077"))
-    folder._spark = cluster
-    assert folder.remedy.startswith("give --to a place that all machines of the cluster share")
-    folder.uri = "s3a://backups/slot=a"
-    assert folder.remedy == "run the archive again"
+def test_files_that_the_driver_does_not_see_are_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(CountingFailed, match="a folder of each machine's own") as caught:
+        rows_read_back(Folder.of(str(tmp_path)), ["changes/date=2026-11-20/part.parquet"])
+    assert "a place that all machines of the cluster share" in str(caught.value.remedy)
 
 
-def test_a_place_that_spark_cannot_reach_is_named_with_its_cause(
+def test_a_place_that_cannot_be_reached_is_named_with_its_cause(
     spark: SparkSession, log: Log
 ) -> None:
     log.append(1)
-    for place, cause, remedy in (
-        ("s3a://bucket/x", "S3AFileSystem not found", "give Spark the jars of this file system"),
-        ("nowhere://x/y", 'No FileSystem for scheme "nowhere"', "give Spark the jars"),
-        ("file:/proc/x", "java.io.IOException: Mkdirs failed", "see that Spark can reach the path"),
-    ):
-        assert refused(spark, log, CountingFailed, cause, path=place).startswith(remedy)
+    remedy = refused(spark, log, SettingError, "Unrecognized filesystem type", path="nowhere://x/y")
+    assert remedy.startswith("give a place that pyarrow knows")
+    refused(spark, log, CountingFailed, "a task failed: .*Cannot create dir", path="file:/proc/x")
 
 
 def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archive(
@@ -124,12 +112,12 @@ def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archi
     unnamed = log.slot_home / "changes/date=2026-11-20/range=0000000000100030-0000000000100060"
     unnamed.mkdir()
     (unnamed / named.name).write_bytes(named.read_bytes())
-    draft, temporary = "manifests/.draft.json.draft", "changes/_temporary"
-    (log.slot_home / draft).write_text("{")
-    (log.slot_home / temporary).mkdir()
+    beside = named.with_name("part-of-another-attempt.parquet")
+    beside.write_bytes(named.read_bytes())
+    draft = log.slot_home / "manifests/.draft.json.draft"
+    draft.write_text("{")
     assert archive_by_command() == 0
-    left = [unnamed, log.slot_home / draft, log.slot_home / temporary]
-    assert not any(each.exists() for each in left)
+    assert not any(each.exists() for each in (unnamed / named.name, beside, draft))
     assert archived(log.slot_home) == log.rows()
 
 
@@ -275,14 +263,14 @@ def test_another_archive_and_a_prune_during_the_reading_are_refused(
         running = locks.key("archive", "cdc", log.source.slot)
         other.ask("select pg_advisory_lock(%s)", (running,))
         refused(spark, log, AnotherArchive, "is running")
-    read = changes.read
+    count = changes.count
 
-    def read_late(*place: Any) -> DataFrame:
-        rows = read(*place)
-        log.prune(place[-1])
+    def count_then_prune(target: TargetSession, begin: int, end: int) -> int:
+        rows = count(target, begin, end)
+        log.prune(end)
         return rows
 
-    monkeypatch.setattr(changes, "read", read_late)
+    monkeypatch.setattr(changes, "count", count_then_prune)
     refused(spark, log, ArchiveIncomplete, "while it was read")
     assert not manifests(log.slot_home)
 
@@ -329,10 +317,13 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
     assert run("archive-manifest") == 16
     assert log.noted() == [(begin, begin + 0x30 * 2)]
 
+    def files() -> set[str]:
+        paths = log.slot_home.glob("changes/*/*/*.parquet")
+        return {str(path.relative_to(log.slot_home)) for path in paths}
+
+    before = files()
     process = log.source.start(*flags, job="archive")
-    wait_until(
-        lambda: (log.slot_home / "changes/_temporary").exists() or process.poll() is not None
-    )
+    wait_until(lambda: bool(files() - before) or process.poll() is not None)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     at_least = len(archived(log.slot_home))
@@ -340,10 +331,6 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
 
     assert run() == 32 - at_least
     assert archived(log.slot_home) == log.rows()
-    assert not list(log.slot_home.glob("changes/_temporary"))
     named = {file for manifest in manifests(log.slot_home) for file in manifest["files"]}
-    there = {
-        str(path.relative_to(log.slot_home)) for path in log.slot_home.glob("changes/*/*/*.parquet")
-    }
-    assert named == there
+    assert named == files()
     assert len(manifests(log.slot_home, "baseline")) == 1

@@ -57,7 +57,6 @@ def submit(
     conf = {
         "spark.pyspark.python": "./environment/bin/python",
         "spark.executor.memory": "512m",
-        "spark.hadoop.fs.viewfs.mounttable.store.link./data": f"{driver.parent.as_uri()}/data",
     }
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.run(
@@ -88,8 +87,7 @@ def test_the_jobs_run_from_the_bundle_on_a_cluster(
     assert done.returncode == 0, done.stderr
     assert source.baseline() == source.recount()
 
-    # Another file system than `file:`, as hdfs: and s3a: are.
-    path = "viewfs://store/data/archive"
+    path = str(log.home)
     to = ("--to", path, "--slice-changes", "5")
     done = submit(bundle, elsewhere, workers.url, bundle / "archive.py", *to, **environment)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from common import session
+from common import submitted
 
 from testkit.commands import wait_until
 from testkit.servers import free_port
@@ -136,13 +136,13 @@ def read_all(folder: Path) -> str:
 )
 def test_a_password_in_a_property_is_refused(name: str, value: str) -> None:
     with pytest.raises(SettingError) as refused:
-        session.refuse_passwords([("spark.app.name", "x"), (name, value)])
+        submitted.refuse_passwords([("spark.app.name", "x"), (name, value)])
     assert name in refused.value.sentence
     assert SECRET not in refused.value.sentence
 
 
 def test_properties_without_a_password_are_taken() -> None:
-    session.refuse_passwords(
+    submitted.refuse_passwords(
         [
             ("spark.executorEnv.PGPASSFILE", "/etc/waltally/passwords"),
             ("spark.yarn.appMasterEnv.LOADER_SOURCE_DSN", "host=db user=waltally_spark"),

@@ -1,24 +1,20 @@
-"""An archive in a bucket is read as in a folder; the S3 server is moto's."""
+"""An archive in a bucket is what one in a folder is; the S3 server is moto's."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import urllib.request
 import venv
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
-from archiving.job import archive
 from deltalake import DeltaTable
 from pyarrow import fs
-from pyspark.sql import SparkSession
-from reading.change_log import read_manifests
+from reading.change_log import read_archive
 
 from testkit.commands import ROOT, wait_until
 from testkit.servers import free_port
@@ -28,7 +24,6 @@ from waltally.errors import LoaderError
 
 READ = """
 import json, sys, waltally_source
-from pyspark.sql import SparkSession
 changes = SparkSession.getActiveSession().read.format("waltally")
 rows = changes.options(**json.loads(sys.argv[1])).load().select("commit_lsn", "ordinal", "payload")
 print(json.dumps(sorted(map(list, rows.collect()))))
@@ -62,17 +57,31 @@ def send(method: str, url: str, body: bytes = b"") -> None:
 
 
 @pytest.mark.slow
-def test_an_archive_is_read_from_a_bucket(
-    server: str, spark: SparkSession, source: Source, tmp_path: Path
+def test_an_archive_is_written_to_a_bucket_and_read_from_it(
+    server: str, source: Source, tmp_path: Path
 ) -> None:
-    log = Log(source, tmp_path / "archive")
+    source.fill()
+    source.seed()
+    log = Log(source, tmp_path)
     log.append(3, 3, 12, 1)
     staged = [[row[0], row[1], row[6]] for row in log.rows()]
-    archive(replace(log.settings(), is_delta=True), spark)
     send("PUT", f"{server}/backups")
+
+    def job(name: str, *flags: str) -> str:
+        process = source.start(*flags, job=name)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return str(out)
+
+    to = ("--to", "s3://backups/waltally")
+    assert "19 changes from" in job("archive", *to, "--slice-changes", "5", "--format", "delta")
+    assert "nothing new" in job("archive", *to)
+    assert "ft_service_stats:" in job(
+        "replay", "--from", "s3://backups/waltally", "--to", "s3://backups/replayed"
+    )
     bucket, _ = fs.FileSystem.from_uri("s3://backups")
-    fs.copy_files(str(log.home), "backups/waltally", destination_filesystem=bucket)
-    shutil.rmtree(log.home)
+    replayed = bucket.get_file_info(fs.FileSelector("backups/replayed", recursive=True))
+    assert any(each.path.endswith(".parquet") for each in replayed)
     log.prune(log.position)
 
     for place in ("s3://backups/waltally", "s3a://backups/waltally"):
@@ -91,7 +100,7 @@ def test_an_archive_is_read_from_a_bucket(
     assert sorted(map(list, read)) == staged
 
     with pytest.raises(LoaderError, match="s3://missing/x has no changes of the slot waltally"):
-        read_manifests("s3://missing/x", source.slot)
+        read_archive("s3://missing/x", source.slot)
     send("POST", f"{server}/moto-api/reset-auth", b"0")  # From now on it knows no key.
     with pytest.raises(LoaderError, match=r"waltally cannot be read: .*INVALID_ACCESS_KEY_ID"):
-        read_manifests("s3://backups/waltally", source.slot)
+        read_archive("s3://backups/waltally", source.slot)

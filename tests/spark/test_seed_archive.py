@@ -160,8 +160,8 @@ def test_a_lost_warehouse_is_rebuilt_from_the_archive(pipeline: Archived) -> Non
     source, target = pipeline.source, pipeline.target
     operator = Operator(pipeline)
     operator.instead = {
-        "spark-submit spark/archive.py --to s3a:": lambda _: pipeline.archive(),
-        "spark-submit spark/seed.py --archive s3a:": lambda _: pipeline.seed_from_archive(),
+        "spark-submit spark/archive.py --to s3:": lambda _: pipeline.archive(),
+        "spark-submit spark/seed.py --archive s3:": lambda _: pipeline.seed_from_archive(),
     }
     procedure = "Rebuild the warehouse from an archive"
     operator.carry_out(procedure, 0)

@@ -78,7 +78,7 @@ JOBS = (applying.job, archiving.job, auditing.job, replaying.job, seeding.job)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""
-NO_SETTINGS = {"USER", "PATH_INFO", "PYSPARK_GATEWAY_PORT", "WALTALLY_KILL_AT"}
+NO_SETTINGS = {"USER", "PATH_INFO", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "WALTALLY_KILL_AT"}
 """Of the operating system, of a web request, of Spark itself, and of the tests."""
 
 

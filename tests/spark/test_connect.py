@@ -1,0 +1,86 @@
+"""Every job runs over Spark Connect: the client has no JVM, and the server has nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testkit.commands import ROOT
+from testkit.spark_connect import connect_server, run_remotely
+from tests.spark.archives import Log, archived
+from tests.spark.audited import Audited
+from tests.spark.support import Source
+
+READ = """
+import json, sys, waltally_source
+from pyspark.sql import SparkSession
+spark = SparkSession.getActiveSession()
+rows = spark.read.format("waltally").options(**json.loads(sys.argv[1])).load()
+print(type(spark).__module__, rows.count())
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with connect_server() as address:
+        yield address
+
+
+@pytest.mark.slow
+def test_seed_archive_and_replay_run_over_connect(
+    server: str, source: Source, tmp_path: Path
+) -> None:
+    source.fill()
+    log = Log(source, tmp_path / "archive")
+    log.append(3, 3, 12, 1)
+
+    def run(job: str, *flags: str, code: int = 0) -> str:
+        done = run_remotely(server, job, *flags, environment=source.variables)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    assert "over Spark Connect there is no figure of progress" in run("seed")
+    assert source.baseline() == source.recount()
+    assert "19 changes from" in run("archive", "--to", str(log.home), "--slice-changes", "5")
+    assert archived(log.slot_home) == log.rows()
+    assert "ft_service_stats:" in run("replay", "--from", str(log.home))
+    # What an executor says is said.
+    source.execute("revoke select on notifications from public")
+    options = {"target": source.dsn, "slot": source.slot}
+    done = subprocess.run(
+        [sys.executable, "-c", READ, json.dumps(options)],
+        env={**source.variables, "PYTHONPATH": str(ROOT / "spark"), "SPARK_REMOTE": server},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["pyspark.sql.connect.session", "19"], done.stderr
+
+
+@pytest.mark.slow
+def test_an_audit_runs_over_connect_and_finds_a_wrong_fact(server: str, audited: Audited) -> None:
+    environment = audited.environment()
+    with audited.follow():
+        done = run_remotely(server, "audit", environment=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        audited.source.execute(
+            "update analytics.ft_service_stats set live_count = live_count + 1"
+            " where ctid = (select min(ctid) from analytics.ft_service_stats)"
+        )
+        done = run_remotely(server, "audit", environment=environment)
+        assert done.returncode == 42, done.stdout + done.stderr
+        assert "live_count" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there_is_said(source: Source) -> None:
+    done = run_remotely(
+        "sc://127.0.0.1:1/;token=secret", "archive", "--to", "x", environment=source.variables
+    )
+    assert done.returncode == 34, done.stderr
+    assert "no session of Spark Connect at 127.0.0.1:1: " in done.stderr
+    assert "secret" not in done.stdout + done.stderr
