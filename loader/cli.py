@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,8 @@ from loader.verbs.stats import stats_command
 from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 from loader.verbs.wait import wait_command
-from waltally.errors import LoaderError
+from waltally.errors import LoaderError, SettingError
+from waltally.usage import UsageError, usage_lines
 
 
 class Loader(TyperGroup):
@@ -31,6 +33,19 @@ class Loader(TyperGroup):
         except LoaderError as error:
             text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
             raise typer.Exit(error.exit_code) from None
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run the command line; a misspelt option is an error in the form of the others."""
+        more["standalone_mode"] = False
+        try:
+            code = super().main(*args, **more)
+        except UsageError as error:
+            text_lines.write(usage_lines(error, "loader"), err=True)
+            sys.exit(SettingError.exit_code)
+        except typer.Abort:
+            text_lines.write(["Stopped; nothing was changed."], err=True)
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 app = typer.Typer(

@@ -51,10 +51,10 @@ def fitting(texts: Sequence[str], width: int, rows: int) -> int:
     return len(texts)
 
 
-def write(lines: Iterable[str]) -> None:
+def write(lines: Iterable[str], err: bool = False) -> None:
     """Print the lines as they are, however wide: commands among them can be pasted."""
     for line in lines:
-        typer.echo(escaped(line))
+        typer.echo(escaped(line), err=err)
 
 
 class LogFormatter(logging.Formatter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,11 +45,13 @@ _IGNORED = f"""\
 """
 
 
-def write_project(folder: Path, proposal: Proposal) -> bool:
+def write_project(folder: Path, proposal: Proposal, more: Mapping[str, str] | None = None) -> bool:
     """Write the fact, and the project around it where the folder is new or empty; say which.
 
     A new project gets links to the installed files and to the Spark jobs too. In a project that
     this made, no file that is there changes.
+
+    `more` are further models by path; one that is there stays as it is.
 
     Raises SettingError where the folder has other files or such a model, or cannot be written.
     """
@@ -70,6 +73,7 @@ def write_project(folder: Path, proposal: Proposal) -> bool:
         files = _project_files(folder) if is_new else {}
         files[f"models/{proposal.name}.sql"] = model_sql(proposal)
         files[f"models/{proposal.name}.yml"] = model_yaml(proposal)
+        files |= {path: text for path, text in (more or {}).items() if not (folder / path).exists()}
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ MOST_VALUES = 1000
 MOST_DIMENSIONS = 3
 MOST_STATES = 50
 """A number with more values is no state."""
-_ID, _COUNT = "id", "row_count"
+_ID, COUNT = "id", "row_count"
 """The fact's own columns."""
 _LABELS = (
     "{# A number that stands for a state can have labels, beside its type: "
@@ -41,11 +41,17 @@ _TYPES = {
     "date": "date",
 }
 """By a column's type, the type of the dimension (docs/facts.md)."""
+_ANOTHER = "take another table"
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
 _MEASURED = (*_SUMMED, "date")
 _INTEGERS = ("smallint", "integer", "bigint")
-_MONEY = re.compile(r"amount|total|gross|net|price|cost|fee|tax|revenue|refund|salary|wage", re.I)
+_MONEY = re.compile(r"amount|total|gross|net|price|cost|fee|tax|revenue|refund", re.I)
 _WHOLE_MONEY = re.compile(r"cents|pence|amount", re.I)
+_TIMES = ("timestamp without time zone", "timestamp with time zone")
+_CREATED = re.compile(r"(created|inserted|placed|ordered|occurred|started|received|sent)", re.I)
+_CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I)
+"""How the time is called at which a row began, and others."""
+_DOCUMENTS = ("json", "jsonb")
 _STATE = re.compile(r"status|state|kind|stage|phase", re.I)
 """By the last word of a column's name, what it looks like."""
 
@@ -62,6 +68,8 @@ class Column:
     is_foreign_key: bool
     values: float | None
     """About how many different values it has; None where the server does not know."""
+    width: int | None = None
+    """Its values' mean size in bytes; None where the server does not know."""
 
     @property
     def is_money(self) -> bool:
@@ -95,7 +103,30 @@ class Proposal:
     table: Table
     dimensions: tuple[Column, ...]
     sums: tuple[str, ...]
-    """Columns that look like money."""
+    """The columns that are added up."""
+    days: tuple[tuple[str, Column], ...] = ()
+    """By dimension, the time whose day it is."""
+    paths: tuple[tuple[str, Column, tuple[str, ...]], ...] = ()
+    """Dimensions that are at a path of a JSON column."""
+    timezone: str = "UTC"
+    """Where a day begins."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the dimensions are called."""
+        return (
+            *(name for name, _ in self.days),
+            *(column.name for column in self.dimensions),
+            *(name for name, _, _ in self.paths),
+        )
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The table's columns that an image of a row must carry."""
+        found = [*self.dimensions, *(each for _, each in self.days)]
+        return frozenset(
+            (*(each.name for each in found), *(each.name for _, each, _ in self.paths), *self.sums)
+        )
 
     @property
     def part(self) -> str:
@@ -104,10 +135,19 @@ class Proposal:
         return f"rows_{plain}" if plain[0].isdigit() else plain
 
 
-def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Proposal:
+def propose(
+    table: Table,
+    columns: Sequence[Column],
+    named: Sequence[str],
+    sums: Sequence[str] = (),
+    timezone: str = "UTC",
+    more: Sequence[str] = (),
+) -> Proposal:
     """Return a fact that counts the table's rows by the named columns, or by the likeliest.
 
-    Raises SettingError where a named column cannot be a dimension, or none is likely.
+    Of a time it counts by the day in `timezone`; a name may lead into a document: `doc.country`.
+    `more` are columns to count by as well. Raises SettingError where a named column cannot be a
+    dimension or a sum, or none is likely.
     """
     if escaped(str(table)) != str(table):
         raise SettingError(
@@ -116,22 +156,67 @@ def propose(table: Table, columns: Sequence[Column], named: Sequence[str]) -> Pr
         )
     columns = [column for column in columns if _can_be_declared(column.name)]
     fit = {column.name: column for column in columns if column.type_ in _TYPES}
-    remedy = f"name some of these with --by: {format_names(fit)}" if fit else "take another table"
-    if unknown := [name for name in named if name not in fit]:
+    times = {column.name: column for column in columns if column.type_ in _TIMES}
+    documents = {column.name: column for column in columns if column.type_ in _DOCUMENTS}
+    paths = {name: _path(name, documents) for name in named if name not in fit | times}
+    possible = format_names([*fit, *times])
+    possible += "".join(f", {name}.KEY" for name in documents)
+    remedy = f"name some of these with --by: {possible.lstrip(', ')}" if possible else _ANOTHER
+    if unknown := [name for name, found in paths.items() if found is None]:
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a fact can count by", remedy
         )
-    chosen = [fit[name] for name in named] or likely(list(fit.values()))
-    if not chosen:
+    added = {column.name for column in columns if column.type_ in _SUMMED}
+    if unknown := [name for name in sums if name not in added]:
+        raise SettingError(
+            f"{table} has no column {format_names(unknown)} that a fact can add up",
+            f"name some of these with --sum: {format_names(sorted(added))}" if added else _ANOTHER,
+        )
+    chosen = [fit[name] for name in named if name in fit] or (
+        [] if named else [each for each in likely(list(fit.values())) if each.name not in sums]
+    )
+    chosen += [fit[name] for name in more if name in fit and fit[name] not in chosen]
+    days = [times[name] for name in named if name in times] if named else _created(times)
+    if not chosen and not named:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
+    guessed = [each.name for each in columns if each not in chosen and each.is_money]
+    summed = tuple(sums or guessed)
+    taken = {_ID, COUNT, *summed, *(column.name for column in chosen)}
     return Proposal(
         # A fact's name has at most 48 bytes (the macro check_names).
         f"ft_{plain}"[:48],
         table,
         tuple(chosen),
-        tuple(column.name for column in columns if column not in chosen and column.is_money),
+        summed,
+        tuple((_free(["day", f"{each.name}_day"], taken), each) for each in days),
+        tuple(
+            (_free([found[1][-1], "_".join((found[0].name, *found[1]))], taken), *found)
+            for found in paths.values()
+            if found is not None
+        ),
+        timezone,
     )
+
+
+def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str, ...]] | None:
+    column, *keys = name.split(".")
+    usable = column in documents and keys and all(keys)
+    return (documents[column], tuple(keys)) if usable else None
+
+
+def _free(names: Sequence[str], taken: set[str]) -> str:
+    """Return the first name that no other column has, and take it."""
+    found = next((name for name in names if name not in taken), f"{names[-1]}_{len(taken)}")
+    taken.add(found)
+    return found
+
+
+def _created(times: Mapping[str, Column]) -> list[Column]:
+    """Return the time at which rows began, where one looks like it: dashboards begin with a day."""
+    found = [each for each in times.values() if not _CHANGED.search(each.name)]
+    found.sort(key=lambda each: (not _CREATED.search(each.name), not each.is_not_null))
+    return found[:1]
 
 
 def likely(columns: Sequence[Column]) -> list[Column]:
@@ -170,12 +255,20 @@ def model_sql(proposal: Proposal) -> str:
         "{# How many rows, by the columns below; docs/facts.md says what else a fact can have. #}",
         *coded,
         "{{ waltally.fact(",
-        f"    tables={{{proposal.part!r}: {_name(proposal.table)!r}}},",
+        f"    tables={{{proposal.part!r}: {table_name(proposal.table)!r}}},",
         "    dimensions={",
+        *(
+            f"        {name!r}: {_day(column, proposal.timezone)},"
+            for name, column in proposal.days
+        ),
         *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
+        *(
+            f"        {name!r}: {{'path': {list(path)!r}, 'of': {of.name!r}, 'nulls': 'count'}},"
+            for name, of, path in proposal.paths
+        ),
         "    },",
         "    measures={",
-        f"        {_COUNT!r}: {{'count': {proposal.part!r}}},",
+        f"        {COUNT!r}: {{'count': {proposal.part!r}}},",
         *(
             f"        {name!r}: {{'sum': {name!r}, 'of': {proposal.part!r}}},"
             for name in proposal.sums
@@ -192,20 +285,29 @@ def model_yaml(proposal: Proposal) -> str:
     dbt renders names and descriptions, and once more where a test is added. So a column whose name
     could be Jinja has none.
     """
-    dimensions = [column.name for column in proposal.dimensions]
-    columns = {
-        _ID: "Made from the dimensions, so that a rebuild gives the same id.",
-        **dict.fromkeys(dimensions, "As the rows have it."),
-        _COUNT: "How many rows.",
-        **dict.fromkeys(proposal.sums, "The sum of the rows; a null adds nothing."),
-    }
+    return describe(
+        proposal.name,
+        "How many rows, one line per group of the dimensions.",
+        {
+            _ID: "Made from the dimensions, so that a rebuild gives the same id.",
+            **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
+            **{column.name: "As the rows have it." for column in proposal.dimensions},
+            **{name: "What is at this place of the document." for name, _, _ in proposal.paths},
+            COUNT: "How many rows.",
+            **dict.fromkeys(proposal.sums, "The sum of the rows; a null adds nothing."),
+        },
+    )
+
+
+def describe(name: str, description: str, columns: Mapping[str, str]) -> str:
+    """Return the YAML that describes a model; without the columns whose name could be Jinja."""
     model = {
-        "name": proposal.name,
-        "description": "How many rows, one line per group of the dimensions.",
+        "name": name,
+        "description": description,
         "columns": [
-            {"name": name, "description": said}
-            for name, said in columns.items()
-            if not set("{}") & set(name)
+            {"name": column, "description": said}
+            for column, said in columns.items()
+            if not set("{}") & set(column)
         ],
     }
     written: str = yaml.safe_dump(
@@ -216,14 +318,19 @@ def model_yaml(proposal: Proposal) -> str:
 
 def _can_be_declared(name: str) -> bool:
     """Whether a fact may have such a column (the macro check_name), beside its own."""
-    return escaped(name) == name and name not in (_ID, _COUNT)
+    return escaped(name) == name and name not in (_ID, COUNT)
 
 
-def _name(table: Table) -> str:
+def table_name(table: Table) -> str:
     """Return the table's name, quoted only where a person would quote it."""
     plain = re.compile(r"[a-z_][a-z0-9_]*")
     parts = (table.schema, table.name)
     return ".".join(part if plain.fullmatch(part) else quoted(part) for part in parts)
+
+
+def _day(column: Column, timezone: str) -> str:
+    nulls = "" if column.is_not_null else ", 'nulls': 'count'"
+    return f"{{'date_of': {column.name!r}, 'timezone': {timezone!r}{nulls}}}"
 
 
 def _dimension(column: Column) -> str:
@@ -249,7 +356,8 @@ select
         select from pg_constraint as f
         where f.conrelid = a.attrelid and f.contype = 'f' and f.conkey = array[a.attnum]
     ),
-    case when s.n_distinct < 0 then -s.n_distinct * greatest(c.reltuples, 0) else s.n_distinct end
+    case when s.n_distinct < 0 then -s.n_distinct * greatest(c.reltuples, 0) else s.n_distinct end,
+    s.avg_width
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped

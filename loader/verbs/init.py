@@ -21,22 +21,45 @@ def init_command(
     by: Annotated[
         str,
         typer.Option(
-            show_default="those with the fewest values",
-            help="The columns to count by: column,column.",
+            metavar="COLUMNS",
+            show_default="the day and those with the fewest values",
+            help="The columns to count by: column,column; of a time its day, of a document a path "
+            "in it: details.country.",
         ),
     ] = "",
+    sum_: Annotated[
+        str,
+        typer.Option(
+            "--sum",
+            metavar="COLUMNS",
+            show_default="those that look like money",
+            help="The columns to add up: column,column.",
+        ),
+    ] = "",
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Where a day begins: Europe/Berlin.")
+    ] = "UTC",
+    parents: Annotated[
+        bool,
+        typer.Option(
+            "--parents",
+            help="Keep the rows that foreign keys lead to as models too, and the fact by their "
+            "names.",
+        ),
+    ] = False,
     source: Source = "",
 ) -> None:
     """Write a small dbt project with one fact: the rows of a table, by a few of its columns.
 
-    In a project that it made, it writes a fact of another table, and changes no other file.
-    Columns that look like money are added up. Types and numbers of values come from the
-    database's catalog; no row is read.
+    In a project that it made, it writes a fact of another table, and changes no other file. Types,
+    numbers of values and sizes come from the database's catalog; no row is read.
 
-    Example: loader init facts --table public.orders
+    Example: loader init facts --table public.orders --by created_at,status --sum amount --parents
     """
     from contextlib import closing
 
+    from loader.setup.cost import estimate
+    from loader.setup.parents import files, read_parents, roll_up_name
     from loader.setup.project import missing_tools, next_steps, write_project
     from loader.setup.proposal import propose, read_columns
     from waltally.database import connect
@@ -45,14 +68,45 @@ def init_command(
     counted = parse_table(table if "." in table else f"public.{table}")
     with closing(connect(source, "source")) as connection:
         columns = read_columns(connection, counted)
-    proposal = propose(counted, columns, parse_names(by, "--by", "--by"))
-    is_new = write_project(folder, proposal)
+        known = read_parents(connection, counted) if parents else []
+    named = _names(by)
+    proposal = propose(
+        counted,
+        columns,
+        named,
+        parse_names(sum_, "--sum", "--sum"),
+        timezone,
+        [each.column for each in known],
+    )
+    known = [each for each in known if each.column in proposal.names]
+    is_new = write_project(folder, proposal, files(proposal, known) if known else None)
     said = [f"{proposal.name} counts the rows of {counted}:"]
+    said += [
+        f"  by {name}, the day of {column.name} in {timezone} (--timezone)"
+        for name, column in proposal.days
+    ]
     for column in proposal.dimensions:
         values = "" if column.values is None else f", about {column.values:,.0f} values"
         said.append(f"  by {column.name} ({column.type_}{values})")
+    said += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
     said += [f"  with the sum of {name}" for name in proposal.sums]
+    if known:
+        names = ", ".join(each.dimension for each in known)
+        said.append(f"{roll_up_name(proposal)} has the same by {names}")
+    elif parents:
+        said.append(f"No foreign key of {counted} leads to a table with a name in it")
+    cost = estimate(proposal, columns)
+    said += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
     what = f"the dbt project {folder}, with the fact" if is_new else "the fact"
     said.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
     steps = next_steps(folder, proposal.name, is_new, missing_tools(Path(sys.executable).parent))
     text_lines.write([*said, "", "Next:", *(f"  {step}" for step in steps)])
+
+
+def _names(by: str) -> tuple[str, ...]:
+    """Return the columns of --by; a plain one may have a path behind it."""
+    from waltally.tables import parse_names
+
+    if '"' in by:
+        return parse_names(by, "--by", "--by")
+    return tuple(name.strip() for name in by.split(",") if name.strip())

@@ -51,7 +51,8 @@ def setup_command(
         ),
     ] = None,
     timeout: Annotated[
-        int, typer.Option(min=1, help="Seconds to wait for transactions that are writing.")
+        int,
+        typer.Option(min=1, metavar="SECONDS", help="How long to wait for writers."),
     ] = 300,
 ) -> None:
     """Check server and tables, register the facts of the dbt project, make the slot.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,6 +14,7 @@ from common.errors import FAILURES, first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import SlotSettings
+from waltally.usage import UsageError, usage_lines
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -48,12 +50,18 @@ class Settings(SlotSettings):
 
 Facts = Annotated[
     list[str] | None,
-    typer.Option("--fact", help="Name of a dbt model; may be repeated. Else every fact."),
+    typer.Option(
+        "--fact", metavar="FACT", help="Name of a dbt model; may be repeated. Else every fact."
+    ),
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
 Timeout = Annotated[
     float,
-    typer.Option(min=0, help="Seconds to wait for writers, for the loader and for another seed."),
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="How long to wait for writers, for the loader and for another seed.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -62,20 +70,42 @@ class Job(typer.Typer):
     """The command of a job; `intact` says what a failure leaves as it was."""
 
     def __init__(self, intact: str) -> None:
-        super().__init__(add_completion=False, pretty_exceptions_enable=False)
+        super().__init__(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode=None,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         self._intact = intact
+
+    def check(self, shown: int) -> None:
+        """Parse the arguments and run nothing; end with `shown` where they ask for the help."""
+        name = Path(sys.argv[0]).name
+        try:
+            with typer.main.get_command(self).make_context(name, sys.argv[1:]):
+                return
+        except UsageError as error:
+            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
+        except LoaderError as error:
+            _end(error.exit_code, f"Error: {error.sentence}")
+        except typer.Exit:
+            sys.exit(shown)
 
     def main(self) -> None:
         """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
         submitted.restore_stderr()
         try:
-            self()
+            code = self(standalone_mode=False)
+        except UsageError as error:
+            name = Path(sys.argv[0]).name
+            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
         except LoaderError as error:
-            _end(error.exit_code, *error.sentence.split("\n"), self._intact)
+            _end(error.exit_code, *f"Error: {error.sentence}".split("\n"), self._intact)
         except FAILURES as error:
             _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
         except KeyboardInterrupt:
             _end(130, f"Stopped. {self._intact}".strip())
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def _end(code: int, *lines: str) -> NoReturn:

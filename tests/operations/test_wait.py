@@ -43,7 +43,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
         code, said = pipeline.refused("wait", "--timeout", "1s")
     assert code == 41
     assert "within 1.0 s: ft_service_stats holds what was committed before" in said
-    assert f"{applied}\nTry: see that `loader run --build` runs" in said
+    assert f"{applied}\nTry: see that `loader run --build`" in said
     pipeline.target.execute("alter table analytics.ft_service_stats rename live_count to gone")
     assert pipeline.loader("run", "--once", "--build").returncode == 28
     code, said = pipeline.refused("wait", "--timeout", "0s")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from loader.setup.cost import estimate
+from loader.setup.parents import Parent, files
 from loader.setup.proposal import Column, likely, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
 
 ORDERS = Table("Shop", "Web Orders")
+TIME = "timestamp with time zone"
 
 
 def column(name: str, type_: str = "text", **more: object) -> Column:
@@ -111,15 +114,15 @@ def test_named_columns_are_taken_in_their_order() -> None:
     assert [each.name for each in propose(ORDERS, columns, ["b", "a"]).dimensions] == ["b", "a"]
     with pytest.raises(SettingError, match="no column c, d that a fact can count by") as refused:
         propose(ORDERS, columns, ["c", "d"])
-    assert refused.value.sentence.endswith("--by: a, b")
+    assert refused.value.sentence.endswith("--by: a, b, c.KEY")
 
 
 def test_nothing_likely_is_one_sentence_with_what_there_is() -> None:
     with pytest.raises(SettingError, match="looks like one to count by") as refused:
         propose(ORDERS, [column("note"), column("body", "jsonb")], [])
-    assert refused.value.sentence.endswith("--by: note")
+    assert refused.value.sentence.endswith("--by: note, body.KEY")
     with pytest.raises(SettingError, match="looks like one to count by") as refused:
-        propose(ORDERS, [column("body", "jsonb")], [])
+        propose(ORDERS, [column("body", "bytea")], [])
     assert refused.value.sentence.endswith("take another table")
 
 
@@ -138,3 +141,57 @@ def test_a_column_that_jinja_would_render_is_in_no_yaml() -> None:
     (model,) = yaml.safe_load(text)["models"]
     assert [each["name"] for each in model["columns"]] == ["id", *names[2:], "row_count"]
     assert "ü" in text, "a person reads it"
+
+
+def test_a_dashboard_begins_with_a_day_and_a_document_has_paths() -> None:
+    columns = [
+        column("updated_at", TIME),
+        column("placed_at", TIME, is_not_null=False),
+        column("status", values=3),
+        column("details", "jsonb"),
+        column("hours", "numeric"),
+    ]
+    proposal = propose(ORDERS, columns, [], ["hours"], "Europe/Berlin")
+    assert proposal.names == ("day", "status")
+    text = model_sql(proposal)
+    assert "'day': {'date_of': 'placed_at', 'timezone': 'Europe/Berlin', 'nulls': 'count'}," in text
+    assert "'hours': {'sum': 'hours', 'of': 'web_orders'}," in text
+    named = propose(ORDERS, columns, ["updated_at", "details.ship.to", "status"])
+    assert named.names == ("day", "status", "to")
+    assert "'to': {'path': ['ship', 'to'], 'of': 'details', 'nulls': 'count'}," in model_sql(named)
+    with pytest.raises(SettingError, match="no column status that a fact can add up") as refused:
+        propose(ORDERS, columns, [], ["status"])
+    assert refused.value.sentence.endswith("--sum: hours")
+
+
+def test_what_a_change_costs_is_said_by_the_statistics() -> None:
+    columns = [
+        column("id", "uuid", is_key=True, width=16),
+        column("status", values=3, width=6),
+        column("body", width=2000),
+    ]
+    proposal = propose(ORDERS, columns, [])
+    cost = estimate(proposal, columns)
+    assert cost is not None
+    assert cost.insert < cost.update_by_index < cost.update_in_full < 2 * cost.insert
+    assert (cost.wide, cost.full_wal) == (("body",), 2022)
+    assert "--columns id" in cost.lines()[1]
+    assert estimate(proposal, [column("body")]) is None
+
+
+def test_parents_are_current_rows_and_the_fact_has_a_roll_up_by_their_names() -> None:
+    columns = [column("status", values=3), column("customer_id", "bigint", is_foreign_key=True)]
+    parent = Parent("customer_id", Table("public", "customers"), "id", "bigint", "name")
+    proposal = propose(ORDERS, columns, ["status"], more=["customer_id"])
+    assert proposal.names == ("status", "customer_id")
+    found = files(proposal, [parent])
+    assert found.keys() == {
+        f"models/{name}.{kind}"
+        for name in ("customers", "ft_web_orders_by_name")
+        for kind in ("sql", "yml")
+    }
+    assert "columns={'id': 'bigint', 'name': 'text'}," in found["models/customers.sql"]
+    roll_up = found["models/ft_web_orders_by_name.sql"]
+    assert "'customer': {'rows': ref('customers'), 'by': {'id': 'customer_id'}}," in roll_up
+    assert "'customer_name': 'customer.name'," in roll_up
+    assert "'customer_id': 'customer_id'" not in roll_up

@@ -1,0 +1,167 @@
+"""The parents of a counted table as current rows, and the fact by their names. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from loader.setup.proposal import COUNT, Proposal, describe, table_name
+from waltally.escapes import escaped
+from waltally.tables import Table
+
+if TYPE_CHECKING:
+    from waltally.database import Connection
+
+_LABELS = [
+    "name",
+    "title",
+    "label",
+    "display_name",
+    "full_name",
+    "username",
+    "login",
+    "domain",
+    "slug",
+    "code",
+    "email",
+    "subject",
+]
+"""What people call the column that a row is known by, the likeliest first."""
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A table that a foreign key of the counted table leads to."""
+
+    column: str
+    """The foreign key's column."""
+    table: Table
+    key: str
+    key_type: str
+    label: str
+    """The parent's column that says what a person calls the row."""
+
+    @property
+    def model(self) -> str:
+        """What the model of its current rows is called."""
+        return _plain(self.table.name)[:55]
+
+    @property
+    def lookup(self) -> str:
+        """What the roll-up calls it: the column without `_id`."""
+        return _plain(re.sub(r"_?id$", "", self.column, flags=re.I)) or self.model
+
+    @property
+    def dimension(self) -> str:
+        """What the roll-up calls its name."""
+        return f"{self.lookup}_{_plain(self.label)}"
+
+
+def roll_up_name(proposal: Proposal) -> str:
+    """Return what the roll-up is called."""
+    return f"{proposal.name[:40]}_by_name"
+
+
+def files(proposal: Proposal, parents: Sequence[Parent]) -> dict[str, str]:
+    """Return the models of the parents' current rows and of the roll-up, by path in the project.
+
+    A name is in them as a literal alone, as in `model_sql`.
+    """
+    found: dict[str, str] = {}
+    for parent in parents:
+        found[f"models/{parent.model}.sql"] = (
+            "{{ waltally.current_rows(\n"
+            f"    table={table_name(parent.table)!r},\n"
+            f"    key=[{parent.key!r}],\n"
+            f"    columns={{{parent.key!r}: {parent.key_type!r}, {parent.label!r}: 'text'}},\n"
+            ") }}\n"
+        )
+        found[f"models/{parent.model}.yml"] = describe(
+            parent.model,
+            "The table's rows as they are at the model's position.",
+            {parent.key: "Its key.", parent.label: "What people call it."},
+        )
+    name = roll_up_name(proposal)
+    looked_up = {parent.column for parent in parents}
+    kept = [each for each in proposal.names if each not in looked_up]
+    measures = [COUNT, *proposal.sums]
+    lines = [
+        "{# The fact by names: what lies under a parent row moves with its name. #}",
+        "{{ waltally.roll_up(",
+        f"    fact=ref({proposal.name!r}),",
+        "    lookups={",
+        *(
+            f"        {each.lookup!r}: {{'rows': ref({each.model!r}), "
+            f"'by': {{{each.key!r}: {each.column!r}}}}},"
+            for each in parents
+        ),
+        "    },",
+        "    dimensions={",
+        *(f"        {each!r}: {each!r}," for each in kept),
+        *(f"        {each.dimension!r}: {f'{each.lookup}.{each.label}'!r}," for each in parents),
+        "    },",
+        "    measures={",
+        *(f"        {each!r}: {{'sum': {each!r}}}," for each in measures),
+        "    },",
+        ") }}",
+    ]
+    found[f"models/{name}.sql"] = "\n".join(lines) + "\n"
+    found[f"models/{name}.yml"] = describe(
+        name,
+        "How many rows, one line per group, with the names of the parent rows.",
+        {
+            **dict.fromkeys(kept, "As the fact has it."),
+            **dict.fromkeys((each.dimension for each in parents), "Null: there is no such row."),
+            **dict.fromkeys(measures, "Summed over the fact's groups."),
+        },
+    )
+    return found
+
+
+def _plain(name: str) -> str:
+    found = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
+    return f"rows_{found}" if found[:1].isdigit() else found
+
+
+# Current rows are found by the primary key, so the foreign key has to lead to it.
+_PARENTS = """
+select
+    a.attname::text, n.nspname::text, c.relname::text, k.attname::text,
+    format_type(k.atttypid, null), label.attname::text
+from pg_constraint as f
+inner join pg_class as own on own.oid = f.conrelid
+inner join pg_namespace as owns on owns.oid = own.relnamespace
+inner join pg_attribute as a on a.attrelid = f.conrelid and a.attnum = f.conkey[1]
+inner join pg_class as c on c.oid = f.confrelid
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_attribute as k on k.attrelid = c.oid and k.attnum = f.confkey[1]
+inner join pg_index as i
+    on i.indrelid = c.oid and i.indisprimary and i.indkey::text = k.attnum::text
+cross join lateral (
+    select l.attname
+    from pg_attribute as l
+    where
+        l.attrelid = c.oid and l.attnum > 0 and not l.attisdropped
+        and l.atttypid in ('text'::regtype, 'varchar'::regtype)
+        and l.attname::text = any(%(labels)s)
+    order by array_position(%(labels)s::text[], l.attname::text)
+    limit 1
+) as label
+where
+    f.contype = 'f' and cardinality(f.conkey) = 1 and f.conrelid <> f.confrelid
+    and owns.nspname = %(schema)s and own.relname = %(name)s
+order by a.attnum
+"""
+_KEY_TYPES = ("uuid", "text", "smallint", "integer", "bigint")
+
+
+def read_parents(connection: Connection, table: Table) -> list[Parent]:
+    """Return the parents that have a name that a person knows, in the order of the columns."""
+    asked = {"schema": table.schema, "name": table.name, "labels": _LABELS}
+    found = []
+    for column, schema, name, key, type_, label in connection.ask(_PARENTS, asked):
+        if type_ in _KEY_TYPES and all(escaped(each) == each for each in (schema, name, key)):
+            found.append(Parent(column, Table(schema, name), key, type_, label))
+    return found
