@@ -41,7 +41,12 @@ moved as (
         max(last_lsn) as last_lsn
     from valued
     where (action = 'U'{% if values %} and ({{ old_values }}) = ({{ new_values }}){% endif %}) is not true
-    group by {{ kept }}, is_cancelled, problem{% if values %}, {{ old_values }}, {{ new_values }}{% endif %}
+    group by
+        {{ kept }},
+        is_cancelled,
+        problem{% if values %},
+        {{ old_values }},
+        {{ new_values }}{% endif %}
 ),
 
 imaged as (

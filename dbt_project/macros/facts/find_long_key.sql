@@ -6,7 +6,7 @@
     {%- if texts | length > 1 %}
             when has_{{ image }} and {% for value in texts -%}
                 coalesce(octet_length({{ waltally.label_value(value, waltally.read_value_text(image ~ '_v' ~ values.index(value))) }}), 0)
-                {{- ' + ' if not loop.last }}
+                {{- '\n                + ' if not loop.last }}
                 {%- endfor %} > 1800
                 then {{ waltally.quote_literal(
                     'the values of ' ~ texts | map(attribute='column') | join(', ')

@@ -24,7 +24,8 @@ begin
             readables,
             '$1',
             batch='log.commit_lsn >= $2 and log.commit_lsn < $3',
-            part='commit_lsn >= $4 and commit_lsn <= $6 and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)',
+            part='commit_lsn >= $4 and commit_lsn <= $6'
+                ~ '\n    and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)',
             is_each='$8',
         ) }}
     ) as batch;

@@ -47,7 +47,8 @@ begin
             -- Without a watermark nothing says where these counts come from: another slot, or a baseline
             -- that is gone. A rebuild would replace them by what this log alone holds.
             raise exception 'it holds counts, and nothing says that they come from the slot %', $2
-                using hint = '`spark-submit spark/seed.py --fact {{ model.name }}`; where no slot has a baseline, `dbt build --full-refresh` keeps what this log holds and nothing else';
+                using hint = '`spark-submit spark/seed.py --fact {{ model.name }}`; where no slot has a baseline, '
+                || '`dbt build --full-refresh` keeps what this log holds and nothing else';
         end if;
         result.is_replaced := {{ waltally.adapt_table(declared, derived) }};
         {{ waltally.list_baseline_rejections(declared, listed) }}

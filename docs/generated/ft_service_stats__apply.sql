@@ -1,0 +1,1175 @@
+-- Compiled by dbt and installed in the database; `make generated` writes this file.
+CREATE OR REPLACE FUNCTION analytics.ft_service_stats__apply(
+    step text,
+    slot text,
+    changes cdc.change[],
+    table_nos integer[],
+    places integer[],
+    truncated text[]
+)
+ RETURNS cdc.outcome
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET row_security TO 'off'
+ SET enable_sort TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET lock_timeout TO '1s'
+AS $function$
+#variable_conflict use_column
+declare
+    result "cdc".outcome;
+begin
+    lock table "analytics"."ft_service_stats" in row exclusive mode nowait;
+    if $1 in ('begin', 'rebuild') then
+        if $1 = 'begin' and exists (
+            select from "analytics"."ft_service_stats" where true
+        ) then
+            -- Without a watermark nothing says where these counts come from: another slot, or a baseline
+            -- that is gone. A rebuild would replace them by what this log alone holds.
+            raise exception 'it holds counts, and nothing says that they come from the slot %', $2
+                using hint = '`spark-submit spark/seed.py --fact ft_service_stats`; where no slot has a baseline, '
+                || '`dbt build --full-refresh` keeps what this log holds and nothing else';
+        end if;
+        result.is_replaced := "cdc".adapt_table(
+        '"analytics"."ft_service_stats"'::regclass,
+        '
+select
+    null::uuid as id,
+    null::uuid as "service_id",
+    null::uuid as "template_id",
+    null::text as "notification_type",
+    null::text as "notification_status",
+    cast(greatest(live_count + archived_count, 0) as bigint) as "count",
+    measures."live_count",
+    measures."archived_count"
+from (
+    select
+        null::bigint as "live_count",
+        null::bigint as "archived_count"
+) as measures
+where false
+',
+        array['count']::text[],
+        'uix_ft_service_stats_dimensions',
+        array['service_id',
+        'template_id',
+        'notification_type',
+        'notification_status'],
+        array['service_id',
+        'template_id',
+        'notification_type',
+        'notification_status',
+        'live_count',
+        'archived_count']::text[],
+        null
+    );
+
+delete from "analytics"."rejected_changes" as old
+where
+    old.fact = 'analytics.ft_service_stats';
+insert into "analytics"."rejected_changes" (
+    fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+)
+select
+    'analytics.ft_service_stats',
+    baseline.slot_name,
+    baseline.snapshot_lsn,
+    -row_number() over (order by rejected.part, rejected.reason),
+    0,
+    baseline.counted_at,
+    case rejected.part
+        when 'live' then 'public.notifications'
+        when 'archived' then 'public.notification_history'
+    end,
+    'baseline',
+    rejected.reason,
+    jsonb_build_object('row_count', rejected.row_count, 'example', rejected.example)::text
+from "cdc".baseline_rejection as rejected
+inner join "cdc".baseline as baseline
+    on
+        baseline.slot_name = rejected.slot_name
+        and baseline.fact_name = rejected.fact_name
+where
+    baseline.slot_name = $2
+    and baseline.fact_name = 'ft_service_stats';
+
+
+with contributions as (
+    select
+        groups.dimensions[1]::uuid as d0,
+        groups.dimensions[2]::uuid as d1,
+        groups.dimensions[3]::text as d2,
+        groups.dimensions[4]::text as d3,
+        groups.measures[1]::bigint as m0,
+        groups.measures[2]::bigint as m1,
+        false as is_stored
+    from "cdc".baseline_group as groups
+    where
+        groups.slot_name = $2
+        and groups.fact_name = 'ft_service_stats'
+        and case groups.part
+            when 'live' then 'public.notifications'
+            when 'archived' then 'public.notification_history'
+        end <> all (coalesce($6, '{}'))
+
+    union all
+
+    select
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        -stored."live_count" as m0,
+        -stored."archived_count" as m1,
+        true as is_stored
+    from "analytics"."ft_service_stats" as stored
+    where true
+
+),
+
+totals as (
+    select
+        d0, d1, d2, d3,
+        sum(m0)::bigint as m0,
+        sum(m1)::bigint as m1
+    from contributions
+    group by d0, d1, d2, d3
+    having
+        sum(m0) <> 0 or
+        sum(m1) <> 0 or
+        bool_or(is_stored)
+),
+
+added as (
+    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
+        "template_id",
+        "notification_type",
+        "notification_status", "count", "live_count", "archived_count")
+    select
+        -- The same group has the same id, however often the fact is rebuilt.
+        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
+        totals.d0, totals.d1, totals.d2, totals.d3,
+        greatest(live_count + archived_count, 0),
+        measures."live_count", measures."archived_count"
+    from totals
+    cross join lateral (
+        select
+            totals.m0 as "live_count",
+            totals.m1 as "archived_count"
+    ) as measures
+    on conflict ("service_id",
+        "template_id",
+        "notification_type",
+        "notification_status") do update
+    set ("live_count", "archived_count", "count") = (
+        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
+        from (
+            select
+                stored."live_count" + excluded."live_count" as "live_count",
+                stored."archived_count" + excluded."archived_count" as "archived_count"
+        ) as total
+    )
+    where
+        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
+        stored."count" is distinct from (
+            select greatest(live_count + archived_count, 0)
+            from (
+                select
+                    stored."live_count",
+                    stored."archived_count"
+            ) as total
+        ) or false
+)
+
+select null into result.rejected_lsn;
+
+    elsif $1 = 'list' then
+        with deltas as (
+            with valued as (
+    select
+        parts.part,
+        change."action",
+        change."commit_lsn",
+        change."ordinal",
+        change."is_cancelled",
+        change."problem",
+        change."change_count",
+        change."last_lsn",
+        change.old_values[($5)[parts.place][1]] as old_v0,
+        change.old_values[($5)[parts.place][2]] as old_v1,
+        change.old_values[($5)[parts.place][3]] as old_v2,
+        change.old_values[($5)[parts.place][4]] as old_v3,
+        change.new_values[($5)[parts.place][1]] as new_v0,
+        change.new_values[($5)[parts.place][2]] as new_v1,
+        change.new_values[($5)[parts.place][3]] as new_v2,
+        change.new_values[($5)[parts.place][4]] as new_v3
+    from unnest($3) as change
+    left join (
+        values
+        (1, 'live'),
+        (2, 'archived')
+    ) as parts (place, part) on change.table_no = ($4)[parts.place]
+    where change.table_no is null or parts.part is not null
+
+),
+
+moved as (
+    select
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3,
+        coalesce(part in ('archived') and action = 'D', false) as is_ignored,
+        sum(change_count)::bigint as change_count,
+        max(last_lsn) as last_lsn
+    from valued
+    where (action = 'U' and (old_v0, old_v1, old_v2, old_v3) = (new_v0, new_v1, new_v2, new_v3)) is not true
+    group by
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3
+),
+
+imaged as (
+    select
+        *,
+        coalesce(
+        action in ('U', 'D'), false) as meets_old,
+        coalesce(
+        action in ('U', 'D')
+            and old_v0 is distinct from '\null'
+            and old_v1 is distinct from '\null'
+            and old_v2 is distinct from '\null'
+            and old_v3 is distinct from '\null',
+            false
+        ) as has_old,
+        coalesce(
+        action in ('I', 'U'), false) as meets_new,
+        coalesce(
+        action in ('I', 'U')
+            and new_v0 is distinct from '\null'
+            and new_v1 is distinct from '\null'
+            and new_v2 is distinct from '\null'
+            and new_v3 is distinct from '\null',
+            false
+        ) as has_new
+    from moved
+),
+
+judged as (
+    select
+        *,
+        case
+            when problem is not null then problem
+            when has_new and num_nulls(variadic array[new_v0, new_v1, new_v2, new_v3]) > 0
+                then 'the row has no column ' || array_to_string(array[
+                    case when new_v0 is null then 'service_id' end,
+                    case when new_v1 is null then 'template_id' end,
+                    case when new_v2 is null then 'notification_type' end,
+                    case when new_v3 is null then 'notification_status' end
+                ], ', ')
+            when has_old and num_nulls(variadic array[old_v0, old_v1, old_v2, old_v3]) > 0
+                then 'the replica identity does not carry the old ' || array_to_string(array[
+                    case when old_v0 is null then 'service_id' end,
+                    case when old_v1 is null then 'template_id' end,
+                    case when old_v2 is null then 'notification_type' end,
+                    case when old_v3 is null then 'notification_status' end
+                ], ', ')
+        end as unknown_reason,
+        case
+            when has_new and new_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_new and new_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_new and octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_new and octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_new and coalesce(octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end), 0)
+                + coalesce(octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as new_reason,
+        case
+            when has_old and old_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_old and old_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_old and octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_old and octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_old and coalesce(octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end), 0)
+                + coalesce(octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as old_reason
+    from imaged
+    offset 0
+),
+
+-- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
+images as (
+    select
+        judged."part",
+        judged."action",
+        judged."commit_lsn",
+        judged."ordinal",
+        judged."is_ignored",
+        judged."change_count",
+        judged."last_lsn",
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v0, 1) = '\'
+                then substr(judged.new_v0, 2)::jsonb #>> '{}' else judged.new_v0 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v0, 1) = '\'
+                then substr(judged.old_v0, 2)::jsonb #>> '{}' else judged.old_v0 end
+        end as v0,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v1, 1) = '\'
+                then substr(judged.new_v1, 2)::jsonb #>> '{}' else judged.new_v1 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v1, 1) = '\'
+                then substr(judged.old_v1, 2)::jsonb #>> '{}' else judged.old_v1 end
+        end as v1,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v2, 1) = '\'
+                then substr(judged.new_v2, 2)::jsonb #>> '{}' else judged.new_v2 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v2, 1) = '\'
+                then substr(judged.old_v2, 2)::jsonb #>> '{}' else judged.old_v2 end
+        end as v2,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v3, 1) = '\'
+                then substr(judged.new_v3, 2)::jsonb #>> '{}' else judged.new_v3 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v3, 1) = '\'
+                then substr(judged.old_v3, 2)::jsonb #>> '{}' else judged.old_v3 end
+        end as v3,
+        case when side.sign is null then coalesce(judged.unknown_reason, judged.new_reason) end as rejected_reason,
+        case when case side.sign when 1 then judged.has_new else judged.has_old end then side.sign end as sign,
+        case
+            when case side.sign when 1 then judged.has_new else judged.has_old end or judged.is_ignored then 0
+            else coalesce(side.sign * judged.change_count, 0)
+        end as left_out
+    from judged
+    cross join (values (1), (-1), (null)) as side (sign)
+    where
+        case
+            when side.sign is null
+                then coalesce(judged.unknown_reason, judged.new_reason) is not null
+                or judged.action = 'T' and not judged.is_cancelled
+            when judged.unknown_reason is not null or judged.is_cancelled then false
+            when side.sign = 1 then judged.meets_new and judged.new_reason is null
+            else judged.meets_old and judged.old_reason is null and (judged.has_old or not judged.is_ignored)
+        end
+    -- Without this a filter on a dimension, with its cast, could run before the filter above.
+    offset 0
+)
+
+select
+    part, action, commit_lsn, ordinal,
+    rejected_reason,
+    is_ignored,
+    change_count,
+    last_lsn,
+    (v0)::uuid as d0,
+    (v1)::uuid as d1,
+    (v2)::text as d2,
+    (v3)::text as d3,
+    sign,
+    left_out
+from images
+
+        )
+
+        insert into "analytics"."rejected_changes" (
+    fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+)
+select
+    'analytics.ft_service_stats',
+    log.slot_name,
+    log.commit_lsn,
+    log.ordinal,
+    log.xid,
+    log.committed_at,
+    case deltas.part
+        when 'live' then 'public.notifications'
+        when 'archived' then 'public.notification_history'
+    end,
+    deltas.action,
+    deltas.rejected_reason,
+    log.payload
+        from deltas
+        inner join "cdc".change_log as log
+            on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
+        where deltas.rejected_reason is not null;
+    elsif $1 = 'merge' then
+
+with truncates as (
+    select tables.part
+    from (
+        values
+        ('live', 'public.notifications'),
+        ('archived', 'public.notification_history')
+    ) as tables (part, source_table)
+    where tables.source_table = any ($6)
+),
+
+contributions as (
+    select
+        computed.new_values[1]::uuid as d0,
+        computed.new_values[2]::uuid as d1,
+        computed.new_values[3]::text as d2,
+        computed.new_values[4]::text as d3,
+        computed.old_values[1]::bigint as m0,
+        computed.old_values[2]::bigint as m1,
+        false as is_stored
+    from unnest($3) as computed
+
+    union all
+
+    select
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        case
+            when exists (select from truncates where part in ('live'))
+                then -stored."live_count"
+            else 0
+        end as m0,
+        case
+            when exists (select from truncates where part in ('archived'))
+                then -stored."archived_count"
+            else 0
+        end as m1,
+        true as is_stored
+    from "analytics"."ft_service_stats" as stored
+    where exists (select from truncates)
+
+),
+
+totals as (
+    select
+        d0, d1, d2, d3,
+        sum(m0)::bigint as m0,
+        sum(m1)::bigint as m1
+    from contributions
+    group by d0, d1, d2, d3
+    having
+        sum(m0) <> 0 or
+        sum(m1) <> 0 or
+        bool_or(is_stored)
+),
+
+added as (
+    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
+        "template_id",
+        "notification_type",
+        "notification_status", "count", "live_count", "archived_count")
+    select
+        -- The same group has the same id, however often the fact is rebuilt.
+        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
+        totals.d0, totals.d1, totals.d2, totals.d3,
+        greatest(live_count + archived_count, 0),
+        measures."live_count", measures."archived_count"
+    from totals
+    cross join lateral (
+        select
+            totals.m0 as "live_count",
+            totals.m1 as "archived_count"
+    ) as measures
+    on conflict ("service_id",
+        "template_id",
+        "notification_type",
+        "notification_status") do update
+    set ("live_count", "archived_count", "count") = (
+        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
+        from (
+            select
+                stored."live_count" + excluded."live_count" as "live_count",
+                stored."archived_count" + excluded."archived_count" as "archived_count"
+        ) as total
+    )
+    where
+        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
+        stored."count" is distinct from (
+            select greatest(live_count + archived_count, 0)
+            from (
+                select
+                    stored."live_count",
+                    stored."archived_count"
+            ) as total
+        ) or false
+)
+
+select null into result.rejected_lsn;
+
+    elsif $1 = 'add plain' then
+        with deltas as materialized (
+    with valued as (
+    select
+        parts.part,
+        change."action",
+        change."commit_lsn",
+        change."ordinal",
+        change."is_cancelled",
+        change."problem",
+        change."change_count",
+        change."last_lsn",
+        change.old_values[($5)[parts.place][1]] as old_v0,
+        change.old_values[($5)[parts.place][2]] as old_v1,
+        change.old_values[($5)[parts.place][3]] as old_v2,
+        change.old_values[($5)[parts.place][4]] as old_v3,
+        change.new_values[($5)[parts.place][1]] as new_v0,
+        change.new_values[($5)[parts.place][2]] as new_v1,
+        change.new_values[($5)[parts.place][3]] as new_v2,
+        change.new_values[($5)[parts.place][4]] as new_v3
+    from unnest($3) as change
+    left join (
+        values
+        (1, 'live'),
+        (2, 'archived')
+    ) as parts (place, part) on change.table_no = ($4)[parts.place]
+    where change.table_no is null or parts.part is not null
+
+),
+
+moved as (
+    select
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3,
+        coalesce(part in ('archived') and action = 'D', false) as is_ignored,
+        sum(change_count)::bigint as change_count,
+        max(last_lsn) as last_lsn
+    from valued
+    where (action = 'U' and (old_v0, old_v1, old_v2, old_v3) = (new_v0, new_v1, new_v2, new_v3)) is not true
+    group by
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3
+),
+
+imaged as (
+    select
+        *,
+        coalesce(
+        action in ('U', 'D'), false) as meets_old,
+        coalesce(
+        action in ('U', 'D')
+            and old_v0 is distinct from '\null'
+            and old_v1 is distinct from '\null'
+            and old_v2 is distinct from '\null'
+            and old_v3 is distinct from '\null',
+            false
+        ) as has_old,
+        coalesce(
+        action in ('I', 'U'), false) as meets_new,
+        coalesce(
+        action in ('I', 'U')
+            and new_v0 is distinct from '\null'
+            and new_v1 is distinct from '\null'
+            and new_v2 is distinct from '\null'
+            and new_v3 is distinct from '\null',
+            false
+        ) as has_new
+    from moved
+),
+
+judged as (
+    select
+        *,
+        case
+            when problem is not null then problem
+            when has_new and num_nulls(variadic array[new_v0, new_v1, new_v2, new_v3]) > 0
+                then 'the row has no column ' || array_to_string(array[
+                    case when new_v0 is null then 'service_id' end,
+                    case when new_v1 is null then 'template_id' end,
+                    case when new_v2 is null then 'notification_type' end,
+                    case when new_v3 is null then 'notification_status' end
+                ], ', ')
+            when has_old and num_nulls(variadic array[old_v0, old_v1, old_v2, old_v3]) > 0
+                then 'the replica identity does not carry the old ' || array_to_string(array[
+                    case when old_v0 is null then 'service_id' end,
+                    case when old_v1 is null then 'template_id' end,
+                    case when old_v2 is null then 'notification_type' end,
+                    case when old_v3 is null then 'notification_status' end
+                ], ', ')
+        end as unknown_reason,
+        case
+            when has_new and new_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_new and new_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_new and octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_new and octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_new and coalesce(octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end), 0)
+                + coalesce(octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as new_reason,
+        case
+            when has_old and old_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_old and old_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_old and octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_old and octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_old and coalesce(octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end), 0)
+                + coalesce(octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as old_reason
+    from imaged
+    offset 0
+),
+
+-- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
+images as (
+    select
+        judged."part",
+        judged."action",
+        judged."commit_lsn",
+        judged."ordinal",
+        judged."is_ignored",
+        judged."change_count",
+        judged."last_lsn",
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v0, 1) = '\'
+                then substr(judged.new_v0, 2)::jsonb #>> '{}' else judged.new_v0 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v0, 1) = '\'
+                then substr(judged.old_v0, 2)::jsonb #>> '{}' else judged.old_v0 end
+        end as v0,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v1, 1) = '\'
+                then substr(judged.new_v1, 2)::jsonb #>> '{}' else judged.new_v1 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v1, 1) = '\'
+                then substr(judged.old_v1, 2)::jsonb #>> '{}' else judged.old_v1 end
+        end as v1,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v2, 1) = '\'
+                then substr(judged.new_v2, 2)::jsonb #>> '{}' else judged.new_v2 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v2, 1) = '\'
+                then substr(judged.old_v2, 2)::jsonb #>> '{}' else judged.old_v2 end
+        end as v2,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v3, 1) = '\'
+                then substr(judged.new_v3, 2)::jsonb #>> '{}' else judged.new_v3 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v3, 1) = '\'
+                then substr(judged.old_v3, 2)::jsonb #>> '{}' else judged.old_v3 end
+        end as v3,
+        case when side.sign is null then coalesce(judged.unknown_reason, judged.new_reason) end as rejected_reason,
+        case when case side.sign when 1 then judged.has_new else judged.has_old end then side.sign end as sign,
+        case
+            when case side.sign when 1 then judged.has_new else judged.has_old end or judged.is_ignored then 0
+            else coalesce(side.sign * judged.change_count, 0)
+        end as left_out
+    from judged
+    cross join (values (1), (-1), (null)) as side (sign)
+    where
+        case
+            when side.sign is null
+                then coalesce(judged.unknown_reason, judged.new_reason) is not null
+                or judged.action = 'T' and not judged.is_cancelled
+            when judged.unknown_reason is not null or judged.is_cancelled then false
+            when side.sign = 1 then judged.meets_new and judged.new_reason is null
+            else judged.meets_old and judged.old_reason is null and (judged.has_old or not judged.is_ignored)
+        end
+    -- Without this a filter on a dimension, with its cast, could run before the filter above.
+    offset 0
+)
+
+select
+    part, action, commit_lsn, ordinal,
+    rejected_reason,
+    is_ignored,
+    change_count,
+    last_lsn,
+    (v0)::uuid as d0,
+    (v1)::uuid as d1,
+    (v2)::text as d2,
+    (v3)::text as d3,
+    sign,
+    left_out
+from images
+
+),
+
+contributions as (
+    select
+        d0, d1, d2, d3,
+        sign * case
+            when part in ('live')
+                then change_count
+            else 0
+        end as m0,
+        sign * case
+            when part in ('archived')
+                then change_count
+            else 0
+        end as m1,
+        false as is_stored
+    from deltas
+    where deltas.sign is not null and not deltas.is_ignored
+),
+
+totals as (
+    select
+        d0, d1, d2, d3,
+        sum(m0)::bigint as m0,
+        sum(m1)::bigint as m1
+    from contributions
+    group by d0, d1, d2, d3
+    having
+        sum(m0) <> 0 or
+        sum(m1) <> 0 or
+        bool_or(is_stored)
+),
+
+added as (
+    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
+        "template_id",
+        "notification_type",
+        "notification_status", "count", "live_count", "archived_count")
+    select
+        -- The same group has the same id, however often the fact is rebuilt.
+        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
+        totals.d0, totals.d1, totals.d2, totals.d3,
+        greatest(live_count + archived_count, 0),
+        measures."live_count", measures."archived_count"
+    from totals
+    cross join lateral (
+        select
+            totals.m0 as "live_count",
+            totals.m1 as "archived_count"
+    ) as measures
+    on conflict ("service_id",
+        "template_id",
+        "notification_type",
+        "notification_status") do update
+    set ("live_count", "archived_count", "count") = (
+        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
+        from (
+            select
+                stored."live_count" + excluded."live_count" as "live_count",
+                stored."archived_count" + excluded."archived_count" as "archived_count"
+        ) as total
+    )
+    where
+        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
+        stored."count" is distinct from (
+            select greatest(live_count + archived_count, 0)
+            from (
+                select
+                    stored."live_count",
+                    stored."archived_count"
+            ) as total
+        ) or false
+)
+
+select
+    max(parts.rejected_lsn),
+    jsonb_object_agg(
+        parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
+    ) filter (where parts.part is not null)
+into result.rejected_lsn, result.left_out
+from (
+    select
+        part,
+        max(last_lsn) filter (where rejected_reason is not null) as rejected_lsn,
+        sum(left_out) as left_out,
+        coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
+    from deltas
+    group by part
+) as parts;
+
+    else
+        with deltas as materialized (
+    with valued as (
+    select
+        parts.part,
+        change."action",
+        change."commit_lsn",
+        change."ordinal",
+        change."is_cancelled",
+        change."problem",
+        change."change_count",
+        change."last_lsn",
+        change.old_values[($5)[parts.place][1]] as old_v0,
+        change.old_values[($5)[parts.place][2]] as old_v1,
+        change.old_values[($5)[parts.place][3]] as old_v2,
+        change.old_values[($5)[parts.place][4]] as old_v3,
+        change.new_values[($5)[parts.place][1]] as new_v0,
+        change.new_values[($5)[parts.place][2]] as new_v1,
+        change.new_values[($5)[parts.place][3]] as new_v2,
+        change.new_values[($5)[parts.place][4]] as new_v3
+    from unnest($3) as change
+    left join (
+        values
+        (1, 'live'),
+        (2, 'archived')
+    ) as parts (place, part) on change.table_no = ($4)[parts.place]
+    where change.table_no is null or parts.part is not null
+
+),
+
+moved as (
+    select
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3,
+        coalesce(part in ('archived') and action = 'D', false) as is_ignored,
+        sum(change_count)::bigint as change_count,
+        max(last_lsn) as last_lsn
+    from valued
+    where (action = 'U' and (old_v0, old_v1, old_v2, old_v3) = (new_v0, new_v1, new_v2, new_v3)) is not true
+    group by
+        part, action, commit_lsn, ordinal,
+        is_cancelled,
+        problem,
+        old_v0, old_v1, old_v2, old_v3,
+        new_v0, new_v1, new_v2, new_v3
+),
+
+imaged as (
+    select
+        *,
+        coalesce(
+        action in ('U', 'D'), false) as meets_old,
+        coalesce(
+        action in ('U', 'D')
+            and old_v0 is distinct from '\null'
+            and old_v1 is distinct from '\null'
+            and old_v2 is distinct from '\null'
+            and old_v3 is distinct from '\null',
+            false
+        ) as has_old,
+        coalesce(
+        action in ('I', 'U'), false) as meets_new,
+        coalesce(
+        action in ('I', 'U')
+            and new_v0 is distinct from '\null'
+            and new_v1 is distinct from '\null'
+            and new_v2 is distinct from '\null'
+            and new_v3 is distinct from '\null',
+            false
+        ) as has_new
+    from moved
+),
+
+judged as (
+    select
+        *,
+        case
+            when problem is not null then problem
+            when has_new and num_nulls(variadic array[new_v0, new_v1, new_v2, new_v3]) > 0
+                then 'the row has no column ' || array_to_string(array[
+                    case when new_v0 is null then 'service_id' end,
+                    case when new_v1 is null then 'template_id' end,
+                    case when new_v2 is null then 'notification_type' end,
+                    case when new_v3 is null then 'notification_status' end
+                ], ', ')
+            when has_old and num_nulls(variadic array[old_v0, old_v1, old_v2, old_v3]) > 0
+                then 'the replica identity does not carry the old ' || array_to_string(array[
+                    case when old_v0 is null then 'service_id' end,
+                    case when old_v1 is null then 'template_id' end,
+                    case when old_v2 is null then 'notification_type' end,
+                    case when old_v3 is null then 'notification_status' end
+                ], ', ')
+        end as unknown_reason,
+        case
+            when has_new and new_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_new and new_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_new and octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_new and octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_new and coalesce(octet_length(case when left(new_v2, 1) = '\'
+                then substr(new_v2, 2)::jsonb #>> '{}' else new_v2 end), 0)
+                + coalesce(octet_length(case when left(new_v3, 1) = '\'
+                then substr(new_v3, 2)::jsonb #>> '{}' else new_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as new_reason,
+        case
+            when has_old and old_v0 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of service_id is not a uuid'
+            when has_old and old_v1 !~* '^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\null)$'
+                then 'the value of template_id is not a uuid'
+            when has_old and octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end) > 1000
+                then 'the value of notification_type is longer than 1000 bytes'
+            when has_old and octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end) > 1000
+                then 'the value of notification_status is longer than 1000 bytes'
+            when has_old and coalesce(octet_length(case when left(old_v2, 1) = '\'
+                then substr(old_v2, 2)::jsonb #>> '{}' else old_v2 end), 0)
+                + coalesce(octet_length(case when left(old_v3, 1) = '\'
+                then substr(old_v3, 2)::jsonb #>> '{}' else old_v3 end), 0) > 1800
+                then 'the values of notification_type, notification_status together are longer than 1800 bytes'
+        end as old_reason
+    from imaged
+    offset 0
+),
+
+-- A join with constants. A lateral join over wide rows would be memoized, with a hash for each row.
+images as (
+    select
+        judged."part",
+        judged."action",
+        judged."commit_lsn",
+        judged."ordinal",
+        judged."is_ignored",
+        judged."change_count",
+        judged."last_lsn",
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v0, 1) = '\'
+                then substr(judged.new_v0, 2)::jsonb #>> '{}' else judged.new_v0 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v0, 1) = '\'
+                then substr(judged.old_v0, 2)::jsonb #>> '{}' else judged.old_v0 end
+        end as v0,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v1, 1) = '\'
+                then substr(judged.new_v1, 2)::jsonb #>> '{}' else judged.new_v1 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v1, 1) = '\'
+                then substr(judged.old_v1, 2)::jsonb #>> '{}' else judged.old_v1 end
+        end as v1,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v2, 1) = '\'
+                then substr(judged.new_v2, 2)::jsonb #>> '{}' else judged.new_v2 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v2, 1) = '\'
+                then substr(judged.old_v2, 2)::jsonb #>> '{}' else judged.old_v2 end
+        end as v2,
+        case
+            when side.sign = 1 and judged.has_new then case when left(judged.new_v3, 1) = '\'
+                then substr(judged.new_v3, 2)::jsonb #>> '{}' else judged.new_v3 end
+            when side.sign = -1 and judged.has_old then case when left(judged.old_v3, 1) = '\'
+                then substr(judged.old_v3, 2)::jsonb #>> '{}' else judged.old_v3 end
+        end as v3,
+        case when side.sign is null then coalesce(judged.unknown_reason, judged.new_reason) end as rejected_reason,
+        case when case side.sign when 1 then judged.has_new else judged.has_old end then side.sign end as sign,
+        case
+            when case side.sign when 1 then judged.has_new else judged.has_old end or judged.is_ignored then 0
+            else coalesce(side.sign * judged.change_count, 0)
+        end as left_out
+    from judged
+    cross join (values (1), (-1), (null)) as side (sign)
+    where
+        case
+            when side.sign is null
+                then coalesce(judged.unknown_reason, judged.new_reason) is not null
+                or judged.action = 'T' and not judged.is_cancelled
+            when judged.unknown_reason is not null or judged.is_cancelled then false
+            when side.sign = 1 then judged.meets_new and judged.new_reason is null
+            else judged.meets_old and judged.old_reason is null and (judged.has_old or not judged.is_ignored)
+        end
+    -- Without this a filter on a dimension, with its cast, could run before the filter above.
+    offset 0
+)
+
+select
+    part, action, commit_lsn, ordinal,
+    rejected_reason,
+    is_ignored,
+    change_count,
+    last_lsn,
+    (v0)::uuid as d0,
+    (v1)::uuid as d1,
+    (v2)::text as d2,
+    (v3)::text as d3,
+    sign,
+    left_out
+from images
+
+),
+
+-- A TRUNCATE takes away what came before it: compute_deltas has taken it out of the deltas, and here it goes
+-- out of the table. A rebuild has left it out of the baseline.
+truncates as (
+    select distinct part
+    from deltas
+    where action = 'T' and rejected_reason is null and $1 = 'add'
+),
+
+contributions as (
+    select
+        d0, d1, d2, d3,
+        sign * case
+            when part in ('live')
+                then change_count
+            else 0
+        end as m0,
+        sign * case
+            when part in ('archived')
+                then change_count
+            else 0
+        end as m1,
+        false as is_stored
+    from deltas
+    where deltas.sign is not null and not deltas.is_ignored
+
+    union all
+
+    select
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        case
+            when exists (select from truncates where part in ('live'))
+                then -stored."live_count"
+            else 0
+        end as m0,
+        case
+            when exists (select from truncates where part in ('archived'))
+                then -stored."archived_count"
+            else 0
+        end as m1,
+        true as is_stored
+    from "analytics"."ft_service_stats" as stored
+    where exists (select from truncates)
+
+),
+
+totals as (
+    select
+        d0, d1, d2, d3,
+        sum(m0)::bigint as m0,
+        sum(m1)::bigint as m1
+    from contributions
+    group by d0, d1, d2, d3
+    having
+        sum(m0) <> 0 or
+        sum(m1) <> 0 or
+        bool_or(is_stored)
+),
+
+added as (
+    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
+        "template_id",
+        "notification_type",
+        "notification_status", "count", "live_count", "archived_count")
+    select
+        -- The same group has the same id, however often the fact is rebuilt.
+        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
+        totals.d0, totals.d1, totals.d2, totals.d3,
+        greatest(live_count + archived_count, 0),
+        measures."live_count", measures."archived_count"
+    from totals
+    cross join lateral (
+        select
+            totals.m0 as "live_count",
+            totals.m1 as "archived_count"
+    ) as measures
+    on conflict ("service_id",
+        "template_id",
+        "notification_type",
+        "notification_status") do update
+    set ("live_count", "archived_count", "count") = (
+        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
+        from (
+            select
+                stored."live_count" + excluded."live_count" as "live_count",
+                stored."archived_count" + excluded."archived_count" as "archived_count"
+        ) as total
+    )
+    where
+        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
+        stored."count" is distinct from (
+            select greatest(live_count + archived_count, 0)
+            from (
+                select
+                    stored."live_count",
+                    stored."archived_count"
+            ) as total
+        ) or false
+),
+
+forgotten as (
+    delete from "cdc".archived_delete as old
+    where
+        old.slot_name = $2
+        and old.model_name = 'analytics.ft_service_stats'
+        -- An array is made once; a semi-join would go through all deltas for each row.
+        and old.part = any(array(
+            select deltas.part from deltas where deltas.action = 'T' and deltas.rejected_reason is null
+        ))
+),
+
+written_down as (
+    insert into "cdc".archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
+    select
+        $2,
+        'analytics.ft_service_stats',
+        part,
+        commit_lsn,
+        array[
+            d0::text,
+            d1::text,
+            d2::text,
+            d3::text
+        ],
+        array[
+            sum(case
+            when part in ('live')
+                then change_count
+            else 0
+        end)::numeric,
+            sum(case
+            when part in ('archived')
+                then change_count
+            else 0
+        end)::numeric
+        ]
+    from deltas
+    where is_ignored and sign is not null
+    group by part, commit_lsn, d0, d1, d2, d3
+)
+
+select
+    max(parts.rejected_lsn),
+    jsonb_object_agg(
+        parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
+    ) filter (where parts.part is not null)
+into result.rejected_lsn, result.left_out
+from (
+    select
+        part,
+        max(last_lsn) filter (where rejected_reason is not null) as rejected_lsn,
+        sum(left_out) as left_out,
+        coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
+    from deltas
+    group by part
+) as parts;
+
+    end if;
+    return result;
+end
+$function$

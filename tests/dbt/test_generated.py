@@ -1,0 +1,66 @@
+"""docs/generated holds what dbt compiles: a change of a macro is a diff of SQL.
+
+`make generated` writes the files again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from testkit.commands import ROOT
+from tests.dbt.staged import FACT, Warehouse
+
+FOLDER = ROOT / "docs" / "generated"
+ROLL_UP = "ft_regions"
+ROUTINES = """
+select p.proname, pg_get_functiondef(p.oid)
+from pg_proc as p
+where p.pronamespace = 'analytics'::regnamespace and starts_with(p.proname, %s || '__')
+order by p.proname
+"""
+LONGEST = 120
+
+
+def compiled(warehouse: Warehouse) -> dict[str, str]:
+    """The functions of the shipped fact and of one roll-up by the names of their files."""
+    project = warehouse.project
+    found = {
+        name: text for model in (FACT, ROLL_UP) for name, text in warehouse.execute(ROUTINES, model)
+    }
+    declared = [fact.declaration for fact in project.facts() if fact.name == FACT]
+    readables = project.call("list_readables", declarations=declared)
+    reader = project.call("write_reader", reader="read_changes", readables=readables)
+    found["read_changes"] = str(reader).strip()
+    head = "-- Compiled by dbt and installed in the database; `make generated` writes this file.\n"
+    return {f"{name}.sql": head + formatted(text) for name, text in found.items()}
+
+
+def formatted(definition: str) -> str:
+    """The definition as the server prints it, an argument a line, without blanks at line ends."""
+    first, rest = definition.split("\n", 1)
+    if first.startswith("CREATE"):
+        name, arguments = first.removesuffix(")").split("(", 1)
+        first = f"{name}(\n    " + arguments.replace(", ", ",\n    ") + "\n)"
+    lines = [line.rstrip() for line in f"{first}\n{rest}".strip().splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def test_what_is_compiled_is_in_the_docs(warehouse: Warehouse) -> None:
+    files = compiled(warehouse)
+    if os.environ.get("WALTALLY_WRITE_GENERATED"):
+        for path in FOLDER.glob("*.sql"):
+            path.unlink()
+        for name, text in files.items():
+            (FOLDER / name).write_text(text)
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.sql")} == files
+
+
+def test_what_is_compiled_has_short_lines(warehouse: Warehouse) -> None:
+    long = [
+        f"{name}:{number}: {line}"
+        for name, text in compiled(warehouse).items()
+        if not name.startswith(ROLL_UP)
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > LONGEST
+    ]
+    assert not long, "\n".join(long)
