@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import Self
@@ -186,11 +185,3 @@ class System:
 
     def wait_for_staged(self, rows: int) -> None:
         wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
-
-
-def end(process: subprocess.Popen[str]) -> str:
-    """Stop a command cleanly and return what it logged."""
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    return said

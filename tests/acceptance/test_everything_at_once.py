@@ -10,8 +10,9 @@ import pytest
 from testkit import recount
 from testkit.commands import wait_until
 from testkit.databases import Database
+from testkit.following import end
 from testkit.notify_traffic import Traffic, inhabit
-from testkit.system import System, end
+from testkit.system import System
 
 
 @pytest.mark.slow

@@ -10,9 +10,10 @@ import pytest
 
 from testkit import recount
 from testkit.databases import Database
+from testkit.following import end
 from testkit.notify_traffic import Traffic, inhabit
 from testkit.spark_jobs import FAST_START
-from testkit.system import System, end
+from testkit.system import System
 from tests.runbook.procedure import Block, blocks
 from tests.runbook.test_text import DAY_ONE
 
