@@ -38,7 +38,7 @@ SHORT_PAUSES = {
     "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
     "loader.applying.applier._RETRY_SECONDS": 0.2,
     "loader.applying.applier._LOOK_SECONDS": 0.2,
-    "loader.capture.session._IDLE_SECONDS": 0.2,
+    "loader.capture.pace._IDLE_SECONDS": 0.2,
 }
 """Pauses that a test can wait for; a loader has seconds to half a minute."""
 

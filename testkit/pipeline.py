@@ -16,7 +16,8 @@ from loader.capture.follow import follow
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
-from loader.setup.dbt_project import Declared, parse_project, read_manifest
+from loader.setup.dbt_project import parse_project, read_manifest
+from loader.setup.declared import Declared
 from testkit import recount
 from testkit.commands import RunningLoader, only_environment
 from testkit.databases import Database
@@ -177,7 +178,7 @@ class Pipeline(System):
 
     def findings(self) -> list[str]:
         """Return what `loader status` finds wrong."""
-        body = status.report(self.loader_settings, Thresholds(300, 2**40))
+        body = status.report(self.loader_settings, Thresholds(300, 2**40)).as_json()
         return [found["message"] for found in body["findings"]]
 
     def is_said_to_wait(self) -> bool:

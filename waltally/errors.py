@@ -56,11 +56,13 @@ class CannotConnect(LoaderError):
 class TargetReadOnly(CannotConnect):
     """The target takes no writes, as a standby; `loader run` waits for it, `--once` gives up."""
 
+    exit_code = 39
+
 
 class LoginRefused(LoaderError):
     """The source or the target refuses the login: password, role, database or pg_hba.conf."""
 
-    exit_code = 10
+    exit_code = 45
 
 
 class WalLevelTooLow(LoaderError):
@@ -202,7 +204,7 @@ class SynchronousStandby(LoaderError):
 class NotReached(LoaderError):
     """`loader wait`: the models did not come to hold what is committed within --timeout."""
 
-    exit_code = 41
+    exit_code = 48
 
 
 def unexpected(error: BaseException) -> LoaderError:

@@ -17,7 +17,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 ROLE = "-c role=none"
-"""Comes before the user's own options, so that a role which these ask for still counts."""
+"""Placed before the user's options so that their `role` still applies."""
 
 _VALUES = {
     # They would end a session that works long or waits for work.

@@ -9,7 +9,7 @@ from threading import Event
 
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
-from loader.source.slot import read_server
+from loader.source.asking import read_server
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import TRANSIENT, LoaderError, SlotInUse

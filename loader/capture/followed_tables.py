@@ -6,7 +6,7 @@ import logging
 from threading import Event
 
 from loader.capture.altered_tables import altered_tables
-from loader.capture.batches import Batch
+from loader.capture.batch import Batch
 from loader.capture.stages.partitions import Partitions
 from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Followed, Kept, begun_anew
@@ -26,6 +26,8 @@ class FollowedTables:
         self._partitions = partitions
         self._followed: Followed = registration.followed
         self._written = (registration.followed, dict(registration.leaves))
+        self.has_refused = False
+        """Whether a batch must not be stored; the session then stores nothing more."""
 
     def begin(self, kept: Kept, position: int) -> None:
         """Note that the log goes on from the position with these tables and columns.
@@ -39,10 +41,11 @@ class FollowedTables:
     def note(self, batch: Batch, stop: Event) -> bool:
         """Note, in the batch's transaction, what it lacks of a table.
 
-        False where the log would lack a partition that is not followed: the batch must not be
-        stored then. Raises what `Partitions.are_as_read` raises.
+        False where the log would lack a partition that is not followed, or where the loader has to
+        stop before that is known: the batch must not be stored then. Raises LoaderError.
         """
         if not self._partitions.are_as_read(batch.xids, stop):
+            self.has_refused = True
             return False
         altered = altered_tables(batch.altered, self._registration, self._partitions.roots)
         for table, start, finding in (*self._partitions.noted(), *altered):

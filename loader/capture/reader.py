@@ -6,13 +6,16 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Mapping, Sequence
 
 from loader.capture import source_monitor, wal2json
 from loader.capture.position import Position
-from loader.capture.protocol import ProtocolError
-from loader.capture.stream import Stream
-from loader.capture.wal2json import Keepalive, Message
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.source_monitor import SourceMonitor
+from loader.capture.stages import Stage
+from loader.capture.wal2json import Keepalive, Message, WholeTransactions
 from waltally.errors import CannotConnect, LoaderError, unexpected
+from waltally.tables import Table
 
 _BUNDLE_SIZE = 128 * 1024
 _MOST_BYTES = 8 * 1024 * 1024
@@ -83,12 +86,30 @@ class SlotReader:
     not make the server end the connection.
     """
 
-    def __init__(self, stream: Stream, position: Position) -> None:
-        self._stream = stream
-        self._connection = stream.replication
+    def __init__(
+        self,
+        connection: ReplicationConnection,
+        position: Position,
+        monitor: SourceMonitor,
+        stages: Sequence[Stage],
+        root_of: Mapping[Table, Table],
+        status_seconds: float,
+    ) -> None:
+        """`stages` are applied to what comes, in this order; see `wal2json.withheld` for `root_of`.
+
+        Feedback goes out every `status_seconds`.
+        """
+        self._connection = connection
         self._position = position
+        self._monitor = monitor
+        self._stages = stages
+        self._root_of = root_of
+        self._status_seconds = status_seconds
         self._bundles = _Bundles(_MOST_BYTES)
         self._failure: Exception | None = None
+        self._whole = WholeTransactions()
+        self.is_over = False
+        """Whether everything is taken that came before the reading broke."""
         self._sent_lsn = 0
         self._sent_at = float("-inf")
         self._silence = Silence()
@@ -103,19 +124,23 @@ class SlotReader:
     def take(self, timeout: float) -> list[Message]:
         """Return what was read first; nothing where nothing came within `timeout` seconds.
 
-        Raises what broke the reading, once everything that came before is taken.
+        Nothing comes any more once it `is_over`.
         """
         # Before the queue is looked at: what came before the failure is in there already.
-        failure = self._failure
+        has_failed = self._failure is not None
         try:
             return self._bundles.get(timeout=timeout)[0]
         except queue.Empty:
-            if failure is not None:
-                raise failure from None
+            self.is_over = has_failed
             return []
 
+    def raise_if_over(self) -> None:
+        """Raise what broke the reading, once everything that came before is taken."""
+        if self.is_over and self._failure is not None:
+            raise self._failure
+
     def stop(self, reason: LoaderError) -> None:
-        """Free the slot at once, also while the queue is full; `take` then raises the reason."""
+        """Free the slot at once, also while the queue is full, for a reason that is then raised."""
         self._reason = self._reason or reason
         self._stopping.set()
 
@@ -147,7 +172,7 @@ class SlotReader:
     def _read_bundle(self) -> None:
         arrived = self._connection.receive(_BUNDLE_SIZE)
         bundle, size = self._decoded(arrived)
-        for stage in self._stream.stages:
+        for stage in self._stages:
             bundle = stage(bundle)
         self._keep_up()
         if bundle:
@@ -157,7 +182,7 @@ class SlotReader:
                     return
                 self._keep_up()
         if not arrived:
-            if not self._connection.wait(min(_IDLE_WAIT, self._stream.found.status_seconds)):
+            if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
                 self._check_silence()
         elif size < _SMALL_BUNDLE:
             # Waking up per message costs more than processing it.
@@ -177,8 +202,9 @@ class SlotReader:
                 if payload.wants_reply:
                     self._send_status()
             else:
-                message = wal2json.withheld(str(payload), self._stream.partitions.names.root_of)
+                message = wal2json.withheld(str(payload), self._root_of)
             if message is not None:
+                self._whole.check(message)
                 bundle.append(message)
                 size += _MESSAGE_OVERHEAD
         return bundle, size
@@ -201,7 +227,7 @@ class SlotReader:
         silence = self._silence
         if silence.is_to_be_asked():
             self._connection.send_status(self._position.confirmed, want_reply=True)
-        if silence.seconds > _SILENCE_TO_EXPLAIN and not self._stream.monitor.answer.has_slot:
+        if silence.seconds > _SILENCE_TO_EXPLAIN and not self._monitor.answer.has_slot:
             raise ProtocolError(
                 f"it has been silent for {silence.seconds:.0f} s, and the slot is free"
             )
@@ -214,10 +240,10 @@ class SlotReader:
 
     def _keep_up(self) -> None:
         """Send feedback that is due. Raise where the source monitor gets no answer for too long."""
-        overdue = time.monotonic() - self._sent_at >= self._stream.found.status_seconds
+        overdue = time.monotonic() - self._sent_at >= self._status_seconds
         if overdue or self._position.confirmed > self._sent_lsn:
             self._send_status()
-        silent_for = self._stream.monitor.seconds_without_answer
+        silent_for = self._monitor.seconds_without_answer
         if silent_for > source_monitor.MAX_SECONDS_WITHOUT_ANSWER:
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "

@@ -1,20 +1,19 @@
-"""One try at following the slot: stores batch after batch and confirms what is stored."""
+"""One try at following the slot: receive, add to the batch, store, confirm."""
 
 from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterator
 from threading import Event
 
-from loader.capture.batches import Batcher
-from loader.capture.copy_rows import CopyRows, Stopped
+from loader.capture.batch import COPY_HEADER, COPY_TRAILER, Batch
 from loader.capture.events import Committed, Notify, RunState, ignore
-from loader.capture.position import Position
+from loader.capture.pace import Idle, Pace
 from loader.capture.protocol import ProtocolError, protocol_error
-from loader.capture.reader import SlotReader
-from loader.capture.source_monitor import MUCH_WAL
-from loader.capture.stream import Stream, open_stream
+from loader.capture.stream import Stream
+from loader.capture.wal2json import Message
 from loader.source.slot import RENEW
 from loader.staging.change_log import ChangeLog
 from waltally import failpoints
@@ -24,11 +23,9 @@ from waltally.settings import Settings
 log = logging.getLogger("loader")
 
 _WAIT = 0.25
-_IDLE_SECONDS = 3.0
-_IDLE_BYTES = 1024
 _LOOK_SECONDS = 0.25
-_FEW_CHANGES = 1_000
-_LONGEST_GATHERING = 0.03
+_GRACE_SECONDS = 0.5
+"""How long a stopping loader waits for the end of a transaction, to keep a short one."""
 
 
 class Session:
@@ -37,59 +34,29 @@ class Session:
     def __init__(
         self, settings: Settings, stop: Event, run_state: RunState, notify: Notify = ignore
     ) -> None:
-        """Open and check everything. Raises LoaderError; the slot is then as it was."""
-        self._notify = notify
+        """Open and judge everything. Raises LoaderError; the slot is then as it was."""
+        self._slot = settings.slot
         self._stop = stop
         self._run_state = run_state
-        self._slot = settings.slot
-        with ExitStack() as resources:
-            self._log = ChangeLog(settings)
-            resources.callback(self._log.close)
-            stream = open_stream(settings, self._log, run_state.check_encoding_to, resources)
-            self._stream = stream
-            self._position = run_state.position = Position(stream.position_lsn)
-            run_state.stored_at = time.monotonic()
-            self._waits_for_standbys = self._hold_last_record()
-            self._batcher = Batcher(settings.slot, self._position, clock=time.monotonic)
-            reader = SlotReader(stream, self._position)
-            self._rows = CopyRows(reader.take, self._batcher, stop)
-            self._pace = Pace(run_state)
-            self._idle = Idle(stream, run_state)
-            self._target = TargetNews(self._log, stream.registration.number)
-            self._timeline = stream.found.timeline
-            self._has_other_partitions = False
-            # Last, so that it is closed first: then the monitor sees to it that the slot is free.
-            resources.callback(reader.close)
-            reader.start()
-            plain = () if stream.partitions.roots else stream.registration.tables
-            stream.monitor.watch(stream.found.pid, reader.stop, plain)
-            self._resources = resources.pop_all()
-
-    def _hold_last_record(self) -> bool:
-        """Return whether standbys copy the slot, and hold back what they may lack the record of.
-
-        That is the record that the last session left.
-        """
-        found, slot = self._stream.found, self._stream.found.state
-        if slot is None or not (self._stream.writes_own_wal and slot.is_failover):
-            return False
-        self._position.confirmed = slot.confirmed_flush_lsn or 0
-        self._position.hold(found.server.wal_end)
-        return True
+        self._notify = notify
+        self._stream = stream = Stream(settings, run_state.check_encoding_to)
+        self._log = stream.log
+        self._reader = stream.reader
+        self._position = run_state.position = stream.position
+        run_state.stored_at = time.monotonic()
+        self._pace = Pace(run_state)
+        self._idle = Idle(run_state)
+        self._news = TargetNews(stream.log, stream.registration.number)
+        self._received: deque[Message] = deque()
+        self._batch = self._next_batch()
+        self._stop_seen = 0.0
 
     @property
     def outdated(self) -> str:
         """What has changed what is to be followed since the session began; empty for nothing."""
-        monitor = self._stream.monitor
-        if self._has_other_partitions:
-            return "a partitioned table has other partitions"
-        if monitor.answer.has_partitioned:
-            return "a table is partitioned now"
-        if monitor.has_other_ddl_notes:
-            return "the source has begun or ceased to tell of DDL"
-        if self._target.registration != self._stream.registration.number:
+        if self._news.registration != self._stream.registration.number:
             return "`loader setup` has changed what is to be followed"
-        return ""
+        return self._stream.outdated
 
     def follow(self, until: int | None) -> None:
         """Store what comes until the stop event is set or everything before `until` is stored.
@@ -99,8 +66,6 @@ class Session:
         """
         try:
             self._follow(until)
-        except Stopped:
-            self._log.rollback()
         except ProtocolError as error:
             raise self._placed(protocol_error(error, self._slot)) from error
         except ValueError as error:
@@ -111,80 +76,148 @@ class Session:
             log.debug("the session broke", exc_info=error)
             raise unexpected(error) from error
 
+    def close(self) -> None:
+        """Free the slot and close the target."""
+        self._run_state.open_since = None
+        self._stream.close()
+
+    def _follow(self, until: int | None) -> None:
+        position = self._position
+        if until is not None:
+            # Or a slot that is only ever followed up to a position would never be confirmed.
+            until = position.to_receive(until)
+        while not self._is_done(until):
+            self._reader.raise_if_over()
+            self._receive()
+            self._batch.add(self._received)
+            if self._batch.rows:
+                self._copy()
+            if self._is_due():
+                self._store()
+            position.confirm_held()
+        is_newer = position.received > position.stored
+        if is_newer and not self._batch.in_transaction and not self._stream.followed.has_refused:
+            self._store()
+
+    def _is_done(self, until: int | None) -> bool:
+        batch = self._batch
+        if self._stream.followed.has_refused:
+            return True
+        if self._stop.is_set():
+            return self._gives_up() or not batch.in_transaction
+        if batch.rows:
+            return False
+        # In the middle of a transaction nothing is stored yet: the new session begins before it.
+        return bool(self.outdated) or (until is not None and self._position.received >= until)
+
+    def _receive(self) -> bool:
+        """Wait for messages where none is left; return whether there are some."""
+        batch, stream = self._batch, self._stream
+        if not batch.rows:
+            self._run_state.wal_end = stream.monitor.answer.wal_end
+            if stream.has_other_timeline:
+                stream.note_timeline()
+                self._log.commit()
+            self._stop.wait(self._pace.seconds_left(time.monotonic()))
+        if not self._received:
+            can_end = batch.rows and not batch.in_transaction
+            self._received.extend(self._reader.take(0.0 if can_end else _WAIT))
+        return bool(self._received)
+
+    def _copy(self) -> None:
+        """Copy the batch into the log while it comes."""
+        self._run_state.open_since = self._batch.started
+        try:
+            self._log.append(self._pieces())
+        except EncodingUnfit as error:
+            raise self._with_encoding_check(error) from error
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the batch's rows as they come, until it ends, nothing comes, or it is given up."""
+        batch = self._batch
+        yield COPY_HEADER
+        while True:
+            if batch.piece_size:
+                yield batch.take_piece()
+            has_come = not batch.ends and self._receive()
+            if not has_come and (not batch.in_transaction or self._reader.is_over):
+                break
+            if self._gives_up():
+                break
+            batch.add(self._received)
+        yield COPY_TRAILER
+
+    def _gives_up(self) -> bool:
+        """Return whether a transaction does not end soon enough, so that it would delay a stop."""
+        if not self._stop.is_set():
+            return False
+        self._stop_seen = self._stop_seen or time.monotonic()
+        return time.monotonic() - self._stop_seen >= _GRACE_SECONDS
+
+    def _is_due(self) -> bool:
+        """Return whether to store what has come."""
+        batch, position = self._batch, self._position
+        if batch.in_transaction:
+            return False
+        if batch.rows or batch.altered:
+            return True
+        if self._idle.is_over(time.monotonic(), self._stream.monitor.answer.holds_much):
+            return True
+        # A server that shuts down waits until everything is confirmed, and has no timeout while we
+        # answer: an idle loader would keep it running for ever. If the target is shutting down too,
+        # storing fails.
+        is_asked = batch.reply_wanted or self._news.is_awaited
+        if is_asked and position.received > position.stored:
+            return True
+        self._news.look_if_due()
+        return False
+
+    def _store(self) -> None:
+        """Move the position of record with the rows, or alone, and let it be confirmed."""
+        stream, position, batch, run_state = (
+            self._stream,
+            self._position,
+            self._batch,
+            self._run_state,
+        )
+        if not stream.followed.note(batch, self._stop):
+            self._log.rollback()
+            return
+        if stream.monitor.is_standby:
+            stream.note_timeline()
+        since = run_state.open_since = run_state.open_since or time.monotonic()
+        registration = self._log.commit_position(position.stored, position.received, batch.rows)
+        run_state.open_since = None
+        # In this order: a position that is confirmed before it is committed is lost in a crash.
+        failpoints.reach("after-commit")
+        position.store(self._log.wal_position() if stream.waits_for_standbys else None)
+        self._batch = self._next_batch()
+        self._news.note(registration)
+        run_state.stored_at = now = time.monotonic()
+        self._pace.note(batch.rows, now - since)
+        if stream.writes_own_wal and not batch.rows:
+            self._idle.own_wal_end = self._log.wal_position()
+        # Only now: a build that starts earlier would not see the batch.
+        run_state.changes += batch.rows
+        run_state.batches += batch.rows > 0
+        run_state.newest_commit_at = batch.newest_commit_at or run_state.newest_commit_at
+        self._notify(Committed(batch.rows, batch.transactions, now - since))
+
+    def _next_batch(self) -> Batch:
+        return Batch(self._slot, self._position, self._log.ensure_partitions, time.monotonic)
+
     def _placed(self, error: LoaderError) -> LoaderError:
         """Add to the error for a row that is too large where the row is, and how to go on."""
         if not isinstance(error, RowTooLarge):
             return error
         return RowTooLarge(
-            f"{error}. The row is {self._batcher.place}",
+            f"{error}. The row is {self._batch.place}",
             f"{RENEW}: the new slot begins after this transaction, and the seed counts its rows",
         )
 
-    def close(self) -> None:
-        """Free the slot and close the target."""
-        self._run_state.open_since = None
-        self._resources.close()
-
-    def _follow(self, until: int | None) -> None:
-        position, monitor = self._position, self._stream.monitor
-        if until is not None:
-            # Or a slot that is only ever followed up to a position would never be confirmed.
-            until = position.to_receive(until)
-        while not self._is_done(until):
-            self._run_state.wal_end = monitor.answer.wal_end
-            if monitor.timeline.number != self._timeline.number:
-                self._note_timeline()
-                self._log.commit()
-            position.confirm_held()
-            self._stop.wait(self._pace.seconds_left(time.monotonic()))
-            if self._rows.begin(_WAIT):
-                self._store_batch()
-            elif not self._batcher.in_transaction and (self._idle.is_over() or self._is_asked()):
-                self._store_position()
-                if self._stream.writes_own_wal:
-                    self._idle.own_wal_end = self._log.wal_position()
-            else:
-                self._target.look_if_due()
-        position.confirm_held()
-        is_newer = position.received > position.stored
-        # With other partitions the batch was rolled back: its position must not be stored.
-        if is_newer and not self._batcher.in_transaction and not self._has_other_partitions:
-            self._store_position()
-
-    def _is_done(self, until: int | None) -> bool:
-        is_there = until is not None and self._position.received >= until
-        # In the middle of a transaction nothing is stored yet: the new session begins before it.
-        return self._stop.is_set() or is_there or bool(self.outdated)
-
-    def _note_timeline(self) -> None:
-        """Write down, with the position, that a standby came to another timeline.
-
-        It is promoted, or its primary was. All that it has sent is in its history, so the position
-        is of the new timeline too; with the old one the next session would take it for lost.
-        """
-        timeline = self._stream.monitor.ask_timeline()
-        if timeline.number != self._timeline.number:
-            self._timeline = timeline
-            self._log.write_source(timeline.number, timeline.began_at, on_standby=True)
-
-    def _store_batch(self) -> None:
-        """Append one batch and move the position with it, then let it be confirmed."""
-        self._run_state.open_since = time.monotonic()
-        batch = self._batcher.batch
-        batch.end_lsn = self._log.ensure_partitions(self._batcher.newest_lsn)
-        try:
-            self._log.append(self._rows)
-        except LoaderError as error:
-            if self._rows.failure is not None:
-                raise self._rows.failure from None
-            if isinstance(error, EncodingUnfit):
-                raise self._with_encoding_check(error) from error
-            raise
-        self._store_position()
-
     def _with_encoding_check(self, error: EncodingUnfit) -> LoaderError:
         """Have the batch sent again and each change checked, because COPY names no row."""
-        newest = self._batcher.newest_lsn
+        newest = self._batch.newest_lsn
         if self._run_state.check_encoding_to >= newest:
             return error
         self._run_state.check_encoding_to = newest
@@ -193,56 +226,20 @@ class Session:
             "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
         )
 
-    def _store_position(self) -> None:
-        """Move the position of record, with what COPY has appended, and let it be confirmed."""
-        position, run_state, batch = self._position, self._run_state, self._batcher.batch
-        if not self._stream.followed.note(batch, self._stop):
-            self._log.rollback()
-            self._has_other_partitions = True
-            return
-        if self._stream.monitor.is_standby:
-            self._note_timeline()
-        since = run_state.open_since = run_state.open_since or time.monotonic()
-        registration = self._log.commit_position(position.stored, position.received, batch.rows)
-        run_state.open_since = None
-        # In this order: a position that is confirmed before it is committed is lost in a crash.
-        failpoints.reach("after-commit")
-        position.store(self._log.wal_position() if self._waits_for_standbys else None)
-        self._batcher.start_next()
-        self._target.note(registration)
-        run_state.stored_at = now = time.monotonic()
-        self._pace.note(batch.rows, now - since)
-        # Only now: a build that starts earlier would not see the batch.
-        run_state.changes += batch.rows
-        run_state.batches += batch.rows > 0
-        run_state.newest_commit_at = batch.newest_commit_at or run_state.newest_commit_at
-        self._notify(Committed(batch.rows, batch.transactions, now - since))
-
-    def _is_asked(self) -> bool:
-        """Whether the server waits for us to confirm everything, or somebody for the position.
-
-        A server that shuts down waits for that, and has no timeout while we answer: an idle loader
-        would keep it running for ever. If the target is shutting down too, storing fails.
-        """
-        is_asked = self._rows.reply_wanted or self._target.is_awaited
-        return is_asked and self._position.received > self._position.stored
-
 
 class TargetNews:
     """What the target says beside the batches: of another setup, and of who waits."""
 
     def __init__(self, change_log: ChangeLog, registration: int) -> None:
         self._log = change_log
-        self._asked_at = 0.0
-        self.is_awaited = False
-        """Whether somebody waits for the position in cdc.wait_for."""
-        self.registration = registration
-        """The number of the newest registration."""
         self.note(registration)
 
     def note(self, registration: int) -> None:
         """Take what a commit returns."""
-        self.registration, self.is_awaited = registration, False
+        self.registration = registration
+        """The number of the newest registration."""
+        self.is_awaited = False
+        """Whether somebody waits for the position in cdc.wait_for."""
         self._asked_at = time.monotonic()
 
     def look_if_due(self) -> None:
@@ -250,50 +247,3 @@ class TargetNews:
         if time.monotonic() - self._asked_at >= _LOOK_SECONDS:
             self.registration, self.is_awaited = self._log.look()
             self._asked_at = time.monotonic()
-
-
-class Pace:
-    """How long changes gather before a batch: until shortly before the next build can take it.
-
-    A batch has a fixed cost, and one that is stored earlier would only wait for its build.
-    """
-
-    def __init__(self, run_state: RunState) -> None:
-        self._run_state = run_state
-        self._seconds = 0.0
-        self._changes = 0
-
-    def note(self, changes: int, seconds: float) -> None:
-        """Take how many changes a batch had, and how long it took."""
-        self._seconds, self._changes = seconds, changes
-
-    def seconds_left(self, now: float) -> float:
-        """Return for how long to let changes gather; 0 after a batch that had many."""
-        if self._changes > _FEW_CHANGES:
-            return 0.0
-        state = self._run_state
-        until = min(state.apply_due_at - self._seconds, state.stored_at + _LONGEST_GATHERING)
-        return max(0.0, until - now)
-
-
-class Idle:
-    """When the position moves although no change came."""
-
-    def __init__(self, stream: Stream, run_state: RunState) -> None:
-        self._monitor = stream.monitor
-        self._run_state = run_state
-        self.own_wal_end = 0
-        """Where the WAL of the source ended after our own last write to it; 0 where none was."""
-
-    def is_over(self) -> bool:
-        """Whether the source wrote WAL without changes for us, so that the slot should follow.
-
-        Moving the position writes WAL too. If that counted, an idle loader would follow its own
-        writes for ever. But where the slot holds much back, what comes next may be the small record
-        after which it lets go.
-        """
-        position = self._run_state.position
-        step = position.received - max(position.stored, self.own_wal_end)
-        least = 0 if self._monitor.answer.holds_much else _IDLE_BYTES
-        is_due = time.monotonic() - self._run_state.stored_at >= _IDLE_SECONDS
-        return step > MUCH_WAL or (step > least and is_due)

@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 from psycopg.conninfo import make_conninfo
 
+from loader.capture.pace import MUCH_WAL
 from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
+from loader.source.asking import ask_server
 from loader.source.server_checks import synchronous_finding
-from loader.source.slot import Timeline, read_timeline
+from loader.source.slot import Server, Timeline, read_timeline
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
@@ -28,9 +30,6 @@ from waltally.tables import Table
 CHECK_SECONDS = 1.0
 MAX_SECONDS_WITHOUT_ANSWER = 60.0
 """How long the stream goes on while this connection is broken or does not answer."""
-
-MUCH_WAL = 16 * 1024 * 1024
-"""A slot that holds back more than this is made to follow; the server frees WAL in such pieces."""
 
 _ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
@@ -84,16 +83,16 @@ class Answer(NamedTuple):
 class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: str, timeline: Timeline, is_standby: bool) -> None:
-        """Connect. Raises LoginRefused, CannotConnect.
+    def __init__(self, dsn: str, slot: str, server: Server, ddl_trigger: int | None) -> None:
+        """`ddl_trigger` is what told of DDL when the stream began.
 
         A standby may come to another timeline while it is followed: it is promoted, or its primary
         was. Only a replication connection can ask for that.
         """
-        dsn = make_conninfo(dsn, replication="database") if is_standby else dsn
-        self.is_standby = is_standby
+        dsn = make_conninfo(dsn, replication="database") if server.in_recovery else dsn
+        self.is_standby = server.in_recovery
         """Whether the server was a standby when the session began."""
-        self.timeline = timeline
+        self.timeline = server.known_timeline
         """The server's timeline when it last answered here."""
         self._slot = slot
         self._pid = 0
@@ -103,8 +102,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, CHECK_SECONDS
         )
-        ((ddl_trigger,),) = self.connection.ask(f"select {ddl_notes.INSTALLED}")
-        self._ddl_trigger: int | None = ddl_trigger
+        self._ddl_trigger = ddl_trigger
         self.answer = Answer(False, True, 0, 0, False, ddl_trigger)
         """The newest one; that of a sound stream before there is one."""
 
@@ -145,8 +143,10 @@ class SourceMonitor(Poller[Connection, Answer]):
         if self.is_standby and answer.has_slot:
             self._read_timeline(connection)
         self.answer = answer
-        if answer.has_standby_names and (finding := synchronous_finding(connection)) is not None:
-            self._stop_stream(finding)
+        if answer.has_standby_names:
+            finding = synchronous_finding(ask_server(connection, self._slot))
+            if finding is not None:
+                self._stop_stream(finding)
         return answer
 
     def _wake_server(self, connection: Connection, restart_lsn: int) -> None:

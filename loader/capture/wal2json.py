@@ -92,6 +92,27 @@ class Altered(NamedTuple):
 Message = Begin | Change | Commit | Altered | Keepalive
 
 
+class WholeTransactions:
+    """Checks that a stream is one of whole transactions: else nothing of it may be stored."""
+
+    def __init__(self) -> None:
+        self._begin: Begin | None = None
+
+    def check(self, message: Message) -> None:
+        """Raise ValueError for a message that cannot follow the last one."""
+        if isinstance(message, bytes):
+            if self._begin is None:
+                raise ValueError("a change comes outside a transaction")
+        elif isinstance(message, Begin):
+            if self._begin is not None:
+                raise ValueError("a transaction begins inside another")
+            self._begin = message
+        elif isinstance(message, Commit):
+            if self._begin is None or self._begin.end_lsn != message.end_lsn:
+                raise ValueError("a transaction ends that did not begin")
+            self._begin = None
+
+
 def decode(payload: bytes) -> Message | None:
     """Return what the payload is; None for a logical message that is not about DDL.
 

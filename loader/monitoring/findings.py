@@ -1,15 +1,17 @@
-"""What a status report says first, what it finds wrong, and what to do. Pure."""
+"""What `loader status` finds wrong, one rule a function, and what it says first. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from loader.monitoring.wal_clock import IDLE_WAL_BYTES
+from loader.source import findings as source_rules
 from loader.source.remedies import RELOAD
-from loader.staging.records import builder, say_states
-from waltally.errors import LoaderError, Unhealthy
-from waltally.freshness import RECENT_SECONDS
+from loader.source.state import State
+from loader.staging.records import FactStatus, builder, say_states
+from waltally.errors import LoaderError, NotSetUp, Unhealthy
+from waltally.freshness import MAX_LAG_SECONDS, RECENT_SECONDS
 from waltally.units import duration, plural, size
 
 _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the source"
@@ -17,90 +19,161 @@ _MORE_TIME = "start `loader run --build`, or end the oldest transaction of the s
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What counts as unhealthy."""
+    """What counts as unhealthy: here and in ops/prometheus-alerts.yml."""
 
-    lag_seconds: float
-    wal_held_bytes: int
+    lag_seconds: float = MAX_LAG_SECONDS
+    wal_held_bytes: int = 8 * 2**30
     min_safe_wal_bytes: int = 2**30
     """Counts only where the slot also holds more than is left: the server's limit may be lower."""
 
 
-def passed(
-    body: dict[str, Any], thresholds: Thresholds, is_followable: bool = True
-) -> list[LoaderError]:
-    """Return a finding for each threshold that is passed.
-
-    Where the slot is not followable another finding says so: a loader cannot run.
-    """
-    slot, limit = body["slot"], thresholds.lag_seconds
-    findings: list[LoaderError] = []
-    if is_followable and (stands := body["position"]["lag_seconds"]) > limit:
-        findings.append(_stands(bool(slot.get("active_pid")), stands))
-    for fact in body["facts"]:
-        # Why one stands still that waits or has failed is a finding of its own.
-        is_said = fact["state"] != "follows" and fact["is_finding"]
-        if fact["lag_seconds"] > limit and not is_said:
-            findings.append(
-                Unhealthy(
-                    f"The builds have stopped: the fact {fact['name']} was not built for "
-                    f"{duration(fact['lag_seconds'])}, and more is staged",
-                    f"see that {builder(fact['engine'])} runs, and what it logs",
-                )
-            )
-    held = slot.get("wal_held_bytes") or 0
-    if held > thresholds.wal_held_bytes:
-        findings.append(
-            Unhealthy(f"The slot holds {size(held)} of WAL on the source's disk", _MORE_TIME)
-        )
-    idle, timeout = slot.get("inactive_seconds"), slot.get("idle_timeout_seconds")
-    if idle and timeout and idle > timeout / 2 and slot["wal_status"] != "lost":
-        findings.append(
-            Unhealthy(
-                f"Nobody has followed the slot for {duration(idle)}, and after "
-                f"{duration(timeout)} the source gives it up (idle_replication_slot_timeout)",
-                "start the loader; to gain time: alter system set idle_replication_slot_timeout = "
-                f"0; {RELOAD}",
-            )
-        )
-    safe = slot.get("safe_wal_bytes")
-    if safe is not None and safe < min(thresholds.min_safe_wal_bytes, held):
-        findings.append(
-            Unhealthy(
-                f"The slot is lost after {size(max(0, safe))} more of the source's WAL "
-                "(max_slot_wal_keep_size)",
-                f"{_MORE_TIME}; raising max_slot_wal_keep_size there gains time",
-            )
-        )
-    return findings
+def lag_bytes(state: State) -> int:
+    """Return how much WAL of the source is after the position of record."""
+    record = state.slot.record
+    return 0 if record is None else max(0, state.slot.server.wal_end - record.position_lsn)
 
 
-def of_facts(facts: Sequence[Mapping[str, Any]]) -> Iterator[LoaderError]:
+def lag_seconds(state: State) -> float:
+    """Return for how long the position has stood still although there is more."""
+    is_behind = state.stored is not None and lag_bytes(state) > IDLE_WAL_BYTES
+    return state.stored.moved_age if state.stored is not None and is_behind else 0.0
+
+
+def wal_held(state: State) -> int:
+    """Return how much WAL the source keeps for the slot."""
+    slot = state.slot.state
+    return 0 if slot is None else slot.wal_held(state.slot.server.wal_end) or 0
+
+
+def facts_of(state: State) -> Sequence[FactStatus]:
+    """Return what is known of the facts; nothing before setup."""
+    return () if state.stored is None else state.stored.facts
+
+
+Rule = Callable[[State, Thresholds], Iterable[LoaderError]]
+
+
+def facts_go_on(state: State, _: Thresholds) -> Iterator[LoaderError]:
+    """A fact must not need a person, and every change has to be one that it can count."""
+    yield from of_facts(facts_of(state))
+
+
+def of_facts(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
     """Yield a finding for each fact that only a person can help, then for changes not counted."""
-    for which, said, remedy in say_states(fact for fact in facts if fact["is_finding"]):
-        yield Unhealthy(f"{which} {said}", remedy)
+    for which, clause, remedy in say_states(fact for fact in facts if fact.is_finding):
+        yield Unhealthy(f"{which} {clause}", remedy)
     for fact in facts:
-        if fact["rejected_lsn"] is not None:
-            count, reasons = fact["rejected_count"], fact["rejected_reasons"] or {}
+        if fact.rejected_lsn is not None:
+            count, reasons = fact.rejected_count, fact.rejected_reasons or {}
             changes = "some changes" if count is None else plural(count, "change")
             why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
             yield Unhealthy(
-                f"The fact {fact['name']} could not count {changes}, the newest at "
-                f"{fact['rejected_lsn']}" + (f": {why}" if why else ""),
-                fact["rejected_remedy"],
+                f"The fact {fact.name} could not count {changes}, the newest at "
+                f"{fact.rejected_lsn}" + (f": {why}" if why else ""),
+                fact.rejected_remedy or "",
             )
 
 
-def _stands(is_followed: bool, seconds: float) -> Unhealthy:
-    if is_followed:
-        return Unhealthy(
+def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
+    """The position of record has to move while the source goes on."""
+    # Where the slot cannot be followed, another finding says so: no loader can run.
+    if state.slot.finding is not None or (seconds := lag_seconds(state)) <= limits.lag_seconds:
+        return
+    slot = state.slot.state
+    if slot is not None and slot.active_pid:
+        yield Unhealthy(
             f"The loader has stored nothing for {duration(seconds)}, while the source went on",
             "see what `loader run` logs",
         )
-    return Unhealthy(
-        f"The loader does not run: nothing was stored for {duration(seconds)}, while the source "
-        "went on",
-        "start `loader run --build`",
-    )
+    else:
+        yield Unhealthy(
+            f"The loader does not run: nothing was stored for {duration(seconds)}, while the "
+            "source went on",
+            "start `loader run --build`",
+        )
+
+
+def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
+    """What is staged has to be applied."""
+    for fact in facts_of(state):
+        # Why one stays as it is that waits or has failed is a finding of its own.
+        is_said = fact.state != "follows" and fact.is_finding
+        if fact.lag_seconds > limits.lag_seconds and not is_said:
+            yield Unhealthy(
+                f"The builds have stopped: the fact {fact.name} was not built for "
+                f"{duration(fact.lag_seconds)}, and more is staged",
+                f"see that {builder(fact.engine)} runs, and what it logs",
+            )
+
+
+def wal_is_freed(state: State, limits: Thresholds) -> Iterator[LoaderError]:
+    """The slot must not fill the source's disk."""
+    if (held := wal_held(state)) > limits.wal_held_bytes:
+        yield Unhealthy(f"The slot holds {size(held)} of WAL on the source's disk", _MORE_TIME)
+
+
+def slot_is_not_idle(state: State, _: Thresholds) -> Iterator[LoaderError]:
+    """Somebody has to follow the slot before the source gives it up."""
+    slot = state.slot.state
+    if slot is None or slot.wal_status == "lost":
+        return
+    idle, timeout = slot.inactive_seconds, slot.idle_timeout_seconds
+    if idle and timeout and idle > timeout / 2:
+        yield Unhealthy(
+            f"Nobody has followed the slot for {duration(idle)}, and after "
+            f"{duration(timeout)} the source gives it up (idle_replication_slot_timeout)",
+            "start the loader; to gain time: alter system set idle_replication_slot_timeout = "
+            f"0; {RELOAD}",
+        )
+
+
+def wal_is_left(state: State, limits: Thresholds) -> Iterator[LoaderError]:
+    """The slot must not be near the WAL limit at which it is lost."""
+    left = None if state.slot.state is None else state.slot.state.safe_wal_size
+    if left is not None and left < min(limits.min_safe_wal_bytes, wal_held(state)):
+        yield Unhealthy(
+            f"The slot is lost after {size(max(0, left))} more of the source's WAL "
+            "(max_slot_wal_keep_size)",
+            f"{_MORE_TIME}; raising max_slot_wal_keep_size there gains time",
+        )
+
+
+def _of_source(rule: Callable[[State], Iterable[LoaderError]]) -> Rule:
+    return lambda state, _: rule(state)
+
+
+ALWAYS: tuple[Rule, ...] = (
+    _of_source(source_rules.tables_fit),
+    _of_source(source_rules.leaves_fit),
+    _of_source(source_rules.tables_are_those_counted),
+    _of_source(source_rules.commits_do_not_wait),
+    _of_source(source_rules.standbys_stream),
+)
+RULES: tuple[Rule, ...] = (
+    _of_source(source_rules.slot_goes_on),
+    *ALWAYS,
+    facts_go_on,
+    loader_stores,
+    facts_are_applied,
+    wal_is_freed,
+    slot_is_not_idle,
+    wal_is_left,
+)
+"""What `loader status` reports, the most fundamental first."""
+
+
+def findings(state: State, limits: Thresholds, schema: str) -> list[LoaderError]:
+    """Return everything that is wrong."""
+    rules = ALWAYS if state.stored is None else RULES
+    found = [finding for rule in rules for finding in rule(state, limits)]
+    if state.stored is None:
+        found.append(
+            NotSetUp(
+                f"The slot {state.slot.name} is not set up in schema {schema} of the target",
+                "run `loader setup`",
+            )
+        )
+    return found
 
 
 _UNREAD_BYTES = 10**6
@@ -116,48 +189,48 @@ class Summary:
     """Empty where nothing has to be done."""
 
 
-def summarize(body: dict[str, Any]) -> Summary:
-    """Return the summary of a status report (docs/monitoring.md)."""
-    findings, facts = body["findings"], body["facts"]
-    if findings:
-        first = findings[0]
-        more = "" if len(findings) == 1 else f" ({len(findings)} findings)"
-        return Summary(f"not healthy{more}: {first['message']}", first["remedy"])
-    # A report without findings has a position, or it would say that nothing is set up.
-    if not body["slot"]["active_pid"]:
-        return Summary(f"no loader is running: {_exact(body, facts)}", "start `loader run --build`")
-    if waits := [each for each in facts if each["reason"]]:
-        said = [clause for _, clause, _ in say_states(waits)]
+def summarize(state: State, found: Sequence[LoaderError]) -> Summary:
+    """Return what a report says first (docs/monitoring.md)."""
+    facts = facts_of(state)
+    if found:
+        more = "" if len(found) == 1 else f" ({len(found)} findings)"
+        return Summary(f"not healthy{more}: {found[0]}", found[0].remedy)
+    # A state without findings has a slot and a record, or it would say that nothing is set up.
+    if state.slot.state is None or not state.slot.state.active_pid:
+        return Summary(f"no loader is running: {_exact(state)}", "start `loader run --build`")
+    if waiting := [fact for fact in facts if fact.reason]:
+        clauses = [clause for _, clause, _ in say_states(waiting)]
         itself = "; where `loader run --build` runs, it does that by itself"
         return Summary(
-            f"healthy, but {'; '.join(said)}",
-            waits[0]["remedy"] + (itself if waits[0]["engine"] == "database" else ""),
+            f"healthy, but {'; '.join(clauses)}",
+            (waiting[0].remedy or "") + (itself if waiting[0].engine == "database" else ""),
         )
-    if (stands := body["position"]["lag_seconds"]) > RECENT_SECONDS:
+    if (seconds := lag_seconds(state)) > RECENT_SECONDS:
         return Summary(
-            f"behind: the loader has stored nothing for {duration(stands)}; {_exact(body, facts)}",
+            f"behind: the loader has stored nothing for {duration(seconds)}; {_exact(state)}",
             "see what `loader run` logs; a large transaction takes its time",
         )
-    late = max(facts, key=lambda each: float(each["lag_seconds"]), default=None)
-    if late is not None and late["lag_seconds"] > RECENT_SECONDS:
-        waiting = f"{late['name']} was not built for {duration(late['lag_seconds'])}"
+    late = max(facts, key=lambda fact: fact.lag_seconds, default=None)
+    if late is not None and late.lag_seconds > RECENT_SECONDS:
+        waits = f"{late.name} was not built for {duration(late.lag_seconds)}"
         return Summary(
-            f"behind: {waiting}, and more is staged; {_exact(body, facts)}",
-            f"see that {builder(late['engine'])} runs",
+            f"behind: {waits}, and more is staged; {_exact(state)}",
+            f"see that {builder(late.engine)} runs",
         )
-    return Summary(f"healthy, {_exact(body, facts)}")
+    return Summary(f"healthy, {_exact(state)}")
 
 
-def _exact(body: dict[str, Any], facts: list[dict[str, Any]]) -> str:
+def _exact(state: State) -> str:
     """Return until when everything that was committed is counted."""
-    age, unread = body["exact_age_seconds"], body["position"]["lag_bytes"]
-    is_behind = any(fact["lag_seconds"] for fact in facts)
+    age = None if state.stored is None else state.stored.exact[1]
+    unread = lag_bytes(state)
+    is_behind = any(fact.lag_seconds for fact in facts_of(state))
     if age is None:
-        said = "exact: the change log is empty, so nothing is left to count"
+        text = "exact: the change log is empty, so nothing is left to count"
     elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:
-        said = f"exact as of {duration(age)} ago"
+        text = f"exact as of {duration(age)} ago"
     else:
-        said = f"exact as of the newest change, {duration(age)} ago"
+        text = f"exact as of the newest change, {duration(age)} ago"
     if unread > _UNREAD_BYTES:
-        said += f", and {size(unread)} of the source's WAL are still to be read"
-    return said
+        text += f", and {size(unread)} of the source's WAL are still to be read"
+    return text

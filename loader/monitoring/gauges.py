@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,11 +12,11 @@ from prometheus_client.registry import Collector
 
 from loader.capture.events import RunState
 from loader.capture.poller import Poller
-from loader.monitoring.status import wal_held
 from loader.monitoring.wal_clock import WalClock
-from loader.source.slot import Server, SlotState, read_server, read_state
+from loader.source.asking import read_server, read_slot_state
+from loader.source.slot import Server, SlotState
 from loader.staging import target_state
-from loader.staging.records import TargetState
+from loader.staging.records import FactStatus, StoredState
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.settings import Settings
 
@@ -124,7 +124,7 @@ class GaugeCollector(Collector):
     def failed_facts(self) -> int:
         """Return how many facts have failed, 0 where the target does not answer."""
         target = self._target.latest(_STALE_SECONDS)
-        return sum(each["state"] == "failed" for each in target.facts) if target else 0
+        return sum(each.state == "failed" for each in target.facts) if target else 0
 
     def start(self) -> None:
         """Begin to ask both servers."""
@@ -169,7 +169,7 @@ class GaugeCollector(Collector):
     def _ask_source(self, connection: Connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
         position = self._run_state.position.stored
-        state = read_state(connection, self._settings.slot)
+        state = read_slot_state(connection, self._settings.slot)
         server = read_server(connection)
         now = time.monotonic()
         target = self._target.latest(_STALE_SECONDS)
@@ -179,8 +179,8 @@ class GaugeCollector(Collector):
         self._clock.add(now, server.wal_end)
         return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
 
-    def _ask_target(self, target: Target) -> TargetState | None:
-        return target_state.read_target_state(target)
+    def _ask_target(self, target: Target) -> StoredState | None:
+        return target_state.read_stored(target)
 
 
 C = TypeVar("C", bound=Connection)
@@ -208,7 +208,7 @@ def _of_source(source: SourceSample) -> Iterator[_Sample]:
     yield "waltally_slot_exists", state is not None
     if state is None:
         return
-    held = wal_held(state, source.server)
+    held = state.wal_held(wal_end)
     if held is not None:
         yield "waltally_wal_held_bytes", held
     if state.safe_wal_size is not None:
@@ -224,13 +224,13 @@ def _of_source(source: SourceSample) -> Iterator[_Sample]:
             yield "waltally_slot_idle_left_seconds", left
 
 
-def _of_fact(state: Mapping[str, Any]) -> Iterator[_Sample]:
-    fact, baseline = state["relation"], state["baseline"]
-    for name in _FACT_STATES:
-        yield "waltally_fact_state", state["state"] == name, fact, name
-    if baseline is not None:
-        yield "waltally_baseline_age_seconds", baseline["age_seconds"], fact
-    if state["applied_lsn"] is not None:
-        yield "waltally_fact_lag_bytes", state["lag_bytes"], fact
-        yield "waltally_fact_lag_seconds", state["lag_seconds"], fact
-        yield "waltally_has_rejected_changes", state["rejected_lsn"] is not None, fact
+def _of_fact(status: FactStatus) -> Iterator[_Sample]:
+    fact = status.relation
+    for state in _FACT_STATES:
+        yield "waltally_fact_state", status.state == state, fact, state
+    if status.baseline is not None:
+        yield "waltally_baseline_age_seconds", status.baseline.age_seconds, fact
+    if status.applied_lsn is not None:
+        yield "waltally_fact_lag_bytes", status.lag_bytes, fact
+        yield "waltally_fact_lag_seconds", status.lag_seconds, fact
+        yield "waltally_has_rejected_changes", status.rejected_lsn is not None, fact

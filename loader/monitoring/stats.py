@@ -1,11 +1,10 @@
-"""`loader stats`: what a fact says of some groups; no other table is counted or read."""
+"""`loader stats`: a model as a person reads it; for anything more there is SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
-from decimal import MAX_PREC, Context, Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 import psycopg2
@@ -20,9 +19,6 @@ from waltally.facts import Fact, Measure, parse, parse_roll_up
 from waltally.tables import Table, format_names, parse_names
 from waltally.units import ago, plural
 
-JSON_VERSION = 2
-"""Increased whenever a field of the JSON changes its meaning or is removed."""
-
 _REGISTERED = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
 from {}.fact order by fact_name, registered_at desc
@@ -31,24 +27,15 @@ _ROLL_UPS = """
 select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
 from {}.roll_up order by fact_name
 """
-
-_FRESHNESS = """
+_STATES = """
 select
-    said.slot_name,
-    said.state,
-    said.reason,
-    said.remedy,
-    mark.applied_lsn::text,
-    mark.moved_at,
-    log.position_lsn::text,
+    said.slot_name, said.state, said.reason, said.remedy, said.applied_lsn::text, mark.moved_at,
     exists (
         select from {0}.change_log as staged
         where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
     ),
-    mark.rejected_lsn::text,
-    mark.left_out
+    mark.rejected_lsn::text, mark.left_out
 from {0}.fact_state as said
-inner join {0}.slot_position as log on log.slot_name = said.slot_name
 left join {0}.model_watermark as mark
     on mark.slot_name = said.slot_name and mark.model_name = said.relation
 where said.relation = %s
@@ -56,297 +43,160 @@ order by said.slot_name
 """
 
 
-@dataclass(frozen=True)
-class Freshness:
-    """How far the fact has applied a slot's changes."""
-
-    slot: str
-    applied_lsn: str
-    moved_at: str
-    """When the watermark last moved, ISO 8601."""
-    position_lsn: str
-    is_behind: bool
-    """Whether more is staged than the fact has applied."""
-
-
-@dataclass(frozen=True)
-class Stats:
-    """The lines of an answer, and how fresh it is where the role may know that."""
-
-    query: Query
-    lines: list[dict[str, Any]]
-    """Dimensions asked for, then the measures; exact numbers, None for a null."""
-    totals: dict[str, Any]
-    """The measures over all lines."""
-    freshness: list[Freshness] | None
-    """By slot; None where this role may not see that."""
-    notes: list[str] | None
-    """What the numbers lack, one sentence per reason; None where this role may not see that."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON contract (docs/reading.md); a number that is not whole is a text."""
-        return {
-            "version": JSON_VERSION,
-            "fact": self.query.fact.name,
-            "relation": str(self.query.fact.relation),
-            "where": dict(self.query.where),
-            "by": list(self.query.by),
-            "lines": [{k: _json(v) for k, v in line.items()} for line in self.lines],
-            "totals": {name: _json(value) for name, value in self.totals.items()},
-            "notes": self.notes,
-            "freshness": None if self.freshness is None else [asdict(f) for f in self.freshness],
-        }
-
-
-def read_facts(target: Connection, schema: str) -> list[Fact]:
-    """Return the registered facts of all slots. Raises NotSetUp, MissingRight."""
-    facts: list[Fact] = []
-    with suppress(NotSetUp):
-        rows = target.ask(_REGISTERED, None, schema)
-        facts += [parse(name, Table(*place), declared) for name, *place, declared in rows]
-    with suppress(NotSetUp, MissingRight):
-        rows = target.ask(_ROLL_UPS, None, schema)
-        facts += [parse_roll_up(name, Table(*place), installed) for name, *place, installed in rows]
-    if not facts:
-        raise NotSetUp(
-            f"No fact is registered in schema {schema} of the target", "run `loader setup`"
-        )
-    return facts
-
-
-def list_facts(target: str, schema: str) -> dict[str, list[str]]:
-    """Return the dimensions of each fact, by its name. Raises as `read_stats`."""
-    with closing(connect(target, "target")) as connection:
-        facts = read_facts(connection, schema)
-    return {fact.name: [each.name for each in fact.dimensions] for fact in facts}
-
-
-def read_stats(
+def stats_lines(
     target: str, schema: str, dbt_schema: str, name: str, where: Sequence[str], by: str
-) -> Stats:
-    """Return what a fact says at one moment; no line for groups that it does not have.
+) -> list[str]:
+    """Return what a model says at one moment, or, without a name, which models there are.
 
-    `dbt_schema` is where the fact is, empty for where it is registered. Raises SettingError for a
-    fact, a dimension or a value that cannot be, NotSetUp where the fact was never built,
-    MissingRight, CannotConnect, LoginRefused.
+    `dbt_schema` is where the model is, empty for where it is registered. Raises SettingError for a
+    model, a dimension or a value that cannot be, NotSetUp where it was never built, MissingRight.
     """
     with closing(connect(target, "target")) as connection:
         connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=True)
-        query = parse_query(read_facts(connection, schema), name, where, by)
-        registered = query.fact.relation
-        relation = Table(dbt_schema or registered.schema, registered.name)
+        models = {fact.name: fact for fact in _read_models(connection, schema)}
+        listed = [f"{fact.name} (by {format_names(_names(fact))})" for fact in models.values()]
+        if not name:
+            return listed
+        if (fact := models.get(name)) is None:
+            raise SettingError(f"There is no fact {name}", f"name one of: {'; '.join(listed)}")
+        relation = Table(dbt_schema or fact.relation.schema, fact.relation.name)
+        values = dict(_parse_value(fact, text) for text in where)
+        columns = [_known(fact, column) for column in parse_names(by, "--by", "--by")]
         with connection.transaction():
-            if not connection.ask(
-                "select 1 from pg_class inner join pg_namespace as n on n.oid = relnamespace "
-                "where nspname = %s and relname = %s",
-                (relation.schema, relation.name),
-            ):
+            if connection.ask("select to_regclass(%s)", (relation.quoted,)) == [(None,)]:
                 raise NotSetUp(f"There is no table {relation} at the target", "`dbt build`")
-            lines = _lines(connection, query, relation)
-            return Stats(
-                query,
-                lines,
-                _totals(query.fact, lines),
-                *_freshness(connection, schema, query.fact, relation),
-            )
+            rows = _rows(connection, fact, relation, values, list(dict.fromkeys(columns)))
+            states = list(_states(connection, schema, fact, relation))
+    chosen = ", ".join(f"{column} = {value}" for column, value in values.items())
+    head, *lines = aligned(rows, right=range(len(rows[0]) - len(fact.measures), len(rows[0])))
+    rule = "-" * min(80, max(map(len, (head, *lines))))
+    title = f"{fact.relation}" + (f" where {chosen}" if chosen else "")
+    return [title, "", head, rule, *lines, "", *states]
 
 
-def _lines(target: Connection, query: Query, relation: Table) -> list[dict[str, Any]]:
-    """Return a line per group that is asked for, of the groups that have anything."""
-    fact = query.fact
-    types = {each.name: each.type for each in fact.dimensions}
-    keys = [sql.Identifier(name) for name in query.by]
-    sums = [_total(fact, each) for each in fact.measures]
+def _read_models(target: Connection, schema: str) -> list[Fact]:
+    """Return the registered models of all slots. Raises NotSetUp where there is none."""
+    found: list[Fact] = []
+    with suppress(NotSetUp):
+        rows = target.ask(_REGISTERED, None, schema)
+        found += [parse(name, Table(*place), declared) for name, *place, declared in rows]
+    with suppress(NotSetUp, MissingRight):
+        rows = target.ask(_ROLL_UPS, None, schema)
+        found += [parse_roll_up(name, Table(*place), made) for name, *place, made in rows]
+    if not found:
+        raise NotSetUp(
+            f"No fact is registered in schema {schema} of the target", "run `loader setup`"
+        )
+    return found
+
+
+def _names(fact: Fact) -> list[str]:
+    return [dimension.name for dimension in fact.dimensions]
+
+
+def _known(fact: Fact, name: str) -> str:
+    if name not in _names(fact):
+        raise SettingError(
+            f"The fact {fact.name} has no dimension {name!r}",
+            f"name one of: {format_names(_names(fact))}",
+        )
+    return name
+
+
+def _parse_value(fact: Fact, text: str) -> tuple[str, str]:
+    # A name may have the sign too.
+    known = [name for name in _names(fact) if text.startswith(f"{name}=")]
+    name = max(known, key=len, default=text.partition("=")[0])
+    if name == text:
+        raise SettingError(f"{text!r} is not dimension=value", "write, for instance, status=sent")
+    return _known(fact, name), text[len(name) + 1 :]
+
+
+def _rows(
+    target: Connection, fact: Fact, relation: Table, values: dict[str, str], by: list[str]
+) -> list[list[str]]:
+    """Return the head, a row per group that has anything, and the totals."""
+    types = {dimension.name: dimension.type for dimension in fact.dimensions}
+    keys = [sql.Identifier(name) for name in by]
     # Values are literals: beside parameters a name's % would be one too.
     conditions = [
         sql.SQL("{} = {}::{}").format(
             sql.Identifier(name), sql.Literal(value), sql.SQL(types[name])
         )
-        for name, value in query.where.items()
+        for name, value in values.items()
     ]
-    statement = sql.SQL("select {columns} from {table} where {where} {group}").format(
-        columns=sql.SQL(", ").join([*keys, *sums]),
-        table=sql.Identifier(relation.schema, relation.name),
-        where=sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
-        group=sql.SQL("group by {0} order by {0}").format(sql.SQL(", ").join(keys))
-        if keys
-        else sql.SQL(""),
+    listed = sql.SQL(", ").join(keys)
+    statement = sql.SQL(
+        "select {} from {} where {} group by grouping sets ({}) order by {}"
+    ).format(
+        sql.SQL(", ").join([*keys, *(_total(fact, each) for each in fact.measures)]),
+        sql.Identifier(relation.schema, relation.name),
+        sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
+        sql.SQL("({}), ()").format(listed) if by else sql.SQL("()"),
+        sql.SQL("grouping({0}), {0}").format(listed) if by else sql.SQL("1"),
     )
     try:
         with target.cursor() as cursor:
             cursor.execute(statement)
-            rows = cursor.fetchall()
+            *groups, totals = cursor.fetchall()
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
-            "write values of these types: " + ", ".join(f"{n} {types[n]}" for n in query.where),
+            "write values of these types: " + ", ".join(f"{n} {types[n]}" for n in values),
         ) from None
-    names = [*query.by, *(each.name for each in fact.measures)]
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    counts = [each.name for each in fact.measures if _is_added(each)] or names
-    return [line for line in found if any(line[name] for name in counts)]
+    added = [at for at, each in enumerate(fact.measures, len(by)) if _is_added(each)]
+    shown = [row for row in groups if not added or any(row[at] for at in added)]
+    last = ["total", *[""] * len(by)][: len(by)]
+    sums = [
+        0 if _is_added(m) and v is None else v
+        for m, v in zip(fact.measures, totals[len(by) :], strict=True)
+    ]
+    return [
+        [*by, *(each.name for each in fact.measures)],
+        *(list(map(_shown, row)) for row in shown),
+        [*last, *map(_shown, sums)],
+    ]
 
 
 def _total(fact: Fact, measure: Measure) -> sql.Composable:
     """Return a measure over the groups of a line; null where several groups have no common one."""
-    name = sql.Identifier(measure.name)
     if fact.kind == "current_rows":
         # They have a row for each row of the source and no column that counts them.
         return sql.SQL("count(*)::numeric")
-    if not _is_added(measure):
-        return sql.SQL("case when count(*) = 1 then (array_agg({}))[1] end").format(name)
-    return sql.SQL("sum({})").format(name)
+    form = "sum({})" if _is_added(measure) else "case when count(*) = 1 then (array_agg({}))[1] end"
+    return sql.SQL(form).format(sql.Identifier(measure.name))
 
 
 def _is_added(measure: Measure) -> bool:
     return measure.kind in ("count", "sum")
 
 
-def _totals(fact: Fact, lines: list[dict[str, Any]]) -> dict[str, Any]:
-    # A sum keeps every digit, however many there are.
-    with localcontext(Context(prec=MAX_PREC)):
-        found: dict[str, Any] = {}
-        for each in fact.measures:
-            values = [line[each.name] for line in lines]
-            if _is_added(each):
-                found[each.name] = sum(value or 0 for value in values)
-            else:
-                found[each.name] = values[0] if len(values) == 1 else None
-        return found
-
-
-def _freshness(
-    target: Connection, schema: str, fact: Fact, relation: Table
-) -> tuple[list[Freshness] | None, list[str] | None]:
-    """Return how fresh the fact is and what it lacks; None where a reader may not see that."""
+def _states(target: Connection, schema: str, fact: Fact, relation: Table) -> Iterator[str]:
+    """Yield how fresh the model is and what it lacks."""
     try:
-        rows = target.ask(_FRESHNESS, (str(relation),), schema)
+        rows = target.ask(_STATES, (str(relation),), schema)
     except (NotSetUp, MissingRight):
         rows = []
     if not rows:
-        return None, None
-    found, notes = [], []
-    for slot, state, reason, remedy, applied, moved_at, position, *rest in rows:
-        is_behind, rejected, left_out = rest
+        yield "It is unknown how fresh and complete this is: no watermark that this role may read."
+    for slot, state, reason, remedy, applied, moved_at, is_behind, rejected, left_out in rows:
+        if applied and moved_at:
+            more = "and more is staged" if is_behind else "and nothing more is staged"
+            yield f"applied {ago(moved_at.isoformat())}, {more} (position {applied} of slot {slot})"
         if reason:
             name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
-            notes.append(f"{say_state(name, state, reason)}. Try: {remedy}")
-        if applied:
-            found.append(Freshness(slot, applied, moved_at.isoformat(), position, is_behind))
+            yield from (f"{say_state(name, state, reason)}.", f"{REMEDY}{remedy}")
         if rejected:
             reasons = rejected_reasons(target, str(relation), slot)
             count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
-            notes.append(
-                f"{count}, of all groups, could not be counted, the newest at {rejected}. "
-                f"Try: {rejection_remedy(fact.name)}"
-            )
+            yield f"{count}, of all groups, could not be counted, the newest at {rejected}."
+            yield f"{REMEDY}{rejection_remedy(fact.name)}"
         if lacking := sum((left_out or {}).values()):
             are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
-            notes.append(f"{plural(lacking, 'row')}, of all groups, {are} left out.")
-    return found, notes
-
-
-def _json(value: Any) -> Any:
-    """Return a value as JSON has it: a number keeps every digit, anything else is its text."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else str(value)
-    return value if value is None or isinstance(value, (int, bool)) else str(value)
-
-
-def render(stats: Stats) -> list[str]:
-    """Return the lines as a table with totals, and how fresh they are."""
-    by = stats.query.by
-    measures = [each.name for each in stats.query.fact.measures]
-    rows = [[*by, *measures]]
-    rows += [[_shown(line[name]) for name in rows[0]] for line in stats.lines if by]
-    last = ["total" if not number else "" for number in range(len(by))]
-    rows.append([*last, *(_shown(stats.totals[name]) for name in measures)])
-    lines = aligned(rows, right=range(len(by), len(rows[0])))
-    # In a narrow terminal a longer rule would be two.
-    rule = "-" * min(80, max(map(len, lines)))
-    where = ", ".join(f"{name} = {value}" for name, value in stats.query.where.items())
-    return [
-        f"{stats.query.fact.relation}" + (f" where {where}" if where else ""),
-        "",
-        lines[0],
-        rule,
-        *lines[1:-1],
-        *([rule] if len(lines) > 2 else []),
-        lines[-1],
-        "",
-        *_freshness_lines(stats.freshness),
-        # The remedy in a line of its own, so that it can be pasted.
-        *(
-            line
-            for note in stats.notes or []
-            for line in note.replace(f" {REMEDY}", f"\n{REMEDY}").split("\n")
-        ),
-    ]
-
-
-def _freshness_lines(freshness: list[Freshness] | None) -> list[str]:
-    if freshness is None:
-        return [
-            "It is unknown how fresh and complete this is: there is no watermark that this role "
-            "may read."
-        ]
-    return [
-        f"applied {ago(each.moved_at)}, "
-        + ("and more is staged" if each.is_behind else "and nothing more is staged")
-        + f" (position {each.applied_lsn} of slot {each.slot})"
-        for each in freshness
-    ]
+            yield f"{plural(lacking, 'row')}, of all groups, {are} left out."
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         return f"{value:,}"
     return "null" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Query:
-    """What a person asks of a fact."""
-
-    fact: Fact
-    where: Mapping[str, str]
-    """By dimension, the one value that its groups have."""
-    by: tuple[str, ...]
-    """The dimensions that each get a line per value."""
-
-
-def parse_query(facts: Sequence[Fact], name: str, where: Sequence[str], by: str) -> Query:
-    """Return what is asked for. Raises SettingError that lists what there is."""
-    fact = next((each for each in facts if each.name == name), None)
-    if fact is None:
-        raise SettingError(
-            f"There is no fact {name}",
-            "name one of: "
-            + "; ".join(f"{each.name} (by {format_names(_dimensions(each))})" for each in facts),
-        )
-    wanted = {}
-    for text in where:
-        # A name may have the sign too.
-        known = [each for each in _dimensions(fact) if text.startswith(f"{each}=")]
-        dimension = max(known, key=len, default=text.partition("=")[0])
-        if dimension == text:
-            raise SettingError(
-                f"{text!r} is not dimension=value",
-                "write one of: " + ", ".join(f"{each}=…" for each in _dimensions(fact)),
-            )
-        wanted[_dimension(fact, dimension)] = text[len(dimension) + 1 :]
-    names = [_dimension(fact, each) for each in parse_names(by, "--by", "--by")]
-    return Query(fact, wanted, tuple(dict.fromkeys(names)))
-
-
-def _dimensions(fact: Fact) -> list[str]:
-    return [each.name for each in fact.dimensions]
-
-
-def _dimension(fact: Fact, name: str) -> str:
-    if name not in _dimensions(fact):
-        raise SettingError(
-            f"The fact {fact.name} has no dimension {name!r}",
-            "name one of: " + format_names(_dimensions(fact)),
-        )
-    return name

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from loader.source.slot import read_server
-from loader.staging.records import STATE_COLUMNS, ModelState, builder
+from loader.source.asking import read_server
+from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
 from waltally.errors import NotReached, NotSetUp, SettingError, combine
@@ -15,7 +15,7 @@ from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s = '' or model_name = %s) order by fact_state.applied_lsn, model_name
+where slot_name = %s and (%s = '' or fact_name = %s) order by fact_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', nullif(%s, ''))"
 
@@ -76,5 +76,5 @@ def _not_reached(states: list[ModelState], slot: str, position: int, timeout: fl
     return NotReached(
         f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: "
         f"{last.name} holds what was committed before {lsn.show(last.applied_lsn or 0)}",
-        f"see that {builder(last.engine)} runs; `loader status` says how far it is",
+        "see that `loader run --build` runs; `loader status` says how far it is",
     )

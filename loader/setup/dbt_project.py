@@ -6,7 +6,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from loader import shipped_files
+from loader.setup.declared import Declared
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse
 from waltally.settings import DEFAULT_DBT_SCHEMA
@@ -143,21 +143,6 @@ def _write_profile(folder: Path, name: str, environment: Mapping[str, str]) -> N
     # JSON is YAML, and quotes whatever needs it.
     profile = {name: {"target": "default", "outputs": {"default": output}}}
     (folder / "profiles.yml").write_text(json.dumps(profile))
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What a dbt project declares."""
-
-    project: str
-    """Its name."""
-    facts: tuple[Fact, ...]
-    roll_ups: tuple[str, ...] = ()
-    """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
-    derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By fact and derived column, its SQL expression of the measures."""
-    forget: frozenset[str] = frozenset()
-    """Registered facts of other projects that may be forgotten."""
 
 
 def read_manifest(path: Path) -> Declared:

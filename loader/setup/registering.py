@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from loader.setup.dbt_project import Declared
-from loader.source import table_identity
+from loader.setup.declared import Declared
+from loader.source.asking_tables import read_current
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.slot import Server, SlotInfo, SlotState, standby_finding
 from loader.source.slot_admin import (
@@ -17,7 +17,7 @@ from loader.source.slot_admin import (
     foreign_slot_finding,
 )
 from loader.staging import registration
-from loader.staging.registration import Difference
+from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import SlotInUse, SlotMoved
@@ -37,10 +37,9 @@ def begin_log(
     target: Target,
     timeout: int,
     renew: bool,
-    failover: bool,
 ) -> list[str]:
-    """Make the slot, anew with `renew`, or take over one that is there; begin its log."""
-    state = slot.state
+    """Make the slot, again with `renew`, or take over one that is there; begin its log."""
+    state, failover = slot.state, declared.failover
     if state is not None and state.is_copy:
         raise standby_finding(settings.slot, state)
     if renew and state is not None:
@@ -185,7 +184,7 @@ def write_record(target: Target, server: Server, start: int) -> None:
 def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[str, object]]:
     """Return the rows of logged_table for the declared facts. Raises LoaderError."""
     tables = source_tables(declared.facts)
-    identities = table_identity.read_current(source, declared.facts)
+    identities = read_current(source, declared.facts)
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(
@@ -205,7 +204,7 @@ def register_facts(
     `tables` is what `read_tables` returned.
     """
     registered = registration.read_registration(target)
-    changes = registration.difference(registered, declared.facts)
+    changes = difference(registered, declared.facts)
     registration.register_tables(target, tables)
     if changes:
         registration.register(target, declared.facts, changes)

@@ -41,13 +41,18 @@ def read_prefix(source: Connection) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
+def read_trigger(source: Connection) -> int | None:
+    """Return what tells of DDL: another one, or none, once it was made again or dropped."""
+    ((trigger,),) = source.ask(f"select {INSTALLED}::bigint")
+    return None if trigger is None else int(trigger)
+
+
 def missing_note(source: Connection) -> str | None:
     """Return how the source can be made to tell this role of DDL; None where it does."""
     if read_prefix(source) is not None:
         return None
-    ((installed,),) = source.ask(f"select {INSTALLED}")
     role = source.info.user
-    if installed is not None:
+    if read_trigger(source) is not None:
         return (
             "The source tells of DDL, but not this role. To let it know, as who ran note_ddl.sql: "
             f"grant usage on schema waltally to {quoted(role)}; grant select on "

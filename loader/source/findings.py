@@ -1,84 +1,94 @@
-"""What is wrong with the source's tables for these facts."""
+"""What is wrong with the source, one rule a function, each finding with its remedy. Pure.
+
+`loader setup` refuses by these rules; `loader setup --check` and `loader status` print them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loader.source import table_checks, table_identity
-from loader.source.leaf_catalog import LeafCatalog
-from loader.source.table import ask_table
-from loader.source.table_checks import identity_change
+from loader.source.server import STANDBYS_DECODE_SINCE
+from loader.source.server_checks import (
+    server_findings,
+    standby_feedback,
+    standby_slot,
+    synchronous_finding,
+    waiting_finding,
+)
+from loader.source.state import State
+from loader.source.table import TableInfo
 from loader.staging.logged_tables import Root
-from waltally.database import Connection, Target
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.facts import Fact, identity_columns, source_tables
 from waltally.tables import Table
 
 
-def table_findings(facts: Sequence[Fact], source: Connection) -> list[LoaderError]:
-    """Return what is wrong with the source's tables."""
-    tables = source_tables(facts)
-    findings: list[LoaderError] = []
-    for table in tables:
-        findings += table_checks.table_findings(ask_table(source, table, facts), facts)
-    roots = LeafCatalog(source, tables, {}).roots
-    return findings + declared_leaves(roots, tables) + leaf_findings(source, roots, facts)
+def server_fits(state: State) -> Iterable[LoaderError]:
+    """The server has to let the slot be made and followed."""
+    return server_findings(state.server)
 
 
-def value_notes(facts: Sequence[Fact], source: Connection) -> list[str]:
-    """Return which columns can hold values that are not counted, or count as null."""
-    found: list[str] = []
-    for table in source_tables(facts):
-        info = ask_table(source, table, facts)
-        found += table_checks.texts_notes(info, facts)
-        if note := table_checks.special_numbers_note(info, facts):
-            found.append(note)
-    return found
+def tables_fit(state: State) -> Iterator[LoaderError]:
+    """Each table has to be one that a slot can follow and the facts can count."""
+    for info in state.tables:
+        yield from table_checks.table_findings(info, state.facts)
 
 
-def tables_replaced(
-    source: Connection, target: Target, counted: Sequence[Fact]
-) -> list[LoaderError]:
-    """Return which tables or columns are no longer those that the facts counted."""
-    before = table_identity.read_counted(target)
-    now = table_identity.read_current(source, counted)
-    return table_identity.replaced_findings(counted, before, now)
+def leaves_fit(state: State) -> Iterator[LoaderError]:
+    """So have the partitions of each table."""
+    yield from declared_leaves(state.roots, source_tables(state.facts))
+    yield from leaf_findings(state.roots, state.narrow_leaves, state.facts)
+
+
+def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
+    """The application's commits must not wait for the loader."""
+    if (finding := synchronous_finding(state.server)) is not None:
+        yield finding
+
+
+def standby_keeps_slot(state: State) -> Iterator[LoaderError]:
+    """A standby that is decoded has to keep what the slot needs."""
+    # A copy of the primary's slot is another case, with a sentence of its own, and so is a standby
+    # that is too old.
+    is_able = state.server.version >= STANDBYS_DECODE_SINCE
+    if is_able and not state.slot.is_copy_of_primary:
+        yield from filter(None, (standby_feedback(state.server), standby_slot(state.server)))
+
+
+def standbys_stream(state: State) -> Iterator[LoaderError]:
+    """The loader must not wait for standbys that are away."""
+    slot = state.slot.state
+    if slot is not None and slot.is_failover and (finding := waiting_finding(state.server)):
+        yield finding
+
+
+def slot_goes_on(state: State) -> Iterator[LoaderError]:
+    """The slot has to have every change since the position of record."""
+    if (finding := state.slot.finding) is not None:
+        yield finding
+
+
+def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
+    """A table of a fact that stays as it is must not have become another one."""
+    declarations = {fact.name: fact.declaration for fact in state.facts}
+    registered = state.registration.facts
+    unchanged = [fact for fact in registered if declarations.get(fact.name) == fact.declaration]
+    return table_identity.replaced_findings(unchanged, state.counted, state.identities)
 
 
 _LISTED = 5
 """How many leaves a sentence names; the remedy has all."""
 
-# As `table_checks.identity_wide` judges, for all leaves at once.
-_NARROW = """
-select c.oid::bigint
-from pg_class as c
-where
-    c.oid = any(%(leaves)s::oid[])
-    and c.relreplident <> 'f'
-    and not coalesce((
-        select array_agg(a.attname::text) @> %(needed)s::text[]
-        from pg_index as i
-        cross join unnest(i.indkey) with ordinality as k (attnum, place)
-        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-        where
-            i.indrelid = c.oid
-            and k.place <= i.indnkeyatts
-            and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
-    ), false)
-"""
-
 
 def leaf_findings(
-    source: Connection, roots: Mapping[Table, Root], facts: Sequence[Fact]
-) -> list[LoaderError]:
-    """Return what is wrong with the leaves of the tables. Raises LoaderError."""
-    counted = source_tables(facts)
-    findings: list[LoaderError] = []
+    roots: Mapping[Table, Root], narrow: Mapping[Table, Sequence[TableInfo]], facts: Sequence[Fact]
+) -> Iterator[LoaderError]:
+    """Yield what is wrong with the leaves; `narrow` are those that lack a wide enough identity."""
     for table, root in roots.items():
-        findings += _unfit_leaves(table, root)
-        if table in counted and (narrow := _narrow_leaves(source, table, root, facts)) is not None:
-            findings.append(narrow)
-    return findings
+        yield from _unfit_leaves(table, root)
+        if infos := narrow.get(table):
+            yield _narrow_leaves(table, infos, identity_columns(facts, table))
 
 
 def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
@@ -99,29 +109,13 @@ def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
         )
 
 
-def _narrow_leaves(
-    source: Connection, table: Table, root: Root, facts: Sequence[Fact]
-) -> LoaderError | None:
-    """Return which leaves have a replica identity without what the facts need of an old row.
-
-    A new leaf does not inherit the identity of its parent.
-    """
-    needed = identity_columns(facts, table)
-    leaves = {
-        leaf.oid: leaf.table for leaf in root.members if leaf.kind != "p" and not leaf.is_unfit
-    }
-    rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": list(needed)})
-    narrow = [table for oid, table in leaves.items() if (oid,) in rows]
-    if not narrow:
-        return None
-    # What the facts need of the table they need of each leaf, which has the same columns.
-    asked = (ask_table(source, leaf, facts, table) for leaf in narrow)
-    names = ", ".join(map(str, narrow[:_LISTED]))
+def _narrow_leaves(table: Table, narrow: Sequence[TableInfo], needed: Sequence[str]) -> LoaderError:
+    names = ", ".join(str(info.table) for info in narrow[:_LISTED])
     more = f" and {len(narrow) - _LISTED} more" if len(narrow) > _LISTED else ""
     return IdentityTooNarrow(
         f"The replica identity of the partitions {names}{more} of {table} does not carry all of "
         f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
-        " ".join(identity_change(each, needed)[0] for each in asked),
+        " ".join(table_checks.identity_change(info, needed)[0] for info in narrow),
     )
 
 

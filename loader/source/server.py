@@ -1,15 +1,11 @@
-"""What the checks need to know of the source's server, asked in plain SQL. Pure: no driver."""
+"""What the checks need to know of the source's server. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from loader.source.remedies import ADMINISTRATORS, Provider, find_provider
-
-if TYPE_CHECKING:
-    from waltally.database import Connection
+from loader.source.remedies import Provider, find_provider
 
 STANDBYS_DECODE_SINCE = 160_000
 """The first version, as server_version_num has it, whose standbys have logical slots."""
@@ -48,56 +44,17 @@ class ServerInfo:
     """The physical slots there are; also of backups."""
     streaming: Sequence[str] = ()
     """Those that somebody streams from."""
+    encoding: str = "UTF8"
+    idle_timeout: str | None = None
+    """idle_replication_slot_timeout; None where the server gives up no slot for that."""
+    synchronous_names: str = ""
+    """synchronous_standby_names; empty on a standby, where nothing is committed."""
+    application_name: str = ""
+    """That of our sessions, by which the setting may take us for a standby."""
+    synchronous_standbys: Sequence[str] | None = None
+    """The physical standbys that the setting matches; None where this role may not see them."""
 
     @property
     def provider(self) -> Provider | None:
         """Who manages the server; None where settings are changed by SQL."""
         return find_provider(self.administrators)
-
-
-SERVER = f"""
-select
-    current_user::text,
-    pg_is_in_recovery(),
-    current_setting('wal_level'),
-    (select rolsuper or rolreplication from pg_roles where rolname = current_user)
-        or exists (
-            select 1 from pg_roles
-            where rolname = 'rds_replication'
-            and pg_has_role(current_user, oid, 'usage')
-        ),
-    {ADMINISTRATORS},
-    -- No row for a role that may not read it, where current_setting() would raise.
-    (select setting from pg_settings where name = 'output_plugin_libraries'),
-    (select count(*) from pg_replication_slots),
-    current_setting('max_replication_slots')::int,
-    exists (select 1 from pg_replication_slots where slot_name = %s),
-    (select count(*) from pg_stat_replication),
-    current_setting('max_wal_senders')::int,
-    current_setting('server_version_num')::int,
-    current_setting('hot_standby_feedback')::boolean,
-    current_setting('primary_slot_name'),
-    (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
-    current_setting('sync_replication_slots', true)::boolean,
-    array(
-        select trim(both ' "' from name)
-        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
-        where trim(name) <> ''
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and not temporary
-        order by slot_name
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and active
-    )
-"""
-"""Gives the fields of ServerInfo; takes the slot's name."""
-
-
-def ask_server(connection: Connection, slot: str) -> ServerInfo:
-    """Return what the server says of itself. Raises LoaderError."""
-    (row,) = connection.ask(SERVER, (slot,))
-    return ServerInfo(*row)

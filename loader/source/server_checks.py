@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from loader.source.remedies import (
     RELOAD,
@@ -41,9 +40,6 @@ from waltally.errors import (
     WalLevelTooLow,
 )
 from waltally.tables import literal, quoted
-
-if TYPE_CHECKING:
-    from waltally.database import Connection
 
 
 def standby(server: ServerInfo) -> LoaderError | None:
@@ -322,28 +318,8 @@ def judge_standby_names(
     )
 
 
-# The names are null for a role that may not see them.
-_STANDBYS = """
-select
-    -- On a standby nothing is committed.
-    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
-    current_setting('application_name'),
-    case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
-        select distinct application_name
-        from pg_stat_replication
-        where sync_priority > 0
-        and pid not in (
-            select active_pid from pg_replication_slots where slot_type = 'logical' and active
-        )
-        order by application_name
-    ) end
-"""
-
-
-def synchronous_finding(connection: Connection) -> SynchronousStandby | None:
-    """Return why a loader with this connection's application_name may not stream now.
-
-    None where no commit of the source would wait for it. Raises LoaderError.
-    """
-    (row,) = connection.ask(_STANDBYS)
-    return judge_standby_names(*row)
+def synchronous_finding(server: ServerInfo) -> SynchronousStandby | None:
+    """Return why the loader may not stream now, None where no commit of the source waits for it."""
+    return judge_standby_names(
+        server.synchronous_names, server.application_name, server.synchronous_standbys
+    )

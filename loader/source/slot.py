@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from loader.source.remedies import RELOAD, RESTART_PRIMARY
 from loader.staging.records import SlotPosition
@@ -21,9 +20,6 @@ from waltally.errors import (
     SlotMoved,
     SourceBehind,
 )
-
-if TYPE_CHECKING:
-    from waltally.database import Connection
 
 _REASONS = {
     "wal_removed": ("the WAL that it needed was removed (max_slot_wal_keep_size)", ""),
@@ -63,6 +59,12 @@ class Server:
     timeline: Timeline | None = None
     """None where a plain connection cannot tell: on a standby."""
 
+    @property
+    def known_timeline(self) -> Timeline:
+        """The timeline, where a replication connection was asked, which always knows it."""
+        assert self.timeline is not None
+        return self.timeline
+
 
 @dataclass(frozen=True)
 class SlotState:
@@ -86,6 +88,10 @@ class SlotState:
     is_temporary: bool = False
     is_copy: bool = False
     """Whether it is such a copy, which nobody can follow before the standby is promoted."""
+
+    def wal_held(self, wal_end: int) -> int | None:
+        """Return how many bytes of WAL the server keeps for it; None where it keeps none."""
+        return None if self.restart_lsn is None else max(0, wal_end - self.restart_lsn)
 
 
 def why_not_followable(
@@ -247,34 +253,6 @@ def parse_history(text: str) -> dict[int, int]:
     return {int(line[0]): lsn.parse(line[1]) for line in lines if line}
 
 
-SLOT_STATE = """
-select json_build_object(
-    'plugin', plugin,
-    'database', database,
-    'active_pid', active_pid,
-    'wal_status', wal_status,
-    'confirmed_flush_lsn', confirmed_flush_lsn - '0/0',
-    'restart_lsn', restart_lsn - '0/0',
-    'safe_wal_size', safe_wal_size,
-    -- Columns that older servers lack are null in the row's JSON.
-    'invalidation_reason', coalesce(
-        to_jsonb(slot) ->> 'invalidation_reason',
-        case when to_jsonb(slot) ->> 'conflicting' = 'true' then 'conflict' end
-    ),
-    'inactive_seconds', case when active_pid is null then
-        extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)
-    end,
-    'idle_timeout_seconds',
-    extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
-    'is_failover', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
-    'is_temporary', temporary,
-    'is_copy', coalesce(to_jsonb(slot) ->> 'synced' = 'true', false) and pg_is_in_recovery()
-)
-from pg_replication_slots as slot
-where slot_name = """
-"""Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
-
-
 @dataclass(frozen=True)
 class SlotInfo:
     """What was read; no record where the slot is not set up."""
@@ -285,43 +263,14 @@ class SlotInfo:
     server: Server
 
     @property
+    def is_copy_of_primary(self) -> bool:
+        """Whether the server is a standby that has at most a copy of the slot that is set up."""
+        is_elsewhere = self.state is None or self.state.is_copy
+        return self.server.in_recovery and self.record is not None and is_elsewhere
+
+    @property
     def finding(self) -> LoaderError | None:
         """Why the slot cannot be followed from the record; None where it can, or there is none."""
         if self.record is None:
             return None
         return why_not_followable(self.name, self.server, self.state, self.record)
-
-
-# On a standby only a replication connection tells the timeline.
-_SERVER = """
-select
-    (select system_identifier::text from pg_control_system()),
-    current_database(),
-    pg_is_in_recovery(),
-    case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end,
-    case when not pg_is_in_recovery() then
-        ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
-    end
-"""
-
-
-def read_server(source: Connection) -> Server:
-    """Return who the source is, over a plain connection. Raises LoaderError."""
-    ((system, database, in_recovery, wal_end, timeline),) = source.ask(_SERVER)
-    return Server(
-        system,
-        database,
-        # A standby that has replayed nothing yet has no position.
-        lsn.parse(wal_end or "0/0"),
-        in_recovery,
-        None if timeline is None else Timeline(timeline),
-    )
-
-
-def read_state(connection: Connection, slot: str) -> SlotState | None:
-    """Return the slot's row, None where there is none. Raises LoaderError."""
-    rows = connection.ask(f"{SLOT_STATE} %s", (slot,))
-    return SlotState(**rows[0][0]) if rows else None

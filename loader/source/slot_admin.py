@@ -11,9 +11,9 @@ import psycopg2
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
+from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.server import ask_server
-from loader.source.slot import Server, SlotInfo, Timeline, read_server, read_state, read_timeline
+from loader.source.slot import Server, SlotInfo, Timeline, read_timeline
 from loader.staging import migrate
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
@@ -32,7 +32,7 @@ def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInf
     """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
-    state = read_state(source, settings.slot)
+    state = read_slot_state(source, settings.slot)
     record = None
     if migrate.version(target):
         record = read_slot_position(target)
@@ -51,7 +51,7 @@ def _history(dsn: str, number: int) -> Timeline | None:
 
 
 def writable(server: Server, source: Connection, target: Connection) -> Connection:
-    """Return the connection that writes what the source's cluster has: a standby takes nothing."""
+    """Return the primary's connection: a standby takes no writes."""
     if server.in_recovery and read_server(target).system_identifier == server.system_identifier:
         return target
     return source

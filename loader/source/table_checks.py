@@ -109,7 +109,7 @@ def columns_stored(info: TableInfo) -> LoaderError | None:
     return TableUnfit(
         f"The table {info.table} has {', '.join(info.virtual)} as a virtual generated column, "
         "whose values are in no change",
-        f"alter table {info.table.quoted} {changes}; -- writes the table anew, under a lock",
+        f"alter table {info.table.quoted} {changes}; -- rewrites the table, under a lock",
     )
 
 

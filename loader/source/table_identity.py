@@ -1,14 +1,12 @@
-"""Which tables were counted: a name may later mean another table, an oid does not."""
+"""Which tables were counted: a name may later mean another table, an oid does not. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from waltally.database import Connection, Target
 from waltally.errors import LoaderError, TableReplaced, TableUnfit
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.facts import Fact
 from waltally.tables import Table
 
 
@@ -28,43 +26,6 @@ class TableIdentity(TypedDict):
 TableIdentities = Mapping[str, TableIdentity]
 """By `schema.name`."""
 
-_QUERY = """
-select coalesce(jsonb_object_agg(
-    needed.label,
-    jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
-    || jsonb_build_object('column_numbers', (
-        select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
-        from pg_attribute as a
-        where
-            a.attrelid = c.oid
-            and not a.attisdropped
-            and needed.columns ? a.attname::text
-    ))
-), '{}')
-from jsonb_to_recordset(%s)
-    as needed (label text, schema text, name text, columns jsonb)
-inner join pg_namespace as n on n.nspname = needed.schema
-inner join pg_class as c on c.relnamespace = n.oid and c.relname = needed.name
--- A sequence or an index has no row type, and is no table.
-inner join pg_type as t on t.oid = c.reltype
-"""
-
-COUNTED = """
-select
-    fact.fact_name,
-    baseline.snapshot_lsn::text,
-    case when baseline.fact_name is not null then baseline.table_identities else (
-        select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
-        from {0}.logged_table as logged
-        where logged.slot_name = fact.slot_name and table_oid is not null
-    ) end
-from {0}.fact
-left join {0}.baseline using (slot_name, fact_name)
-where fact.slot_name = %s
-"""
-"""Gives by fact what its baseline counted, or setup found where it has none; null where that is not
-known. The schema is filled in."""
-
 
 def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
     """Return what the identities say of the tables and columns of one fact."""
@@ -80,28 +41,6 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
         for label, columns in fact.needed.items()
         if label in identities
     }
-
-
-def read_counted(target: Target) -> dict[str, TableIdentities]:
-    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
-    rows = target.ask_staging(COUNTED, (target.slot,))
-    return {name: identities or {} for name, _, identities in rows}
-
-
-def read_current(source: Connection, facts: Sequence[Fact]) -> TableIdentities:
-    """Return the identities that the tables of the facts have now. Raises LoaderError."""
-    tables = [
-        {
-            "label": str(table),
-            "schema": table.schema,
-            "name": table.name,
-            "columns": needed_columns(facts, table),
-        }
-        for table in source_tables(facts)
-    ]
-    ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
-    current: TableIdentities = identities
-    return current
 
 
 def replaced_findings(
@@ -138,7 +77,7 @@ def replaced_finding(
             )
         elif other:
             said = (
-                f"{', '.join(other)} of {name} was made anew: the former values are "
+                f"{', '.join(other)} of {name} was dropped and made again: the former values are "
                 "still in the counts"
             )
         elif now["named_xid"] != before["named_xid"]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
 from loader.staging import registration
 from loader.staging.logged_tables import Followed, Root
-from loader.staging.partitions import COLUMNS, Block, make_partition
+from loader.staging.make_partition import make_partition
+from loader.staging.partitions import COLUMNS, Block
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
@@ -22,12 +23,15 @@ from waltally.tables import Table
 _PATIENCE = 15.0
 
 
-class Rows(Protocol):
-    """COPY data, binary format, header and trailer included; psycopg2 reads it like a file."""
+class _Pieces:
+    """COPY's data, as the file that psycopg2 reads. An error raised in it would lose its type."""
 
-    def read(self, size: int, /) -> bytes:
-        """Return some more bytes, none at the end."""
-        ...
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, _size: int) -> bytes:
+        failpoints.reach("copy-chunk")
+        return next(self._pieces, b"")
 
 
 class ChangeLog:
@@ -147,17 +151,18 @@ class ChangeLog:
         with self.connection.transaction():
             return make_partition(self.connection, position, log_size)
 
-    def append(self, rows: Rows) -> None:
-        """Copy the rows into the change log, in a transaction that `commit_position` ends.
+    def append(self, pieces: Iterator[bytes]) -> None:
+        """Copy rows into the change log, in a transaction that `commit_position` ends.
 
-        Raises Interrupted where a partition has disappeared; the next session reports why.
+        The pieces, none of them empty, make COPY's binary format, header and trailer included, and
+        raise nothing. Raises EncodingUnfit, Interrupted where a partition has disappeared.
         """
         # In one message with COPY, where no transaction is open.
         copy = self._copy if self._is_open else "begin; " + self._copy
         with explained("target"), self.connection.cursor() as cursor:
             try:
                 # The driver only ever calls read; its types ask for readline too.
-                cursor.copy_expert(copy, cast(Any, rows))
+                cursor.copy_expert(copy, cast(Any, _Pieces(pieces)))
             except pg.CheckViolation as error:
                 raise Interrupted(
                     f"A partition of the change log is gone: {error.diag.message_primary}"

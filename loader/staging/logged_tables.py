@@ -36,7 +36,7 @@ class Member:
     schema: str
     name: str
     is_rewritten: bool = field(default=False, compare=False)
-    """Whether ALTER TABLE has written its rows anew, as SET LOGGED does: no change tells of them.
+    """Whether ALTER TABLE has rewritten its rows, as SET LOGGED does: no change tells of them.
 
     A TRUNCATE of all leaves hides it, and so does VACUUM FULL."""
 
@@ -85,7 +85,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a look at the catalog means for the log of a root."""
+    """Whether partitions changed in a way that the log cannot show, and what to store."""
 
     root: Root
     """What is to be stored."""
@@ -185,15 +185,15 @@ Kept = Mapping[Table, frozenset[str] | None]
 
 
 def renewed(
-    before: Followed, kept: Kept, position: int, anew: Mapping[Table, int] | None = None
+    before: Followed, kept: Kept, position: int, starts: Mapping[Table, int] | None = None
 ) -> dict[Table, dict[str, int]]:
     """Return what the log holds once a session follows `kept` from `position` on.
 
     What was followed without a gap keeps its earlier position; what is no longer followed is left
-    out, so that it begins anew if it comes back. `anew` has the tables that begin anew in any case,
-    with their own positions.
+    out, so that it begins again if it comes back. `starts` has the positions of tables that begin
+    again in any case.
     """
-    starts = anew or {}
+    starts = starts or {}
     return {
         table: _renewed({}, columns, starts[table])
         if table in starts

@@ -91,12 +91,12 @@ class ModelState:
 STATE_COLUMNS = "model_name, relation, state, reason, remedy, applied_lsn::text, engine"
 
 
-def say_states(states: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
     """Return names, clause and remedy of what is said, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for each in states:
-        said = (each["state"], each["reason"], each["remedy"] or "")
-        alike.setdefault(said, []).append(each["name"])
+        said = (each.state, each.reason or "", each.remedy or "")
+        alike.setdefault(said, []).append(each.name)
     verbs = {"waits": "wait", "follows": "follow"}
     return [
         (
@@ -135,16 +135,74 @@ def rejection_remedy(fact: str) -> str:
     )
 
 
+Reasons = Mapping[str, int]
+"""How many changes or rows could not be counted, by reason."""
+
+
 @dataclass(frozen=True)
-class TargetState:
+class Baseline:
+    """The rows that a seed has counted for a fact."""
+
+    id: str
+    snapshot_lsn: str
+    counted_at: str
+    age_seconds: float
+    rejected_count: int | None = None
+    """None where this role may not see it, as the reasons."""
+    rejected_reasons: Reasons | None = None
+
+
+@dataclass(frozen=True)
+class FactStatus:
+    """What the target says of a fact, as `loader status --json` has it (docs/status.md)."""
+
+    name: str
+    relation: str
+    is_registered: bool
+    rows: int | None
+    state: str
+    reason: str | None
+    remedy: str | None
+    engine: str
+    is_finding: bool
+    """Whether a person has to do something: the next apply does not."""
+    applied_lsn: str | None
+    moved_at: str | None
+    lag_bytes: int
+    lag_seconds: float
+    exact_as_of: str | None
+    exact_age_seconds: float | None
+    rejected_lsn: str | None
+    left_out: Mapping[str, int] | None
+    built_on: str | None
+    baseline: Baseline | None
+    rejected_count: int | None = None
+    rejected_reasons: Reasons | None = None
+    rejected_remedy: str | None = None
+
+    def __str__(self) -> str:
+        return say_state(self.name, self.state, self.reason)
+
+
+@dataclass(frozen=True)
+class StoredState:
     """What the target holds of a slot; times and ages are the target's."""
 
     record: SlotPosition
     registration: Registration
-    facts: list[dict[str, Any]]
-    """As `loader status --json` has them."""
+    facts: tuple[FactStatus, ...]
     moved_at: str
     moved_age: float
     """Seconds since then."""
     newest_commit_at: str | None
     newest_commit_age: float | None
+
+    @property
+    def exact(self) -> tuple[str | None, float | None]:
+        """As of when every fact is exact, and how many seconds ago that was."""
+        applied = [fact for fact in self.facts if fact.applied_lsn is not None]
+        if not applied:
+            return self.newest_commit_at, self.newest_commit_age
+        moments = [(each.exact_as_of, each.exact_age_seconds) for each in applied]
+        known = [moment for moment in moments if moment[0] is not None]
+        return max(known, key=lambda moment: moment[1] or 0.0, default=(None, None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from psycopg2 import errors as pg
@@ -10,9 +9,12 @@ from psycopg2 import errors as pg
 from loader.staging.migrate import functions_finding
 from loader.staging.records import (
     STATE_COLUMNS,
+    Baseline,
+    FactStatus,
     ModelState,
+    Reasons,
     SlotPosition,
-    TargetState,
+    StoredState,
     rejection_remedy,
 )
 from loader.staging.registration import read_registration
@@ -64,7 +66,7 @@ where slot_name = %s
 _RECORD = f"select {_SLOT_POSITION} from {{0}}.slot_position where slot_name = %s"
 
 
-def read_target_state(target: Target) -> TargetState | None:
+def read_stored(target: Target) -> StoredState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     if (refused := functions_finding(target)) is not None:
         raise refused
@@ -75,7 +77,7 @@ def read_target_state(target: Target) -> TargetState | None:
         registered = read_registration(target)
         facts = _read_facts(target)
     record, *times = rows[0]
-    return TargetState(SlotPosition(**record), registered, facts, *times)
+    return StoredState(SlotPosition(**record), registered, facts, *times)
 
 
 def read_slot_position(target: Target) -> SlotPosition | None:
@@ -223,22 +225,28 @@ where slot_name = %s group by fact_name, reason order by fact_name, reason
 """
 
 
-def _read_facts(target: Target) -> list[dict[str, Any]]:
+def _read_facts(target: Target) -> tuple[FactStatus, ...]:
     """Return the registered facts of a slot, and what other dbt targets have installed of them."""
     uncounted = _rejected_rows(target)
-    found: list[dict[str, Any]] = []
-    for name, fact in target.ask_staging(_FACTS, {"slot": target.slot}):
-        is_rejected = fact["rejected_lsn"] is not None
-        reasons = rejected_reasons(target, fact["relation"], target.slot) if is_rejected else {}
-        if fact["baseline"] is not None:
+    facts = []
+    for name, row in target.ask_staging(_FACTS, {"slot": target.slot}):
+        baseline = None
+        if row["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
-            fact["baseline"] |= _rejected(of_rows)
-        remedy = rejection_remedy(name) if is_rejected else None
-        found.append({**fact, **_rejected(reasons), "rejected_remedy": remedy})
-    return found
+            baseline = Baseline(**row["baseline"], **_rejected(of_rows))
+        is_rejected = row["rejected_lsn"] is not None
+        reasons = rejected_reasons(target, row["relation"], target.slot) if is_rejected else {}
+        facts.append(
+            FactStatus(
+                **{**row, "baseline": baseline},
+                **_rejected(reasons),
+                rejected_remedy=rejection_remedy(name) if is_rejected else None,
+            )
+        )
+    return tuple(facts)
 
 
-def _rejected(reasons: Mapping[str, int] | None) -> dict[str, object]:
+def _rejected(reasons: Reasons | None) -> dict[str, Any]:
     count = None if reasons is None else sum(reasons.values())
     return {"rejected_count": count, "rejected_reasons": reasons}
 

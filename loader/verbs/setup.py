@@ -30,7 +30,7 @@ def setup_command(
     renew: Annotated[
         bool,
         typer.Option(
-            "--renew", help="Make the slot anew after it was lost; the facts then need a new seed."
+            "--renew", help="Make the slot again after it was lost; the facts then need a new seed."
         ),
     ] = False,
     failover: Annotated[
@@ -67,16 +67,20 @@ def setup_command(
 
     settings = Settings.of(source, target, slot, schema)
     with shown("dbt parses the project"):
-        declared = replace(find_declared(manifest), forget=frozenset(forget or ()))
+        declared = replace(
+            find_declared(manifest), forget=frozenset(forget or ()), failover=failover
+        )
     if check:
         with shown("checking servers and tables"):
-            found = setup.check(settings, declared, failover)
+            found = setup.check_standby(settings, declared) if failover else None
+            if found is None:
+                found = setup.check(settings, declared)
         if found:
             raise combine(found)
         text_lines.write(["Everything is set up."])
         return
     with shown("checking servers and tables, making what is missing"):
-        done = setup.set_up(settings, declared, timeout, renew, failover)
+        done = setup.set_up(settings, declared, timeout, renew)
     if any(line.startswith("made the slot") for line in done):
         done.append(
             "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "

@@ -1,8 +1,7 @@
-"""`loader stats`: what a fact says, for a person or a program."""
+"""`loader stats`: what a model says, for a person."""
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -39,7 +38,6 @@ def stats_command(
             help="The schema that dbt builds in.",
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
     """Show the measures of a fact, in all or by dimension, from the fact's table alone.
 
@@ -49,14 +47,4 @@ def stats_command(
 
     check_names(DEFAULT_SLOT, schema)
     place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-    if fact:
-        found = stats.read_stats(place, schema, dbt_schema, fact, where or [], by)
-        body, lines = found.as_json(), stats.render(found)
-    else:
-        facts = stats.list_facts(place, schema)
-        body = {"version": stats.JSON_VERSION, "facts": facts}
-        lines = [f"{name} (by {', '.join(by)})" for name, by in facts.items()]
-    if as_json:
-        typer.echo(json.dumps(body, indent=2))
-    else:
-        text_lines.echo(lines)
+    text_lines.echo(stats.stats_lines(place, schema, dbt_schema, fact, where or [], by))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from loader.monitoring.findings import Thresholds
 from waltally.errors import SettingError
-from waltally.freshness import MAX_LAG_SECONDS
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+_LIMITS = Thresholds()
 
 
 def status_command(
@@ -28,7 +30,7 @@ def status_command(
             envvar="LOADER_MAX_LAG_SECONDS",
             help="Unhealthy when a position has not moved for so long although there is more.",
         ),
-    ] = MAX_LAG_SECONDS,
+    ] = _LIMITS.lag_seconds,
     max_wal_held_bytes: Annotated[
         int,
         typer.Option(
@@ -37,7 +39,7 @@ def status_command(
             envvar="LOADER_MAX_WAL_HELD_BYTES",
             help="Unhealthy when the slot holds more WAL than this; the default is 8 GiB.",
         ),
-    ] = 8 * 2**30,
+    ] = _LIMITS.wal_held_bytes,
     min_safe_wal_bytes: Annotated[
         int,
         typer.Option(
@@ -47,30 +49,29 @@ def status_command(
             help="Unhealthy when less WAL than this, and than it holds, is left until the slot "
             "is lost; the default is 1 GiB.",
         ),
-    ] = 2**30,
+    ] = _LIMITS.min_safe_wal_bytes,
 ) -> None:
     """Show whether all is well and as of when the facts are exact; the exit code says it too.
 
     Example: loader status --json
     """
     from loader.monitoring import status, status_text
-    from loader.monitoring.findings import Thresholds
 
     if as_json and watch:
         raise SettingError("--json prints one report and --watch many", "leave one of them out")
     settings = Settings.of(source, target, slot, schema)
     thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
-    def report() -> dict[str, Any]:
+    def look() -> status.Report:
         return status.report(settings, thresholds)
 
     if watch:
-        status_text.watch(report)
+        status_text.watch(look)
         return
-    body = report()
+    report = look()
     if as_json:
-        typer.echo(json.dumps(body, indent=2))
+        typer.echo(json.dumps(report.as_json(), indent=2))
     else:
-        status_text.show(body)
-    if body["findings"]:
-        raise typer.Exit(body["findings"][0]["code"])
+        status_text.show(report)
+    if report.findings:
+        raise typer.Exit(report.findings[0].exit_code)

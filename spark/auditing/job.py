@@ -37,6 +37,7 @@ from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_fact
 from auditing import evaluation, roll_ups
 from auditing.report import FactReport, Report, RollUpReport
 from loader.source import table_identity
+from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
 from waltally import lsn
 from waltally.database import Connection
@@ -185,7 +186,7 @@ def count(
     facts = [each.built.fact for each in stored]
     with snapshot.export(settings, facts, source) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
-        known = table_identity.read_current(source, facts)
+        known = read_current(source, facts)
         found = []
         for each in stored:
             try:

@@ -51,19 +51,19 @@ class CountingFailed(LoaderError):
 class NoExecutor(LoaderError):
     """The Spark cluster did not take the job, or had no executor for --timeout."""
 
-    exit_code = 34
+    exit_code = 47
 
 
 class ArchiveIncomplete(LoaderError):
     """The archive has a gap, or does not reach the change log or the requested position."""
 
-    exit_code = 32
+    exit_code = 46
 
 
 class AnotherArchive(LoaderError):
     """Another archive of the same slot is running."""
 
-    exit_code = 33
+    exit_code = 49
 
 
 class ReplayDiffers(LoaderError):

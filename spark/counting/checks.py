@@ -11,10 +11,10 @@ from common.errors import SnapshotTooOld
 
 from counting import ranges
 from counting.snapshot import connect_replication
-from loader.source.server import ask_server
+from loader.source.asking import ask_server
+from loader.source.asking_tables import ask_table
 from loader.source.server_checks import server_findings
 from loader.source.slot import Timeline, read_timeline
-from loader.source.table import ask_table
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn

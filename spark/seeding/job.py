@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
 from warehouse.fact import read_state
 
-from loader.source import table_identity
+from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition, say_state
 from seeding import archived, archived_facts, dropped_partitions, store
 from seeding.store import acquire_seed_lock, write
@@ -149,7 +149,7 @@ def count(
     """
     with snapshot.export(settings, facts, source) as exported:
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, table_identity.read_current(source, facts))
+        found = store.Counted(exported.position, read_current(source, facts))
         checks.not_older(target, facts, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)

@@ -12,7 +12,7 @@ from counting import ranges
 from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
 
-from loader.source import table_identity
+from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
 from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
@@ -85,9 +85,7 @@ def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
     registered = target.position()
     position = applied_lsn(target, fact)
     [(_, baseline_lsn, identities)] = [
-        row
-        for row in target.ask_staging(table_identity.COUNTED, (target.slot,))
-        if row[0] == fact.name
+        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == fact.name
     ]
     queries = [
         groups.fact_query(fact, target.slot, f"only {leaf.table.quoted}", condition)

@@ -28,9 +28,9 @@ def state(warehouse: Warehouse, model: str = FACT) -> tuple[Any, ...]:
 def findings(warehouse: Warehouse) -> dict[str, str]:
     """What `loader status` finds of the installed models, with the remedies."""
     with closing(connect_target(warehouse.cluster.dsn(DATABASE), SLOT)) as target:
-        stored = target_state.read_target_state(target)
+        stored = target_state.read_stored(target)
     assert stored is not None
-    found = of_facts([fact for fact in stored.facts if fact["remedy"] != "`dbt build`"])
+    found = of_facts([fact for fact in stored.facts if fact.remedy != "`dbt build`"])
     return {str(each): each.remedy for each in found}
 
 

@@ -147,12 +147,8 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         ]
         by = format_names([*each.texts, each.moment])
         asked = ("--by", by, "--", each.fact, f"{first}=d")
-        said = database.must("stats", "--json", *asked, **environment)
-        (line,) = json.loads(said)["lines"]
-        assert line == {
-            **dict.fromkeys(each.texts, ""),
-            **{first: "d", each.moment: "2026-01-01", each.paid: 1, "row_count": 1},
-        }
+        line = database.must("stats", *asked, **environment).splitlines()[4].split()
+        assert (line[0], sorted(line[1:])) == ("d", ["1", "1", "2026-01-01"])
     assert database.execute("select rolname from pg_roles where rolname = 'evil'") == []
     assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
     for file in (*project.rglob("target/*.json"), *project.rglob("*.yml")):

@@ -10,7 +10,7 @@ import pytest
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
-from loader.source.table_identity import read_current
+from loader.source.asking_tables import read_current
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job
 from waltally.errors import TableReplaced
@@ -39,7 +39,7 @@ AWAY = {
 
 
 def problems(pipeline: Pipeline) -> list[str]:
-    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
+    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40)).as_json()
     # The tables were empty at setup: there is nothing to seed. Some tests need no model, and others
     # have these findings.
     usual = ("has no baseline", "has not installed")
@@ -105,7 +105,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline:
     ddl = REPLACEMENTS["renamed and made again"]
     pipeline.source.execute(ddl.replace("notifications", "notification_history"))
     pipeline.source.execute(f"{insert} limit 1")
-    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40))
+    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40)).as_json()
     (problem,) = [found for found in body["findings"] if found["kind"] == "TableReplaced"]
     with pipeline.follow() as running:
         run_job(problem["remedy"].split("`")[1], pipeline.environment())

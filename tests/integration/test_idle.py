@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from loader.capture import session, source_monitor
+from loader.capture import pace, source_monitor
 from loader.capture.events import RunState
 from loader.capture.follow import follow
 from testkit.commands import RunningLoader, wait_until
@@ -55,7 +55,7 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
 def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Path) -> None:
     source.must("setup")
     source.insert(1000)
-    often = {"loader.capture.session._IDLE_SECONDS": 0.3}
+    often = {"loader.capture.pace._IDLE_SECONDS": 0.3}
     with RunningLoader(source.environment(), tmp_path / "log", limits=often) as running:
         at = "select position_lsn from cdc.slot_position"
         moves = [source.value(at)]
@@ -98,7 +98,7 @@ def is_at(pipeline: Pipeline, column: str, position: str) -> bool:
 
 
 def test_a_burst_of_others_is_confirmed_at_once(quiet: Pipeline) -> None:
-    quiet.limits["loader.capture.session._IDLE_SECONDS"] = 3600.0
+    quiet.limits["loader.capture.pace._IDLE_SECONDS"] = 3600.0
     with quiet.follow():
         reached = burst(quiet)
         wait_until(lambda: is_at(quiet, "confirmed_flush_lsn", reached), "it is confirmed")
@@ -138,8 +138,8 @@ def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
     with followed_here(quiet):
         with monkeypatch.context() as patch:
             # Nothing is confirmed meanwhile, so no record lets the slot go before the message.
-            patch.setattr(session, "_IDLE_SECONDS", 3600.0)
-            patch.setattr(session, "MUCH_WAL", 2**40)
+            patch.setattr(pace, "_IDLE_SECONDS", 3600.0)
+            patch.setattr(pace, "MUCH_WAL", 2**40)
             reached = burst(quiet)
             wait_until(lambda: woken() == 1, "the server is woken")
         quiet.source.execute("checkpoint")

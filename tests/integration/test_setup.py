@@ -10,8 +10,8 @@ import psycopg2
 import pytest
 
 from loader.capture.protocol import ProtocolError, protocol_error
-from loader.setup.dbt_project import Declared
-from loader.setup.setup import derived_findings
+from loader.setup.declared import Declared
+from loader.setup.setup import missing_measures
 from testkit.commands import ROOT, run_loader
 from testkit.databases import Database, paste
 from testkit.facts import NOTIFY, declare, manifest_of
@@ -263,7 +263,6 @@ def test_a_derived_column_of_a_measure_that_is_not_there_is_said(database: Datab
     for expressions, expected in ((right, []), ({**right, "wrong": "rows / 2"}, ["wrong"])):
         declared = Declared("mine", (fact,), derived={"ft_n": expressions})
         with closing(connect(database.cluster.dsn(database.name), "target")) as target:
-            found = derived_findings(declared, target)
-        assert [each.sentence.split()[1] for each in found] == expected
-        assert all('column "rows" does not exist' in each.sentence for each in found)
-        assert all("row_count" in str(each.remedy) for each in found)
+            found = missing_measures(declared, target)
+        assert [column for _, column in found] == expected
+        assert all('column "rows" does not exist' in why for why in found.values())

@@ -252,7 +252,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
         writing = pool.submit(write)
         try:
             for _ in range(10):
-                assert status.report(settings, thresholds)["findings"] == []
+                assert status.report(settings, thresholds).findings == []
                 assert setup.check(settings, wanted) == []
         finally:
             stop.set()

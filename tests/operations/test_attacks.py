@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -96,9 +95,8 @@ def test_everything_runs_beside_a_trap_for_each_name(made: System) -> None:
         made.do("loader", *command)
     service = made.source.value("select service_id::text from notifications limit 1")
     asked = ("ft_service_stats", f"service_id={service}", "--by", "notification_status")
-    told = json.loads(made.by(READER_ROLE).do("loader", "stats", *asked, "--json"))
-    assert [line["notification_status"] for line in told["lines"]] == ["envoyé €"]
-    assert told["totals"] == {"live_count": 2, "archived_count": 0}
+    lines = made.by(READER_ROLE).do("loader", "stats", *asked).splitlines()[4:6]
+    assert [line.split() for line in lines] == [["envoyé", "€", "2", "0"], ["total", "2", "0"]]
     assert made.differences() == []
 
 

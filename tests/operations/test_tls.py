@@ -11,7 +11,7 @@ from common import arrow, connections
 from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from loader.capture import stream
+from loader.capture import handshake
 from testkit.commands import RunningLoader, sentence, wait_until
 from testkit.models import Models
 from testkit.servers import Cluster
@@ -124,7 +124,7 @@ def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
     assert made.differences() == []
 
     code, said = refused(guarded, "run", "--once", **guarded.both("with_certificate"))
-    assert (code, "certificate" in said) == (10, True), said
+    assert (code, "certificate" in said) == (45, True), said
 
 
 BROKEN = {
@@ -144,7 +144,7 @@ def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded) -> None:
     for verb, case in [*(("setup", case) for case in BROKEN), ("run", "another authority")]:
         dsn = broken(guarded, case, LOADER_ROLE)
         code, said = refused(guarded, verb, LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn)
-        assert (code, BROKEN[case][1] in said) == (10, True), said
+        assert (code, BROKEN[case][1] in said) == (45, True), said
 
 
 def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
@@ -159,7 +159,7 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     words = BROKEN[case][1]
     dsn = broken(guarded, case, SPARK_ROLE)
     with pytest.raises(LoginRefused, match=words):
-        stream.connect_replication(dsn)
+        handshake.connect_replication(dsn)
     with pytest.raises(LoginRefused, match=words) as caught:
         connections.connect(dsn, "source")
     assert "\n" not in str(caught.value)
@@ -172,7 +172,7 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
     why, stranger = "certificate verify failed", str(guarded.stranger.root)
     dsn = guarded.dsn(SPARK_ROLE, host="127.0.0.3,localhost", sslrootcert=stranger)
     with pytest.raises(LoginRefused, match=why):
-        stream.connect_replication(dsn)
+        handshake.connect_replication(dsn)
     with pytest.raises(LoginRefused, match=why):
         connect(dsn, "source")
     with pytest.raises(LoginRefused, match=why):
@@ -234,7 +234,7 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
             file.write_bytes(kept[0])
             before.write_bytes(kept[1])
             made.source.execute("select pg_reload_conf()")
-    assert (code, "certificate verify failed" in said) == (10, True), said
+    assert (code, "certificate verify failed" in said) == (45, True), said
 
 
 def presents(made: System, authority: Authority) -> bool:

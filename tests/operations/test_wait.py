@@ -31,7 +31,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     assert pipeline.refused("wait")[0] == 20
     pipeline.must("setup")
     code, said = pipeline.refused("wait", "--timeout", "0s")
-    assert code == 41
+    assert code == 48
     assert "ft_service_stats waits: dbt has not installed it\nTry: `dbt build`" in said
     pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())
@@ -41,13 +41,13 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
         code, said = pipeline.refused("wait", "--timeout", "1s")
-    assert code == 41
+    assert code == 48
     assert "within 1.0 s: ft_service_stats holds what was committed before" in said
     assert f"{applied}\nTry: see that `loader run --build`" in said
     pipeline.target.execute("alter table analytics.ft_service_stats rename live_count to gone")
     assert pipeline.loader("run", "--once", "--build").returncode == 28
     code, said = pipeline.refused("wait", "--timeout", "0s")
-    assert code == 41
+    assert code == 48
     assert "ft_service_stats failed: " in said
     assert "live_count" in said
 
@@ -61,9 +61,9 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
         "from cdc.fact"
     )
     at = pipeline.position()
-    assert pipeline.refused("wait", "--lsn", at, "--timeout", "0s")[0] == 41
+    assert pipeline.refused("wait", "--lsn", at, "--timeout", "0s")[0] == 48
     pipeline.must("wait", "--lsn", at, "--fact", "ft_service_stats")
-    assert pipeline.refused("wait", "--lsn", at, "--fact", "ft_other", "--timeout", "0s")[0] == 41
+    assert pipeline.refused("wait", "--lsn", at, "--fact", "ft_other", "--timeout", "0s")[0] == 48
     code, said = pipeline.refused("wait", "--lsn", at, "--fact", "ft_none")
     assert (code, "is named ft_none" in said) == (2, True)
 

@@ -163,7 +163,7 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
         running.end()
     partitioned.catch_up()
     assert len(partitioned.rejected()) == 1
-    body = status.report(partitioned.loader_settings, Thresholds(300, 2**40))
+    body = status.report(partitioned.loader_settings, Thresholds(300, 2**40)).as_json()
     assert "IdentityTooNarrow" in [found["kind"] for found in body["findings"]]
 
 

@@ -90,7 +90,7 @@ def test_a_password_is_rotated(
         )
         assert operator.running is not None
         code, said = operator.running.refuses()
-        assert (code, "refuses the login" in said) == (10, True)
+        assert (code, "refuses the login" in said) == (45, True)
         pipeline.source.insert(4)
 
     def edit(command: str) -> None:

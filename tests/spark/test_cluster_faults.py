@@ -120,7 +120,7 @@ def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
     source.previous_seed()
     conf = {"spark.executor.memory": "64g"}
     code, _, err = source.submit("--timeout", "6", master=workers.url, conf=conf)
-    assert code == 34, err
+    assert code == 47, err
     assert f"waiting for an executor of the cluster at {workers.url}" in err
     assert "started no executor within 6 s" in err
     assert source.has_previous_seed()
@@ -136,7 +136,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
             for process in (psutil.Process(worker.process.pid), *executors(worker)):
                 process.send_signal(signal.SIGKILL)
         _, err = seed.communicate(timeout=120)
-    assert seed.returncode == 34, err
+    assert seed.returncode == 47, err
     assert f"the cluster at {workers.url} had none for 20 s, and the seed gave up" in err
     assert "Traceback" not in err
     slots = "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
@@ -147,5 +147,5 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
 def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
     source.fill()
     code, _, err = source.submit(master="spark://127.0.0.1:1")
-    assert code == 34, err
+    assert code == 47, err
     assert "Spark did not start at spark://127.0.0.1:1: " in err

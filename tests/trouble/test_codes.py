@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.capture import stream
+from loader.capture import handshake
 from testkit.commands import wait_until
 from testkit.fixtures import MakePipeline
 from testkit.servers import Cluster, Server, administer
@@ -54,19 +54,19 @@ def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words
 ) -> None:
     for way in (
         lambda: connect(german.dsn(user="stranger"), "source"),
-        lambda: stream.connect_replication(german.dsn(user="stranger")),
+        lambda: handshake.connect_replication(german.dsn(user="stranger")),
     ):
         with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
             way()
 
 
 def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
-    first, second = (stream.connect_replication(german.dsn()) for _ in range(2))
+    first, second = (handshake.connect_replication(german.dsn()) for _ in range(2))
     with pytest.raises(SlotLost, match="existiert nicht"):
-        stream.start(second, "gone", 0, TABLES, None)
-    stream.start(first, "taken", 0, TABLES, None)
+        handshake.start(second, "gone", 0, TABLES, None)
+    handshake.start(first, "taken", 0, TABLES, None)
     with pytest.raises(SlotInUse, match="ist aktiv"):
-        stream.start(second, "taken", 0, TABLES, None)
+        handshake.start(second, "taken", 0, TABLES, None)
     first.finish()
     second.finish()
 
@@ -127,6 +127,6 @@ def test_a_login_is_refused(spare: Cluster) -> None:
                 connect(spare.dsn(**words), "source")
             if "dbname" not in words or "user" not in words:
                 with pytest.raises(LoginRefused, match=said):
-                    stream.connect_replication(spare.dsn(**words))
+                    handshake.connect_replication(spare.dsn(**words))
     finally:
         administer(spare, "drop database closed", "drop role nobody, locked")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from loader.applying import applier, pace
 from loader.applying.applier import Applier
-from loader.capture import reader, stream
+from loader.capture import handshake, reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
@@ -32,13 +31,12 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
     """The server goes on from the slot's position without a word, past changes never stored."""
     pipeline.must("setup")
     pipeline.source.insert(3)
-    start: Callable[..., None] = stream.start
 
     def moved_first(*arguments: Any) -> None:
         pipeline.source.execute(
             "select pg_replication_slot_advance(%s, pg_current_wal_lsn())", pipeline.slot
         )
-        start(*arguments)
+        handshake.start(*arguments)
 
     monkeypatch.setattr(stream, "start", moved_first)
     with pytest.raises(SlotMoved, match="changes between are lost"):

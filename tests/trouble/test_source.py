@@ -59,7 +59,7 @@ def test_a_changed_password(make_pipeline: MakePipeline, spare: Cluster) -> None
             )
             code, said = running.refuses()
             assert SECRET not in running.said()
-        assert code == 10
+        assert code == 45
         assert "password authentication failed" in said
         assert f"everything before {pipeline.position()} is stored" in said
         assert "LOADER_SOURCE_DSN" in said

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import struct
-from threading import Event
+from collections import deque
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loader.capture.altered_tables import altered_tables
-from loader.capture.batches import COPY_HEADER, COPY_TRAILER, Batcher, Limits
-from loader.capture.copy_rows import CopyRows, Stopped
+from loader.capture.batch import Batch, Limits
 from loader.capture.events import RunState
+from loader.capture.pace import Pace
 from loader.capture.position import Position
-from loader.capture.session import Pace
-from loader.capture.wal2json import Altered, Begin, Change, Commit, Keepalive, Message, action
+from loader.capture.wal2json import (
+    Altered,
+    Begin,
+    Change,
+    Commit,
+    Keepalive,
+    Message,
+    WholeTransactions,
+    action,
+)
 from loader.staging.logged_tables import Member, Root
 from loader.staging.records import Registration
 from testkit.facts import notify
@@ -32,10 +40,8 @@ def transaction(commit_lsn: int, payloads: list[bytes]) -> list[Message]:
 
 def rows_of(data: bytes) -> list[Row]:
     """Read COPY's binary format back, as (commit LSN, xid, ordinal, payload)."""
-    assert data.startswith(COPY_HEADER)
-    assert data.endswith(COPY_TRAILER)
-    at, rows = len(COPY_HEADER), []
-    while at < len(data) - len(COPY_TRAILER):
+    at, rows = 0, []
+    while at < len(data):
         (count,) = struct.unpack_from(">h", data, at)
         at += 2
         fields = []
@@ -51,31 +57,27 @@ def rows_of(data: bytes) -> list[Row]:
     return rows
 
 
-def read_all(source: CopyRows) -> bytes:
-    return b"".join(iter(lambda: source.read(8192), b""))
+def new_batch(position: Position, limits: Limits | None = None, room: int = 1 << 64) -> Batch:
+    """Return an empty batch for a log that has room for so many bytes of WAL."""
+    return Batch(SLOT, position, lambda at: at + room, lambda: 0.0, limits or Limits())
 
 
-class Bundles:
-    """What the reader has read, bundle by bundle."""
-
-    def __init__(self, *bundles: list[Message]) -> None:
-        self.waiting = [bundle for bundle in bundles if bundle]
-
-    def take(self, timeout: float) -> list[Message]:
-        return self.waiting.pop(0) if self.waiting else []
-
-
-def drain(bundles: list[list[Message]], position: int, limits: Limits) -> tuple[list[Row], int]:
+def drain(
+    bundles: list[list[Message]], position: int, limits: Limits, room: int = 1 << 64
+) -> tuple[list[Row], int]:
     """Store what arrives bundle by bundle as the loader does; return the rows and the position."""
     at = Position(position)
-    batcher = Batcher(SLOT, at, limits)
-    source = CopyRows(Bundles(*bundles).take, batcher, Event())
+    batch = new_batch(at, limits, room)
     rows: list[Row] = []
-    for _ in range(sum(map(len, bundles))):
-        if source.begin(timeout=0):
-            rows += rows_of(read_all(source))
-            at.store()
-            batcher.start_next()
+    for bundle in bundles:
+        waiting = deque(bundle)
+        while waiting:
+            batch.add(waiting)
+            rows += rows_of(batch.take_piece())
+            if batch.ends:
+                assert not batch.in_transaction
+                at.store()
+                batch = new_batch(at, limits, room)
     return rows, at.received
 
 
@@ -104,7 +106,7 @@ def test_any_cut_into_bundles_and_batches_stores_each_change_once(
         bundles.append(messages[:size])
         messages = messages[size:]
     limits = Limits(rows=data.draw(st.integers(1, 10)), size=data.draw(st.integers(1, 100)))
-    rows, seen = drain(bundles, 0, limits)
+    rows, seen = drain(bundles, 0, limits, room=data.draw(st.integers(1, 2**34)))
     assert rows == [
         (at, at % 1000, ordinal, payload)
         for at, changes in history
@@ -130,31 +132,25 @@ def test_what_commits_exactly_at_the_stored_position_is_new() -> None:
     assert [row[0] for row in rows] == [100]
 
 
-def test_a_batch_ends_before_the_first_position_of_partitions_that_are_not_there() -> None:
-    batcher = Batcher(SLOT, Position())
-    for message in transaction(100, [b"{}"]):
-        batcher.accept(message)
-    batcher.batch.end_lsn = 200
-    assert batcher.fits(Begin(199, 207, 1, 0))
-    assert not batcher.fits(Begin(200, 208, 1, 0))
+def added(position: Position, *messages: Message) -> Batch:
+    batch = new_batch(position)
+    batch.add(deque(messages))
+    return batch
 
 
 def test_a_keepalive_moves_the_position_only_between_transactions() -> None:
     position = Position()
-    batcher = Batcher(SLOT, position)
-    batcher.accept(Keepalive(50, False))
+    batch = added(position, Keepalive(50, False))
     assert position.received == 50
-    batcher.accept(Begin(100, 108, 1, 0))
-    batcher.accept(Keepalive(99, False))
-    assert position.received == 50
-    batcher.accept(Commit(108))
+    batch.add(deque([Begin(100, 108, 1, 0), Keepalive(99, True)]))
+    assert (position.received, batch.in_transaction, batch.reply_wanted) == (50, True, True)
+    batch.add(deque([Commit(108)]))
     assert position.received == 108
 
 
 def test_an_old_keepalive_does_not_move_the_position_back() -> None:
     position = Position(70)
-    batcher = Batcher(SLOT, position)
-    batcher.accept(Keepalive(50, False))
+    added(position, Keepalive(50, False))
     assert position.received == 70
 
 
@@ -168,55 +164,39 @@ def test_an_old_keepalive_does_not_move_the_position_back() -> None:
     ],
 )
 def test_what_is_no_stream_of_whole_transactions_is_refused(messages: list[Message]) -> None:
-    batcher = Batcher(SLOT, Position())
+    whole = WholeTransactions()
     with pytest.raises(ValueError, match="transaction"):
         for message in messages:
-            batcher.accept(message)
-
-
-def test_a_batch_never_ends_inside_a_transaction() -> None:
-    batcher = Batcher(SLOT, Position())
-    batcher.accept(Begin(1, 2, 3, 4))
-    with pytest.raises(ValueError, match="inside"):
-        batcher.start_next()
+            whole.check(message)
 
 
 def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
-    large = transaction(100, [b"x"] * 50)
-    rows, _ = drain([large + transaction(200, [b"y"])], 0, Limits(rows=3))
-    assert len(rows) == 51
+    batch = new_batch(Position(), Limits(rows=3))
+    begin, *changes, commit = transaction(100, [b"x"] * 50)
+    after = transaction(200, [b"y"])
+    batch.add(deque([begin, *changes]))
+    assert (batch.rows, batch.is_full, batch.ends) == (50, True, False)
+    left = deque([commit, *after])
+    batch.add(left)
+    assert (batch.ends, list(left)) == (True, after)
 
 
-def begun(bundles: Bundles, stop: Event) -> CopyRows:
-    """Return a batch that has begun with one row of an open transaction."""
-    source = CopyRows(bundles.take, Batcher(SLOT, Position()), stop)
-    bundles.waiting.append([Begin(1, 2, 3, 4), b"{}"])
-    assert not source.begin(timeout=0)
-    assert source.begin(timeout=0)
-    return source
+def test_a_batch_ends_before_a_transaction_for_which_the_log_has_no_room_yet() -> None:
+    batch = new_batch(Position(), room=100)
+    left = deque([*transaction(50, [b"x"]), *transaction(149, [b"x"]), *transaction(150, [b"y"])])
+    batch.add(left)
+    assert (batch.rows, batch.ends, batch.in_transaction) == (2, True, False)
+    assert left[0] == Begin(150, 158, 150, 0)
 
 
-def test_a_stop_in_the_middle_of_a_transaction_breaks_the_copy() -> None:
-    bundles, stop = Bundles(), Event()
-    source = begun(bundles, stop)
-    source.read(8192)
-    stop.set()
-    with pytest.raises(Stopped):
-        source.read(8192)
-    assert isinstance(source.failure, Stopped)
-
-
-def test_a_stop_does_not_wait_for_a_transaction_that_keeps_coming(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("loader.capture.copy_rows._GRACE_SECONDS", 0.0)
-    bundles, stop = Bundles(), Event()
-    source = begun(bundles, stop)
-    bundles.waiting.append([b"x" * 100_000] * 10)
-    assert source.read(8192)
-    stop.set()
-    with pytest.raises(Stopped):
-        source.read(8192)
+def test_rows_leave_in_pieces_and_each_is_whole() -> None:
+    batch = added(Position(), Begin(1, 9, 3, 4), b"{}", b"{}")
+    assert batch.piece_size > 0
+    first = rows_of(batch.take_piece())
+    assert batch.piece_size == 0
+    batch.add(deque([b"[]", Commit(9)]))
+    assert [row[2] for row in first + rows_of(batch.take_piece())] == [1, 2, 3]
+    assert (batch.rows, batch.transactions, batch.ends) == (3, 1, False)
 
 
 def test_a_position_is_confirmed_only_once_it_is_stored() -> None:
@@ -298,23 +278,15 @@ def test_the_last_of_a_table_s_positions_counts() -> None:
     assert [start for _, start, _ in altered_tables(notes, REGISTERED, {})] == [0x21]
 
 
-def accepted(*messages: Message) -> list[tuple[Altered, int]]:
-    batcher = Batcher("s", Position(100))
-    for message in messages:
-        batcher.accept(message)
-    found = batcher.start_next().altered
-    assert not batcher.batch.altered
-    return found
-
-
 NOTE = Altered("s", "t", None)
 CHANGE: Change = b"{}"
 
 
 def test_a_batch_has_the_notes_of_its_transactions_with_their_positions() -> None:
     messages = (Begin(200, 210, 1, 0), NOTE, CHANGE, NOTE, Commit(210))
-    assert accepted(*messages) == [(NOTE, 200), (NOTE, 200)]
+    assert added(Position(100), *messages).altered == [(NOTE, 200), (NOTE, 200)]
 
 
 def test_notes_that_are_stored_already_or_in_no_transaction_are_left_out() -> None:
-    assert accepted(Begin(90, 100, 1, 0), NOTE, Commit(100), NOTE) == []
+    messages = (Begin(90, 100, 1, 0), NOTE, Commit(100), NOTE)
+    assert added(Position(100), *messages).altered == []

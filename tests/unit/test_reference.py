@@ -20,7 +20,7 @@ import yaml
 from typer.core import TyperGroup, TyperOption
 from typer.testing import CliRunner
 
-from docs.site import pages
+from docs.site import generated, pages
 from loader.cli import app
 from testkit.commands import ROOT
 from waltally.errors import LoaderError
@@ -40,6 +40,19 @@ def options() -> Iterator[tuple[str, TyperOption]]:
         for parameter in command.params:
             if isinstance(parameter, TyperOption) and parameter.name != "help":
                 yield name, parameter
+
+
+@pytest.mark.parametrize("path", generated.FILES)
+def test_what_repeats_the_code_says_what_the_code_says(path: str) -> None:
+    text = (ROOT / path).read_text()
+    assert generated.FILES[path](text) == text, "make fix"
+
+
+def test_an_exit_code_means_one_thing_and_the_runbook_has_each() -> None:
+    codes = [kind.exit_code for kind in errors()]
+    assert len(codes) == len(set(codes))
+    listed = re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    assert list(map(int, listed)) == sorted(codes)
 
 
 def test_every_command_and_option_is_on_the_page() -> None:

@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from loader.monitoring.findings import Thresholds, passed, summarize
+from loader.monitoring.findings import Thresholds, findings
+from loader.monitoring.status import Report
 from loader.monitoring.status_text import render
 from loader.monitoring.text_lines import LogFormatter
-from waltally.errors import SettingError, combine
+from loader.source.slot import Server, SlotInfo, SlotState
+from loader.source.state import State
+from loader.staging.records import FactStatus, Registration, SlotPosition, StoredState
+from tests.unit.test_checks import SOUND
+from waltally.errors import LoaderError, SettingError, combine
 from waltally.escapes import escaped
 
 MOMENT = "2026-01-01T00:00:00+00:00"
@@ -20,8 +25,8 @@ LIMITS = Thresholds(300, 2**33)
 SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a word " * 40 + "last"
 
 
-def fact(**other: Any) -> dict[str, Any]:
-    return {
+def fact(age: float | None = 0.2, **other: Any) -> FactStatus:
+    values = {
         "name": "ft_orders",
         "relation": "analytics.ft_orders",
         "is_registered": True,
@@ -32,118 +37,120 @@ def fact(**other: Any) -> dict[str, Any]:
         "engine": "database",
         "is_finding": False,
         "applied_lsn": "0/20",
+        "moved_at": MOMENT,
         "lag_bytes": 0,
         "lag_seconds": 0.0,
-        "exact_age_seconds": 0.2,
+        "exact_as_of": None if age is None else MOMENT,
+        "exact_age_seconds": age,
+        "rejected_lsn": None,
         "left_out": {},
+        "built_on": None,
         "baseline": None,
-        **other,
     }
+    return FactStatus(**{**values, **other})
 
 
-def body(
-    *facts: dict[str, Any],
+def report(
+    *facts: FactStatus,
     pid: int | None = 7,
     age: float | None = 0.2,
     lag: tuple[int, float] = (100, 0.0),
-    findings: tuple[tuple[str, str], ...] = (),
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "source": {"in_recovery": False},
-        "slot": {
-            "name": "s", "exists": True, "active_pid": pid, "wal_status": "reserved",
-            "wal_held_bytes": 5000, "safe_wal_bytes": None, "invalidation_reason": None,
-            "inactive_seconds": None, "idle_timeout_seconds": None, "failover": False,
-        },
-        "position": {
-            "lsn": "0/20", "moved_at": MOMENT, "lag_bytes": lag[0], "lag_seconds": lag[1],
-            "stored_changes": 1, "newest_commit_at": MOMENT,
-        },
-        "facts": list(facts or (fact(exact_age_seconds=age),)),
-        "exact_age_seconds": age,
-        "findings": [{"message": message, "remedy": remedy} for message, remedy in findings],
-    }  # fmt: skip
-    return found
+    found: tuple[tuple[str, str], ...] = (),
+    is_there: bool = True,
+) -> Report:
+    """Return what is said of a slot, with more that was found wrong."""
+    at, wal_end = 2**30, 2**30 + lag[0]
+    record = SlotPosition("s", "1", "db", 0, at, 1)
+    slot = SlotState("wal2json", "db", pid, "reserved", at, wal_end - 5000, None)
+    facts = facts or (fact(age),)
+    state = State(
+        SOUND,
+        SlotInfo("s", slot if is_there else None, record, Server("1", "db", wal_end)),
+        *((), (), {}, {}, {}),
+        stored=StoredState(record, Registration(1, (), {}), facts, MOMENT, lag[1], MOMENT, 1.0),
+    )
+    given = [LoaderError(message, remedy) for message, remedy in found]
+    return Report(state, LIMITS, [*given, *findings(state, LIMITS, "cdc")])
 
 
-def judged(found: dict[str, Any]) -> dict[str, Any]:
-    """The report with what its thresholds and its summary say, as `status.report` makes it."""
-    said = [{"message": str(each), "remedy": each.remedy} for each in passed(found, LIMITS)]
-    found["findings"] += said
-    found["healthy"] = not found["findings"]
-    summary = summarize(found)
-    found["summary"] = {"sentence": summary.sentence, "remedy": summary.remedy}
-    return found
-
-
-NEXT_APPLY = {"state": "waits", "reason": "it was not built yet", "remedy": "`dbt build`"}
-FAILED = {"state": "failed", "reason": "no", "remedy": "`dbt build`", "is_finding": True}
-SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
-    "fresh": (body(), "healthy, exact as of 0.2 s ago", ""),
-    "a quiet source": (body(age=7200), "healthy, exact as of the newest change, 2.0 h ago", ""),
+NEXT_APPLY: dict[str, Any] = {
+    "state": "waits",
+    "reason": "it was not built yet",
+    "remedy": "`dbt build`",
+}
+FAILED: dict[str, Any] = {
+    "state": "failed",
+    "reason": "no",
+    "remedy": "`dbt build`",
+    "is_finding": True,
+}
+SENTENCES: dict[str, tuple[Report, str, str]] = {
+    "fresh": (report(), "healthy, exact as of 0.2 s ago", ""),
+    "a quiet source": (report(age=7200), "healthy, exact as of the newest change, 2.0 h ago", ""),
     "nothing to count": (
-        body(age=None),
+        report(age=None),
         "healthy, exact: the change log is empty, so nothing is left to count",
         "",
     ),
     "catching up": (
-        body(age=480, lag=(310_000_000, 0.1)),
+        report(age=480, lag=(310_000_000, 0.1)),
         "healthy, exact as of 8.0 min ago, and 310.0 MB of the source's WAL are still to be read",
         "",
     ),
     "not built yet": (
-        body(fact(**NEXT_APPLY), fact(name="ft_b", **NEXT_APPLY), age=None),
+        report(fact(None, **NEXT_APPLY), fact(None, name="ft_b", **NEXT_APPLY)),
         "healthy, but ft_orders, ft_b wait: it was not built yet",
         "`dbt build`; where `loader run --build` runs, it does that by itself",
     ),
     "not built yet by Spark": (
-        body(fact(**{**NEXT_APPLY, "engine": "spark", "remedy": "`spark-submit spark/apply.py`"})),
+        report(
+            fact(
+                None, **{**NEXT_APPLY, "engine": "spark", "remedy": "`spark-submit spark/apply.py`"}
+            )
+        ),
         "healthy, but ft_orders waits: it was not built yet",
         "`spark-submit spark/apply.py`",
     ),
     "no loader": (
-        body(pid=None, age=90),
+        report(pid=None, age=90),
         "no loader is running: exact as of the newest change, 1.5 min ago",
         "start `loader run --build`",
     ),
     "no loader for long": (
-        body(pid=None, lag=(50_000, 400)),
+        report(pid=None, lag=(50_000, 400)),
         "not healthy: The loader does not run: nothing was stored for 6.7 min, while the source "
         "went on",
         "start `loader run --build`",
     ),
     "the loader hangs": (
-        body(age=45, lag=(50_000, 42)),
+        report(age=45, lag=(50_000, 42)),
         "behind: the loader has stored nothing for 42 s; exact as of the newest change, 45 s ago",
         "see what `loader run` logs",
     ),
     "the builds are late": (
-        body(fact(lag_seconds=40.0, lag_bytes=9), age=41),
+        report(fact(41, lag_seconds=40.0, lag_bytes=9)),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `loader run --build` or a scheduled `dbt build` runs",
     ),
     "Spark's builds are late": (
-        body(fact(lag_seconds=40.0, lag_bytes=9, engine="spark"), age=41),
+        report(fact(41, lag_seconds=40.0, lag_bytes=9, engine="spark")),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `spark-submit spark/apply.py` runs",
     ),
     "the builds have stopped": (
-        body(fact(lag_seconds=301.0, lag_bytes=9), age=301),
+        report(fact(301, lag_seconds=301.0, lag_bytes=9)),
         "not healthy: The builds have stopped: the fact ft_orders was not built for 5.0 min, and "
         "more is staged",
         "see that `loader run --build`",
     ),
     "a fact that has failed": (
         # Why it is late is a finding already.
-        body(
-            fact(lag_seconds=301.0, lag_bytes=9, **FAILED),
-            findings=(("The fact ft_orders failed: no", "`dbt build`"),),
-        ),
+        report(fact(lag_seconds=301.0, lag_bytes=9, **FAILED)),
         "not healthy: The fact ft_orders failed: no",
         "`dbt build`",
     ),
     "a table": (
-        body(findings=(("No key", SQL), ("B", "c"))),
+        report(found=(("No key", SQL), ("B", "c"))),
         "not healthy (2 findings): No key",
         SQL,
     ),
@@ -153,7 +160,7 @@ SENTENCES: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("case", SENTENCES)
 def test_the_first_sentence_says_how_it_is_and_what_to_do(case: str) -> None:
     found, sentence, remedy = SENTENCES[case]
-    lines = render(judged(found))
+    lines = render(found)
     assert lines[0] == sentence
     assert lines[1].removeprefix("Try: ").startswith(remedy)
     assert lines[1].startswith("Try: ") == bool(remedy)
@@ -161,14 +168,16 @@ def test_the_first_sentence_says_how_it_is_and_what_to_do(case: str) -> None:
 
 def test_sql_in_a_remedy_is_one_line_whoever_reads_it() -> None:
     """A comment that goes on in the next line would be a statement there."""
-    for findings in ((("No key", SQL),), (("A", "b"), ("No key", SQL))):
-        assert f"Try: {SQL}" in render(judged(body(findings=findings)))
+    for found in ((("No key", SQL),), (("A", "b"), ("No key", SQL))):
+        assert f"Try: {SQL}" in render(report(found=found))
 
 
 def test_a_slot_that_is_gone_is_not_answered_with_starting_the_loader() -> None:
-    found = body(pid=None, lag=(50_000, 400))
-    assert len(passed(found, LIMITS)) == 1
-    assert passed(found, LIMITS, is_followable=False) == []
+    there, gone = (
+        report(pid=None, lag=(50_000, 400), is_there=is_there) for is_there in (True, False)
+    )
+    assert [finding.exit_code for finding in there.findings] == [3]
+    assert [finding.exit_code for finding in gone.findings] == [21]
 
 
 HARMFUL = [

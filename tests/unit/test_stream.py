@@ -43,25 +43,20 @@ class Server:
         self.is_finished.set()
 
 
-def reading(server: Server, position: Position, *stages: Any) -> SlotReader:
-    stream: Any = SimpleNamespace(
-        replication=server,
-        stages=stages,
-        partitions=SimpleNamespace(names=SimpleNamespace(root_of={})),
-        monitor=SimpleNamespace(seconds_without_answer=0.0),
-        found=SimpleNamespace(status_seconds=10.0),
-    )
-    return SlotReader(stream, position)
+def reading(server: Any, position: Position, *stages: Any) -> SlotReader:
+    monitor: Any = SimpleNamespace(seconds_without_answer=0.0)
+    return SlotReader(server, position, monitor, stages, {}, status_seconds=10.0)
 
 
 def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
-    server = Server([Keepalive(1, False)], [], [b"{}"])
+    server = Server([Keepalive(1, False)], [], [Keepalive(2, False)])
     slot = reading(server, Position())
     slot.start()
     assert server.is_finished.wait(10)
-    assert (slot.take(0), slot.take(0)) == ([Keepalive(1, False)], [b"{}"])
+    assert (slot.take(0), slot.take(0)) == ([Keepalive(1, False)], [Keepalive(2, False)])
+    assert (slot.is_over, slot.take(0), slot.is_over) == (False, [], True)
     with pytest.raises(ProtocolError, match="broken"):
-        slot.take(0)
+        slot.raise_if_over()
     slot.close()
 
 
@@ -70,15 +65,15 @@ def test_while_the_queue_is_full_what_is_stored_is_confirmed(
 ) -> None:
     monkeypatch.setattr(reader, "_MOST_BYTES", 1)
     monkeypatch.setattr(reader, "_IDLE_WAIT", 0.01)
-    server, position = Server([b"1"], [b"2"]), Position(5)
+    server, position = Server([Keepalive(1, False)], [Keepalive(2, False)]), Position(5)
     slot = reading(server, position)
     slot.start()
     position.receive(9)
     position.store()
     while 9 not in server.confirmed:
         server.is_asked.wait(0.01)
-    assert slot.take(10) == [b"1"]
-    assert slot.take(10) == [b"2"]
+    assert slot.take(10) == [Keepalive(1, False)]
+    assert slot.take(10) == [Keepalive(2, False)]
     slot.close()
 
 

@@ -19,7 +19,6 @@ from loader.staging.records import Registration
 from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.facts import Fact, needed_columns
-from waltally.settings import Settings
 from waltally.tables import Table
 
 KeptColumns = Mapping[tuple[str, str], frozenset[str]]
@@ -84,35 +83,41 @@ class SourceColumn(NamedTuple):
     spelled_name: str
 
 
-def column_stage(
-    source: Connection, settings: Settings, registered: Registration, encoding: str
-) -> tuple[Kept, Stage | None]:
-    """Return which columns of each table are kept, and the stage that keeps only these.
-
-    No stage where all are kept. `encoding` is the source's. Raises SettingError where no table has
-    a column that is named.
-    """
-    if not settings.columns:
-        return dict.fromkeys(registered.tables), None
-    wanted = [{"schema": table.schema, "name": table.name} for table in registered.tables]
-    is_utf8 = encoding == "UTF8"
-    codec = "utf-8" if is_utf8 else "latin-1"
-    found = [
+def ask_columns(source: Connection, registered: Registration, encoding: str) -> list[SourceColumn]:
+    """Return the columns of the tables that are followed. `encoding` is the source's."""
+    tables = [{"schema": table.schema, "name": table.name} for table in registered.tables]
+    codec = "utf-8" if encoding == "UTF8" else "latin-1"
+    return [
         SourceColumn(
             Table(schema, table), name, is_key, *(bytes(each).decode(codec) for each in spelled)
         )
-        for schema, table, name, is_key, *spelled in source.ask(_QUERY, (Json(wanted),))
+        for schema, table, name, is_key, *spelled in source.ask(_QUERY, (Json(tables),))
     ]
-    chosen = columns_to_keep(found, settings.columns, registered.facts)
+
+
+def column_stage(
+    columns: Sequence[SourceColumn],
+    named: tuple[str, ...],
+    registered: Registration,
+    encoding: str,
+) -> tuple[Kept, Stage | None]:
+    """Return which columns of each table are kept, and the stage that keeps only these.
+
+    No stage where none is named: then all are kept. Raises SettingError where no table has a column
+    that is named.
+    """
+    if not named:
+        return dict.fromkeys(registered.tables), None
+    chosen = columns_to_keep(columns, named, registered.facts)
     spelled: dict[tuple[str, str], set[str]] = {}
     kept: dict[Table, set[str]] = {table: set() for table in registered.tables}
-    for column in found:
+    for column in columns:
         of_table = spelled.setdefault((column.spelled_schema, column.spelled_table), set())
         if column in chosen:
             of_table.add(column.spelled_name)
             kept[column.table].add(column.name)
     keep = column_filter({table: frozenset(names) for table, names in spelled.items()})
-    keep = keep if is_utf8 else _bytewise(keep)
+    keep = keep if encoding == "UTF8" else _bytewise(keep)
     return (
         {table: frozenset(names) for table, names in kept.items()},
         lambda messages: [keep(each) if type(each) is bytes else each for each in messages],

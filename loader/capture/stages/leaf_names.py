@@ -53,7 +53,7 @@ class LeafNames:
         self.truncated: dict[Table, int] = {}
         """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
         self.mixed: dict[Table, int] = {}
-        """The same of a leaf before whose making another table of its name had changes."""
+        """By root, the position after the changes of an older table that had a leaf's name."""
         self.root_of: dict[Table, Table] = {}
         """By leaf, its partitioned table."""
         self._births: dict[int, list[bytes]] = {}

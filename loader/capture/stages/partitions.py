@@ -15,16 +15,16 @@ from threading import Event
 from typing import TypeVar
 
 from loader.capture.altered_tables import not_in_log
-from loader.capture.copy_rows import Stopped
 from loader.capture.stages import Stage
 from loader.capture.stages.leaf_names import LeafNames, tables_of
 from loader.capture.stages.moved_rows import MovedRows
-from loader.source.findings import declared_leaves, leaf_findings
+from loader.source.asking_tables import ask_narrow_leaves
+from loader.source.findings import leaf_findings
 from loader.source.leaf_catalog import LeafCatalog
-from loader.staging.logged_tables import Judged, Kept, Root, judge, renewed, unfinished
+from loader.staging.logged_tables import Judged, Kept, judge, renewed, unfinished
 from loader.staging.records import Registration
-from waltally.database import Connection, connect
-from waltally.errors import Interrupted, LoaderError, combine
+from waltally.database import Connection
+from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
 
 log = logging.getLogger("loader")
@@ -35,50 +35,44 @@ _POLL_SECONDS = 0.01
 
 
 class Partitions:
-    """The partitioned tables of one session. Where there is one, it has a connection of its own."""
+    """The partitioned tables of one session, and the stages for the changes of their partitions."""
 
     def __init__(
-        self, source: str, asked: Connection, registered: Registration, position_lsn: int
+        self,
+        source: Connection,
+        catalog: LeafCatalog,
+        registered: Registration,
+        position_lsn: int,
     ) -> None:
-        """Read and judge them; `asked` is a connection that tells whether there are any.
+        """Judge what the catalog has. `source` is theirs alone from here on, where there are any.
 
-        Raises LoaderError, TableUnfit for a leaf that is declared too.
+        Raises LoaderError.
         """
+        self._connection = source
+        self._catalog = catalog
         self._registered = registered
-        self._connection = asked
-        self._catalog = LeafCatalog(asked, registered.tables, {})
         self._judged: dict[Table, Judged] = {}
-        self.roots: dict[Table, Root] = {}
+        for table, root in catalog.roots.items():
+            counts_deletes = self._has_deletes(table, "count")
+            self._judged[table] = judge(
+                *(registered.leaves.get(table), root, catalog.present),
+                *(counts_deletes, position_lsn),
+            )
+        self.roots = {table: judged.root for table, judged in self._judged.items()}
         """What is to be stored of them."""
         self.names = LeafNames({}, {})
         self.moved = MovedRows({})
         self._ignoring: dict[bytes, Table] = {}
-        if self._catalog.roots:
-            self._connection = connect(source, "source")
-            try:
-                self._read(position_lsn)
-            except BaseException:
-                self.close()
-                raise
+        if self.roots:
+            self._make_stages()
 
-    def _read(self, position_lsn: int) -> None:
-        registered = self._registered
-        self._catalog = LeafCatalog(self._connection, registered.tables, registered.leaves)
-        if found := declared_leaves(self._catalog.roots, registered.tables):
-            raise combine(found)
-        for table, root in self._catalog.roots.items():
-            counts_deletes = self._has_deletes(table, "count")
-            self._judged[table] = judge(
-                *(registered.leaves.get(table), root, self._catalog.present),
-                *(counts_deletes, position_lsn),
-            )
-        self.roots = {table: judged.root for table, judged in self._judged.items()}
+    def _make_stages(self) -> None:
         tables = tables_of(self.roots)
         spelled = dict(zip(tables, self._catalog.spell(tables), strict=True))
         births = {
             member.table: int(member.born)
             for table, root in self.roots.items()
-            if (before := registered.leaves.get(table)) is not None
+            if (before := self._registered.leaves.get(table)) is not None
             for member in root.members
             if member.oid not in {each.oid for each in before.members}
         }
@@ -88,11 +82,6 @@ class Partitions:
             spelled[table]: table for table in self.roots if self._has_deletes(table, "ignore")
         }
         self.moved = MovedRows({name: keys[str(each)] for name, each in self._ignoring.items()})
-
-    def close(self) -> None:
-        """End its own connection."""
-        if self._catalog.roots:
-            self._connection.close()
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -112,34 +101,36 @@ class Partitions:
 
         A table with a leaf whose changes reach no slot is not followed.
         """
-        anew = {}
+        starts = {}
         for table, judged in self._judged.items():
             if judged.begins_anew:
-                anew[table] = self._catalog.read_lsn + 1
+                starts[table] = self._catalog.read_lsn + 1
             elif table not in self._registered.followed:
                 # Setup read the leaves; a leaf that came or went before is in no list.
                 before = self._registered.leaves[table]
-                anew[table] = max(position_lsn, before.read_lsn + 1)
+                starts[table] = max(position_lsn, before.read_lsn + 1)
         fit = {
             table: columns
             for table, columns in kept.items()
             if table not in self.roots or not self.roots[table].unfit
         }
-        return renewed(self._registered.followed, fit, position_lsn, anew)
+        return renewed(self._registered.followed, fit, position_lsn, starts)
 
     def report(self) -> None:
         """Log what has happened to the leaves, and what is wrong with them."""
         for table, judged in self._judged.items():
             if judged.said and table in self._registered.followed:
                 log.warning(not_in_log(table, judged.said).sentence)
-        for finding in leaf_findings(self._connection, self.roots, self._registered.facts):
+        facts = self._registered.facts
+        narrow = ask_narrow_leaves(self._connection, self.roots, facts)
+        for finding in leaf_findings(self.roots, narrow, facts):
             log.warning(finding.sentence)
 
     def are_as_read(self, xids: set[int], stop: Event) -> bool:
         """Return whether no leaf came or went before the newest of these transactions.
 
-        Waits until all of them are visible. Raises Interrupted where a commit takes too long,
-        Stopped where the loader has to stop meanwhile, and other LoaderErrors.
+        Waits until all of them are visible; False where the loader has to stop meanwhile. Raises
+        Interrupted where a commit takes too long, and other LoaderErrors.
         """
         if not self.roots:
             return True
@@ -149,7 +140,7 @@ class Partitions:
             if not is_same or not unfinished(snapshot, xids):
                 return is_same
             if stop.wait(_POLL_SECONDS):
-                raise Stopped
+                return False
             if time.monotonic() > deadline:
                 raise Interrupted(
                     f"A transaction has not ended its commit within {_PATIENCE:.0f} s, and what it "

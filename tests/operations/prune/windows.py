@@ -6,7 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from loader.staging.partitions import PARTITION_NAME, make_partition
+from loader.staging.make_partition import make_partition
+from loader.staging.partitions import PARTITION_NAME
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.pipeline import Pipeline

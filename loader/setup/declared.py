@@ -1,0 +1,25 @@
+"""What a dbt project declares, and how setup was asked to take it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waltally.facts import Fact
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a dbt project declares."""
+
+    project: str
+    """Its name."""
+    facts: tuple[Fact, ...]
+    roll_ups: tuple[str, ...] = ()
+    """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
+    derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By fact and derived column, its SQL expression of the measures."""
+    forget: frozenset[str] = frozenset()
+    """Registered facts of other projects that may be forgotten."""
+    failover: bool = False
+    """Whether standbys shall keep the slot."""

@@ -1,0 +1,215 @@
+"""What is wrong with a setup, one rule a function, each finding with its remedy. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+
+from loader.setup.declared import Declared
+from loader.source import findings as source_rules
+from loader.source.server_checks import unable
+from loader.source.state import State
+from loader.staging.difference import difference
+from waltally.errors import EncodingUnfit, IdentityTooNarrow, LoaderError, NotSetUp, SettingError
+from waltally.facts import source_tables
+
+Rule = Callable[[State, Declared], Iterable[LoaderError]]
+
+
+def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
+    """There has to be something to follow."""
+    if not declared.facts:
+        yield NotSetUp(
+            "The dbt project declares no fact: there is nothing to follow",
+            "add a model with {{ fact(...) }}, as the README shows",
+        )
+
+
+def table_names_differ(_: State, declared: Declared) -> Iterator[LoaderError]:
+    """The log tells tables apart by their names."""
+    names = [str(table) for table in source_tables(declared.facts)]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield SettingError(
+                f"Two tables are both written {name}, and the log could not tell them apart",
+                "rename one of them: no dot in a schema's or a table's name",
+            )
+
+
+def failover_is_possible(state: State, declared: Declared) -> Iterable[LoaderError]:
+    """Standbys keep a slot only of a primary that knows of that."""
+    return unable(state.server) if declared.failover else ()
+
+
+def encoding_fits(state: State, _: Declared) -> Iterator[LoaderError]:
+    """The target has to hold the source's text, which comes as the source stores it."""
+    theirs, ours = state.server.encoding, state.target_encoding
+    if ours in (theirs, "SQL_ASCII") or (ours == "UTF8" and theirs != "SQL_ASCII"):
+        return
+    yield EncodingUnfit(
+        f"The target's encoding is {ours}, which cannot hold every text of a source in {theirs}",
+        f"name a target database made with: create database ... encoding '{theirs}' template "
+        "template0" + ("" if theirs == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
+    )
+
+
+def zones_are_known(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """The target, where the days are computed, has to know each time zone by name.
+
+    It would take any other text too, such as UTC+3, and other programs read that the other way.
+    """
+    facts: dict[str, str] = {}
+    for fact in declared.facts:
+        for dimension in fact.dimensions:
+            for zone in (dimension.timezone, dimension.column_timezone):
+                if zone in state.unknown_zones:
+                    facts.setdefault(str(zone), fact.name)
+    for zone, name in facts.items():
+        yield SettingError(
+            f"{name} takes days in the time zone {zone!r}, which the target does not know",
+            "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
+        )
+
+
+def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
+    """Two slots may feed a fact only where it tells their rows apart."""
+    for name, other in state.other_slots.items():
+        yield SettingError(
+            f"The fact {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
+            "rows with those",
+            "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
+            f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
+            f"loader teardown --purge --slot {other}",
+        )
+
+
+def rows_can_be_deleted(state: State, _: Declared) -> Iterator[LoaderError]:
+    """A publication must not take our tables the right to update and delete.
+
+    PostgreSQL refuses both in a published table without a replica identity, so that rebuilds and
+    seeds would fail.
+    """
+    if names := [table.quoted for table in state.without_identity]:
+        yield IdentityTooNarrow(
+            f"A publication in the target has {', '.join(names)}, which lack a replica identity: "
+            "nothing can be deleted there",
+            " ".join(f"alter table {name} replica identity full;" for name in names),
+        )
+
+
+def derived_columns_have_measures(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """A derived column may name measures of its fact alone.
+
+    What else could be wrong with an expression depends on who installs it, so dbt says it.
+    """
+    measures = {fact.name: [each.name for each in fact.measures] for fact in declared.facts}
+    for (fact, column), why in state.missing_measures.items():
+        yield SettingError(
+            f"derived {column} of {fact}: {why}",
+            f"use the measures of the fact: {', '.join(measures[fact])}",
+        )
+
+
+def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """Setup must not forget facts of another dbt project, or count them by another declaration.
+
+    A fact of which no project is known may stay as it is declared here.
+    """
+    declarations = {fact.name: fact.declaration for fact in declared.facts}
+    lost = []
+    for fact in state.registration.facts:
+        project = state.registration.projects[fact.name]
+        if project == declared.project or fact.name in declared.forget:
+            continue
+        if fact.name not in declarations or (
+            project and declarations[fact.name] != fact.declaration
+        ):
+            lost.append((fact.name, f"the dbt project {project}" if project else "an unknown one"))
+    if lost:
+        listed = ", ".join(f"{name} of {project}" for name, project in lost)
+        flags = " ".join(f"--forget {shlex.quote(name)}" for name, _ in lost)
+        yield SettingError(
+            f"The dbt project {declared.project} was read, and setup would forget {listed}",
+            "run this in the folder of that dbt project, or set DBT_PROJECT_DIR to it; or, to "
+            f"forget what is named: `loader setup {flags}`",
+        )
+
+
+def _of_source(rule: Callable[[State], Iterable[LoaderError]]) -> Rule:
+    return lambda state, _: rule(state)
+
+
+SOURCE_RULES: tuple[Rule, ...] = (
+    failover_is_possible,
+    has_facts,
+    table_names_differ,
+    _of_source(source_rules.server_fits),
+    _of_source(source_rules.tables_fit),
+    _of_source(source_rules.leaves_fit),
+    _of_source(source_rules.commits_do_not_wait),
+)
+"""They need the source alone."""
+
+TARGET_RULES: tuple[Rule, ...] = (
+    encoding_fits,
+    zones_are_known,
+    no_other_slot,
+    rows_can_be_deleted,
+    derived_columns_have_measures,
+)
+
+NEW_SLOT_RULES: tuple[Rule, ...] = (no_fact_is_lost, _of_source(source_rules.standby_keeps_slot))
+"""Before a slot is made."""
+
+SLOT_RULES: tuple[Rule, ...] = (
+    _of_source(source_rules.slot_goes_on),
+    _of_source(source_rules.tables_are_those_counted),
+    no_fact_is_lost,
+)
+"""Where the slot is set up and stays."""
+
+
+def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """Where that was asked for, standbys have to keep the slot."""
+    slot = state.slot.state
+    if declared.failover and slot is not None and not slot.is_failover:
+        yield NotSetUp(
+            f"The slot {state.slot.name} is not kept by standbys",
+            "stop the loader, run `loader setup --failover`, start the loader",
+        )
+
+
+def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """What is registered has to be what is declared."""
+    if state.slot.record is None or any(no_fact_is_lost(state, declared)):
+        return
+    if changes := difference(state.registration, declared.facts):
+        yield NotSetUp(
+            f"What is registered differs from what is declared: {changes}", "run `loader setup`"
+        )
+
+
+CHECK_RULES: tuple[Rule, ...] = (
+    _of_source(source_rules.standby_keeps_slot),
+    standbys_keep_slot,
+    *SLOT_RULES,
+    registered_as_declared,
+)
+"""What `--check` reports beside: setup itself mends the last ones."""
+
+
+def not_set_up(state: State) -> list[LoaderError]:
+    """Return that the slot is not set up, for a check that has found nothing."""
+    if state.slot.record is not None:
+        return []
+    return [
+        NotSetUp(
+            f"Server and tables are fit; the slot {state.slot.name} is not set up yet",
+            "run `loader setup`",
+        )
+    ]
+
+
+def findings(rules: Iterable[Rule], state: State, declared: Declared) -> list[LoaderError]:
+    """Return what these rules find."""
+    return [finding for rule in rules for finding in rule(state, declared)]

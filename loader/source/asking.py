@@ -1,0 +1,133 @@
+"""Asks a source of its server and its slots, in plain SQL; other modules judge."""
+
+from __future__ import annotations
+
+from loader.source.remedies import ADMINISTRATORS
+from loader.source.server import ServerInfo
+from loader.source.slot import Server, SlotState, Timeline
+from waltally import lsn
+from waltally.database import Connection
+
+SERVER = f"""
+select
+    current_user::text,
+    pg_is_in_recovery(),
+    current_setting('wal_level'),
+    (select rolsuper or rolreplication from pg_roles where rolname = current_user)
+        or exists (
+            select 1 from pg_roles
+            where rolname = 'rds_replication'
+            and pg_has_role(current_user, oid, 'usage')
+        ),
+    {ADMINISTRATORS},
+    -- No row for a role that may not read it, where current_setting() would raise.
+    (select setting from pg_settings where name = 'output_plugin_libraries'),
+    (select count(*) from pg_replication_slots),
+    current_setting('max_replication_slots')::int,
+    exists (select 1 from pg_replication_slots where slot_name = %s),
+    (select count(*) from pg_stat_replication),
+    current_setting('max_wal_senders')::int,
+    current_setting('server_version_num')::int,
+    current_setting('hot_standby_feedback')::boolean,
+    current_setting('primary_slot_name'),
+    (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
+    current_setting('sync_replication_slots', true)::boolean,
+    array(
+        select trim(both ' "' from name)
+        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
+        where trim(name) <> ''
+    ),
+    array(
+        select slot_name::text from pg_replication_slots
+        where slot_type = 'physical' and not temporary
+        order by slot_name
+    ),
+    array(
+        select slot_name::text from pg_replication_slots
+        where slot_type = 'physical' and active
+    ),
+    current_setting('server_encoding'),
+    nullif(current_setting('idle_replication_slot_timeout', true), '0'),
+    -- On a standby nothing is committed.
+    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
+    current_setting('application_name'),
+    case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
+        select distinct application_name
+        from pg_stat_replication
+        where sync_priority > 0
+        and pid not in (
+            select active_pid from pg_replication_slots where slot_type = 'logical' and active
+        )
+        order by application_name
+    ) end
+"""
+"""Gives the fields of ServerInfo; takes the slot's name."""
+
+
+def ask_server(connection: Connection, slot: str) -> ServerInfo:
+    """Return what the server says of itself. Raises LoaderError."""
+    (row,) = connection.ask(SERVER, (slot,))
+    return ServerInfo(*row)
+
+
+SLOT_STATE = """
+select json_build_object(
+    'plugin', plugin,
+    'database', database,
+    'active_pid', active_pid,
+    'wal_status', wal_status,
+    'confirmed_flush_lsn', confirmed_flush_lsn - '0/0',
+    'restart_lsn', restart_lsn - '0/0',
+    'safe_wal_size', safe_wal_size,
+    -- Columns that older servers lack are null in the row's JSON.
+    'invalidation_reason', coalesce(
+        to_jsonb(slot) ->> 'invalidation_reason',
+        case when to_jsonb(slot) ->> 'conflicting' = 'true' then 'conflict' end
+    ),
+    'inactive_seconds', case when active_pid is null then
+        extract(epoch from now() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)
+    end,
+    'idle_timeout_seconds',
+    extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
+    'is_failover', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
+    'is_temporary', temporary,
+    'is_copy', coalesce(to_jsonb(slot) ->> 'synced' = 'true', false) and pg_is_in_recovery()
+)
+from pg_replication_slots as slot
+where slot_name = """
+"""Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
+
+
+# On a standby only a replication connection tells the timeline.
+_SERVER = """
+select
+    (select system_identifier::text from pg_control_system()),
+    current_database(),
+    pg_is_in_recovery(),
+    case
+        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+        else pg_current_wal_insert_lsn()
+    end,
+    case when not pg_is_in_recovery() then
+        ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
+    end
+"""
+
+
+def read_server(source: Connection) -> Server:
+    """Return who the source is, over a plain connection. Raises LoaderError."""
+    ((system, database, in_recovery, wal_end, timeline),) = source.ask(_SERVER)
+    return Server(
+        system,
+        database,
+        # A standby that has replayed nothing yet has no position.
+        lsn.parse(wal_end or "0/0"),
+        in_recovery,
+        None if timeline is None else Timeline(timeline),
+    )
+
+
+def read_slot_state(connection: Connection, slot: str) -> SlotState | None:
+    """Return the slot's row, None where there is none. Raises LoaderError."""
+    rows = connection.ask(f"{SLOT_STATE} %s", (slot,))
+    return SlotState(**rows[0][0]) if rows else None

@@ -1,0 +1,280 @@
+"""Asks a source of its tables, and the target of those that were counted, in plain SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from loader.source.table import BY_SESSION, TableInfo, Writes
+from loader.source.table_identity import TableIdentities
+from loader.staging.logged_tables import Root
+from waltally.database import Connection, Target
+from waltally.facts import Fact, identity_columns, needed_columns, source_tables
+from waltally.tables import Table
+
+_TABLE = """
+with recursive wanted as (
+    select c.oid
+    from pg_class as c
+    inner join pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %(schema)s and c.relname = %(name)s
+),
+
+needed as (
+    select a.attname, a.atttypid
+    from wanted
+    inner join pg_attribute as a on a.attrelid = wanted.oid
+    where a.attname = any(%(columns)s::text[]) and not a.attisdropped
+),
+
+-- The type of each needed column, and those within it.
+parts (attname, type) as (
+    select * from needed
+    union
+    select parts.attname, inner_type.type
+    from parts
+    inner join pg_type as t on t.oid = parts.type
+    cross join lateral (
+        select t.typelem
+        union all
+        select t.typbasetype
+        union all
+        select r.rngsubtype from pg_range as r
+        where t.oid in (r.rngtypid, r.rngmultitypid)
+        union all
+        select a.atttypid
+        from pg_attribute as a
+        where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+    ) as inner_type (type)
+    where inner_type.type <> 0
+),
+
+-- The type of each needed column; a domain is followed down to the type that it is made of.
+bases (attname, type) as (
+    select * from needed
+    union
+    select bases.attname, t.typbasetype
+    from bases
+    inner join pg_type as t on t.oid = bases.type and t.typtype = 'd'
+),
+
+keys as (
+    select
+        i.*,
+        x.relname::text as index_name,
+        a.attname::text as name,
+        a.attnotnull,
+        k.place
+    from pg_index as i
+    inner join pg_class as x on x.oid = i.indexrelid
+    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+    -- An old row lacks what an index only includes.
+    where k.place <= i.indnkeyatts
+)
+
+select
+    c.relkind::text,
+    c.relpersistence::text,
+    coalesce((
+        select jsonb_object_agg(a.attname, a.attnotnull) from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ), '{}'),
+    c.relreplident::text,
+    array(
+        select k.name from keys as k
+        where k.indrelid = c.oid
+        and case c.relreplident when 'i' then k.indisreplident when 'd' then k.indisprimary end
+    ),
+    array(
+        select k.name from keys as k
+        where k.indrelid = c.oid and k.indisprimary
+        order by k.place
+    ),
+    (
+        select k.index_name from keys as k
+        where k.indrelid = c.oid and k.indisunique and k.indisvalid and k.indimmediate
+        and k.indpred is null and k.indexprs is null
+        group by k.index_name
+        having array_agg(k.name) @> %(identity)s::text[] and bool_and(k.attnotnull)
+        order by count(*), k.index_name
+        limit 1
+    ),
+    coalesce((
+        select jsonb_object_agg(found.attname, found.type) from (
+            select parts.attname::text, min(format_type(parts.type, null)) as type
+            from parts
+            inner join pg_type as t on t.oid = parts.type
+            where
+                t.typnamespace = 'pg_catalog'::regnamespace
+                and t.typname = any(%(by_session)s)
+            group by parts.attname
+        ) as found
+    ), '{}'),
+    array(
+        select o.relname::text from pg_class as o
+        where o.relnamespace = c.relnamespace and o.relname ~ '_replica_identity[_0-9]*$'
+    ),
+    coalesce((
+        select jsonb_object_agg(bases.attname, format_type(bases.type, null))
+        from bases
+        inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
+    ), '{}'),
+    array(
+        select format('%%I.%%I', n.nspname, child.relname)
+        from pg_inherits as i
+        inner join pg_class as child on child.oid = i.inhrelid
+        inner join pg_namespace as n on n.oid = child.relnamespace
+        where i.inhparent = c.oid and c.relkind = 'r'
+        order by child.oid
+    ),
+    coalesce((
+        select jsonb_object_agg(a.attname, concat(
+            format_type(a.atttypid, a.atttypmod),
+            ' generated always as (', pg_get_expr(d.adbin, d.adrelid), ') stored',
+            case when a.attnotnull then ' not null' end
+        ))
+        from pg_attribute as a
+        inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any(%(columns)s::text[])
+    ), '{}'),
+    array[
+        c.reltuples,
+        pg_table_size(c.oid),
+        pg_stat_get_tuples_inserted(c.oid),
+        pg_stat_get_tuples_updated(c.oid),
+        pg_stat_get_tuples_deleted(c.oid)
+    ]::double precision[]
+from wanted
+inner join pg_class as c on c.oid = wanted.oid
+"""
+
+
+def ask_table(
+    connection: Connection,
+    table: Table,
+    facts: Sequence[Fact],
+    root: Table | None = None,
+) -> TableInfo:
+    """Return what there is to know of a table that the facts need. Raises LoaderError.
+
+    Of a leaf the facts need what they need of its `root`.
+    """
+    counted = root or table
+    values = {
+        "schema": table.schema,
+        "name": table.name,
+        "columns": list(needed_columns(facts, counted)),
+        "identity": list(identity_columns(facts, counted)),
+        "by_session": list(BY_SESSION),
+    }
+    rows = connection.ask(_TABLE, values)
+    if not rows:
+        return TableInfo(table)
+    *plain, writes = rows[0]
+    return TableInfo(table, *(*plain, Writes(*writes)))
+
+
+# As `table_checks.identity_wide` judges, for all leaves at once.
+_NARROW = """
+select c.oid::bigint
+from pg_class as c
+where
+    c.oid = any(%(leaves)s::oid[])
+    and c.relreplident <> 'f'
+    and not coalesce((
+        select array_agg(a.attname::text) @> %(needed)s::text[]
+        from pg_index as i
+        cross join unnest(i.indkey) with ordinality as k (attnum, place)
+        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+        where
+            i.indrelid = c.oid
+            and k.place <= i.indnkeyatts
+            and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
+    ), false)
+"""
+
+
+def ask_narrow_leaves(
+    source: Connection, roots: Mapping[Table, Root], facts: Sequence[Fact]
+) -> dict[Table, list[TableInfo]]:
+    """Return the leaves whose replica identity lacks what the facts need of an old row.
+
+    By partitioned table, where it has any. A new leaf does not inherit the identity of its parent.
+    """
+    found: dict[Table, list[TableInfo]] = {}
+    for table in source_tables(facts):
+        if (root := roots.get(table)) is None:
+            continue
+        leaves = {
+            leaf.oid: leaf.table for leaf in root.members if leaf.kind != "p" and not leaf.is_unfit
+        }
+        needed = list(identity_columns(facts, table))
+        rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": needed})
+        # What the facts need of the table they need of each leaf, which has the same columns.
+        narrow = [
+            ask_table(source, leaf, facts, table) for oid, leaf in leaves.items() if (oid,) in rows
+        ]
+        if narrow:
+            found[table] = narrow
+    return found
+
+
+_QUERY = """
+select coalesce(jsonb_object_agg(
+    needed.label,
+    jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
+    || jsonb_build_object('column_numbers', (
+        select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
+        from pg_attribute as a
+        where
+            a.attrelid = c.oid
+            and not a.attisdropped
+            and needed.columns ? a.attname::text
+    ))
+), '{}')
+from jsonb_to_recordset(%s)
+    as needed (label text, schema text, name text, columns jsonb)
+inner join pg_namespace as n on n.nspname = needed.schema
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = needed.name
+-- A sequence or an index has no row type, and is no table.
+inner join pg_type as t on t.oid = c.reltype
+"""
+
+COUNTED = """
+select
+    fact.fact_name,
+    baseline.snapshot_lsn::text,
+    case when baseline.fact_name is not null then baseline.table_identities else (
+        select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
+        from {0}.logged_table as logged
+        where logged.slot_name = fact.slot_name and table_oid is not null
+    ) end
+from {0}.fact
+left join {0}.baseline using (slot_name, fact_name)
+where fact.slot_name = %s
+"""
+"""Gives by fact what its baseline counted, or setup found where it has none; null where that is not
+known. The schema is filled in."""
+
+
+def read_counted(target: Target) -> dict[str, TableIdentities]:
+    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
+    rows = target.ask_staging(COUNTED, (target.slot,))
+    return {name: identities or {} for name, _, identities in rows}
+
+
+def read_current(source: Connection, facts: Sequence[Fact]) -> TableIdentities:
+    """Return the identities that the tables of the facts have now. Raises LoaderError."""
+    tables = [
+        {
+            "label": str(table),
+            "schema": table.schema,
+            "name": table.name,
+            "columns": needed_columns(facts, table),
+        }
+        for table in source_tables(facts)
+    ]
+    ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
+    current: TableIdentities = identities
+    return current

@@ -1,0 +1,121 @@
+"""Asks source and target for the state that findings are rules over, each thing once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loader.source.asking import ask_server, read_server, read_slot_state
+from loader.source.asking_tables import (
+    ask_narrow_leaves,
+    ask_table,
+    read_counted,
+    read_current,
+)
+from loader.source.leaf_catalog import LeafCatalog
+from loader.source.slot import SlotInfo
+from loader.source.slot_admin import read_slot
+from loader.source.state import State
+from loader.staging import migrate, registration
+from loader.staging.target_state import read_stored
+from waltally.database import Connection, Target
+from waltally.facts import Fact, source_tables
+from waltally.settings import Settings
+from waltally.tables import Table
+
+# A primary key is the identity of a table that names no other one.
+_WITHOUT_IDENTITY = """
+select distinct published.schemaname::text, published.tablename::text
+from pg_publication_tables as published
+inner join pg_namespace as n on n.nspname = published.schemaname
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = published.tablename
+where
+    (
+        n.nspname = %s
+        or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
+        or n.nspname in (select relation_schema from {0}.fact) and c.relname = 'rejected_changes'
+    )
+    and (
+        c.relreplident = 'n'
+        or c.relreplident = 'd'
+        and not exists (select from pg_index as x where x.indrelid = c.oid and x.indisprimary)
+    )
+order by 1, 2
+"""
+
+
+def read_source(source: Connection, slot: str, facts: Sequence[Fact]) -> State:
+    """Return what the source alone says. Raises LoaderError."""
+    tables = source_tables(facts)
+    roots = LeafCatalog(source, tables, {}).roots
+    return State(
+        ask_server(source, slot),
+        SlotInfo(slot, read_slot_state(source, slot), None, read_server(source)),
+        tuple(facts),
+        tuple(ask_table(source, table, facts) for table in tables),
+        roots,
+        ask_narrow_leaves(source, roots, facts),
+        read_current(source, facts),
+    )
+
+
+def read_target(state: State, target: Target) -> State:
+    """Return the state with what the target says of the facts. Raises LoaderError."""
+    zones = [
+        zone
+        for fact in state.facts
+        for dimension in fact.dimensions
+        for zone in (dimension.timezone, dimension.column_timezone)
+        if zone is not None
+    ]
+    unknown = target.ask(
+        "select zone from unnest(%s::text[]) as zone "
+        "where zone <> all (select name from pg_timezone_names)",
+        (zones,),
+    )
+    state = replace(
+        state,
+        target_encoding=target.info.parameter_status("server_encoding") or "",
+        unknown_zones=frozenset(zone for (zone,) in unknown),
+    )
+    if not migrate.version(target):
+        return state
+    # What tells the sources' rows apart may be fed by several slots.
+    alone = [f for f in state.facts if all(each.kind != "slot" for each in f.dimensions)]
+    others = {fact.name: registration.other_slot(target, fact) for fact in alone}
+    published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
+    return replace(
+        state,
+        other_slots={name: slot for name, slot in others.items() if slot is not None},
+        without_identity=tuple(Table(*row) for row in published),
+    )
+
+
+def read_record(state: State, settings: Settings, source: Connection, target: Target) -> State:
+    """Return the state with what is set up of the slot. Raises LoaderError."""
+    state = replace(state, slot=read_slot(settings, source, target))
+    if not migrate.version(target):
+        return state
+    return replace(
+        state,
+        registration=registration.read_registration(target),
+        counted=read_counted(target),
+    )
+
+
+def read_state(settings: Settings, source: Connection, target: Target) -> State:
+    """Return the state for the registered facts, with positions and facts. Raises LoaderError."""
+    # In this order, because a running loader moves all three: the slot is never ahead of the
+    # record, and the record is never ahead of the end of the WAL.
+    slot = read_slot(settings, source, target)
+    stored = read_stored(target) if slot.record is not None else None
+    state = read_source(source, settings.slot, () if stored is None else stored.registration.facts)
+    if stored is None:
+        return replace(state, slot=slot)
+    return replace(
+        state,
+        slot=slot,
+        registration=stored.registration,
+        counted=read_counted(target),
+        stored=stored,
+    )
