@@ -148,6 +148,19 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
     assert writer.longest < BUSY_STANDBY_SECONDS
 
 
+def test_a_log_in_the_source_is_stored_while_its_standbys_are_away(
+    family: Family, make_pipeline: MakePipeline
+) -> None:
+    """Both are in one WAL: a promoted standby has the log up to where it has the changes."""
+    pipeline = make_pipeline(family.primary)
+    pipeline.must("setup")
+    with pipeline.follow() as running, names(pipeline.source, '"node-1"'):
+        pipeline.source.execute("set synchronous_commit to local")
+        pipeline.source.insert(3)
+        pipeline.wait_for_staged(3)
+        running.end()
+
+
 def test_an_unwatched_moment_holds_no_commit_up(
     family: Family, make_pipeline: MakePipeline
 ) -> None:
