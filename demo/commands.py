@@ -84,7 +84,7 @@ class Commands:
                 return
             except subprocess.TimeoutExpired:
                 lines = log.read_text(errors="replace").split("\n")
-                said = next((line for line in reversed(lines) if line.strip()), "it begins")
+                said = next((line for line in reversed(lines) if line.strip()), "running")
                 seconds = f"{time.monotonic() - began:.0f} s"
                 line = Text(f"\n  {seconds}: {said.strip()[:100]}", style="dim")
                 self._console.print(line, end="", soft_wrap=True)

@@ -253,20 +253,19 @@ def _findings(models: Nodes, node: Mapping[str, Any], declared: Mapping[str, Any
     fact, *rows = [str(each["name"]) for each in node["refs"][: 1 + len(declared["lookups"])]]
     dimensions, measures = _columns(models.get(fact, {}))
     if not measures:
-        yield f"fact is {fact}; it takes ref() of a fact or a roll-up, before lookups"
+        yield f"fact is {fact}; use ref() of a fact or a roll-up, before lookups"
         return
     known = list(dimensions)
     for lookup, model in zip(declared["lookups"], rows, strict=True):
         said = _meta(models.get(model, {})).get("waltally", {})
         if said.get("kind") != "current_rows":
             yield (
-                f"rows of lookup {lookup['name']} is {model}; it takes ref() of a model of"
-                " current_rows"
+                f"rows of lookup {lookup['name']} is {model}; use ref() of a model of current_rows"
             )
             return
         if set(lookup["by"]) != set(said["key"]):
             yield (
-                f"lookup {lookup['name']} is by {', '.join(lookup['by'])}; it takes the key of"
+                f"lookup {lookup['name']} is by {', '.join(lookup['by'])}; use the key of"
                 f" {model}: {', '.join(said['key'])}"
             )
         yield from _unknown(f"lookup {lookup['name']}", lookup["by"].values(), known)
@@ -295,7 +294,7 @@ def _columns(node: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 def _unknown(what: str, columns: Any, known: Sequence[str]) -> Iterator[str]:
     for column in columns:
         if column not in known:
-            yield f"{what} is {column}; it takes one of {', '.join(known)}"
+            yield f"{what} is {column}; use one of {', '.join(known)}"
 
 
 def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -64,7 +64,7 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
         PATH=f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
         DBT_SEND_ANONYMOUS_USAGE_STATS="false",
     )
-    _, (*first, check), (*rest, follow) = blocks()
+    (*first, check), (*rest, follow), _ = blocks()
     assert first[0] == "loader init facts --table public.orders"
     run(first, tmp_path, environment)
     project = tmp_path / "facts"
@@ -99,7 +99,7 @@ def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
     environment = source.environment(
         LOADER_MANIFEST="", PATH=f"{LOADER.parent}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"
     )
-    prepare, setup, follow, seed, build, test, select = blocks()[0]
+    prepare, setup, follow, seed, build, test, select = blocks()[2]
     assert follow == "loader run --build &"
     run([prepare, setup], root, environment)
     log = tmp_path / "run.log"

@@ -175,30 +175,30 @@ LOOKUP = {"rows": "rows", "by": {"id": "a"}}
 @pytest.mark.parametrize(
     ("changed", "refs", "said"),
     [
-        ({}, "rows", "fact is rows; it takes ref() of a fact or a roll-up, before lookups"),
-        ({"dimensions": {"a": "b"}}, "ft", "dimension a is b; it takes one of a"),
-        ({"measures": {"n": {"sum": "a"}}}, "ft", "sum of measure n is a; it takes one of n"),
-        ({"measures": {"n": {"min": "b"}}}, "ft", "min of measure n is b; it takes one of a, n"),
-        ({"present": "a"}, "ft", "present is a; it takes one of n"),
+        ({}, "rows", "fact is rows; use ref() of a fact or a roll-up, before lookups"),
+        ({"dimensions": {"a": "b"}}, "ft", "dimension a is b; use one of a"),
+        ({"measures": {"n": {"sum": "a"}}}, "ft", "sum of measure n is a; use one of n"),
+        ({"measures": {"n": {"min": "b"}}}, "ft", "min of measure n is b; use one of a, n"),
+        ({"present": "a"}, "ft", "present is a; use one of n"),
         (
             {"lookups": {"x": LOOKUP}},
             "ft ft",
-            "rows of lookup x is ft; it takes ref() of a model of current_rows",
+            "rows of lookup x is ft; use ref() of a model of current_rows",
         ),
         (
             {"lookups": {"x": {**LOOKUP, "by": {"name": "a"}}}},
             "ft rows",
-            "lookup x is by name; it takes the key of rows: id",
+            "lookup x is by name; use the key of rows: id",
         ),
         (
             {"lookups": {"x": {**LOOKUP, "by": {"id": "x.id"}}}},
             "ft rows",
-            "lookup x is x.id; it takes one of a",
+            "lookup x is x.id; use one of a",
         ),
         (
             {"lookups": {"x": LOOKUP}, "dimensions": {"a": "x.age"}},
             "ft rows",
-            "dimension a is x.age; it takes one of a, x.id, x.name",
+            "dimension a is x.age; use one of a, x.id, x.name",
         ),
     ],
 )

@@ -153,9 +153,7 @@ def test_what_dbt_cannot_parse_or_refuses_is_one_sentence(
     done = source.loader("setup", "--check", **host)
     assert done.returncode == 28
     said = sentence(done.stderr)
-    assert said.startswith(
-        "Error: ft_wrong: measure row_count is max; it takes {'count': table} or "
-    )
+    assert said.startswith("Error: ft_wrong: measure row_count is max; use {'count': table} or ")
     remedy = f"Try: correct models/ft_wrong.sql in {project}\n"
     assert said.endswith(f"does not allow; a roll_up of the fact has those\n{remedy}")
     assert source.value("select to_regnamespace('cdc') is null")

@@ -22,7 +22,7 @@
 {# Refuse a key of a mapping that is not among the known ones. #}
 {% macro check_keys(what, given, known) %}
     {%- for key in given if key not in known -%}
-        {%- do waltally.refuse_declaration(what ~ ' has ' ~ key ~ '; it takes ' ~ known | join(', ')) -%}
+        {%- do waltally.refuse_declaration(what ~ ' has ' ~ key ~ '; use ' ~ known | join(', ')) -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -36,7 +36,7 @@
         ],
         [
             what != 'a table' and name in ['tableoid', 'cmax', 'xmax', 'cmin', 'xmin', 'ctid'],
-            called ~ ', as one that every table of PostgreSQL has; it takes another name',
+            called ~ ', as one that every table of PostgreSQL has; use another name',
         ],
     ]) -%}
 {% endmacro %}
@@ -45,7 +45,7 @@
    SQL. #}
 {% macro check_names(declared, derived) %}
     {%- do waltally.check_declaration([
-        [derived is not mapping, 'derived is ' ~ derived ~ '; it takes {column: SQL expression of the measures}'],
+        [derived is not mapping, 'derived is ' ~ derived ~ '; use {column: SQL expression of the measures}'],
     ]) -%}
     {%- set keys = declared.dimensions | map(attribute='name') | list -%}
     {%- set others = declared.measures | map(attribute='name') | list + derived.keys() | list -%}
@@ -63,7 +63,7 @@
     {%- endfor -%}
     {%- for name, expression in derived.items() if expression is not string -%}
         {%- do waltally.refuse_declaration(
-            'derived ' ~ name ~ ' is ' ~ expression ~ '; it takes an SQL expression of the measures'
+            'derived ' ~ name ~ ' is ' ~ expression ~ '; use an SQL expression of the measures'
         ) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -81,20 +81,20 @@
         [
             model.resource_type == 'model' and long_name.encode('utf-8') | length > 63,
             "the model's name has more than " ~ (64 - longest | length) ~ ' bytes, and ' ~ long_name
-            ~ ' would have more than 63; it takes a shorter name',
+            ~ ' would have more than 63; use a shorter name',
         ],
         [
             key | length > 32,
-            what ~ ' has ' ~ key | length ~ ' columns; it takes 32 at most, as an index does',
+            what ~ ' has ' ~ key | length ~ ' columns; use 32 at most, as an index does',
         ],
         [
             digits | sum > 600,
-            what ~ ' has numeric columns of ' ~ digits | sum ~ ' digits together; it takes 600 at most, '
+            what ~ ' has numeric columns of ' ~ digits | sum ~ ' digits together; use 600 at most, '
             ~ 'because an index has no room for more, and text fits the rest',
         ],
         [
             key | length + columns | length > 400,
-            'the model has ' ~ (key | length + columns | length) ~ ' columns; it takes 400 at most, '
+            'the model has ' ~ (key | length + columns | length) ~ ' columns; use 400 at most, '
             ~ 'because a row of more may not fit in a page',
         ],
     ]) -%}
@@ -104,7 +104,7 @@
    those that Jinja found no parameter for. #}
 {% macro check_arguments(given, others) %}
     {%- for name in others -%}
-        {%- do waltally.refuse_declaration('it says ' ~ name ~ '; it takes ' ~ given.keys() | join(', ')) -%}
+        {%- do waltally.refuse_declaration('it says ' ~ name ~ '; use ' ~ given.keys() | join(', ')) -%}
     {%- endfor -%}
     {%- for name, value in given.items() -%}
         {%- do waltally.check_declaration([[value is undefined, 'it lacks ' ~ name]]) -%}

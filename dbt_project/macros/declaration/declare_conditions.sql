@@ -3,14 +3,14 @@
 {% macro declare_conditions(where, of='') %}
     {%- do waltally.check_declaration([[
         where is not mapping,
-        'where' ~ of ~ ' is ' ~ where ~ "; it takes {column: condition}, as in {'state': {'in': ['paid']}}",
+        'where' ~ of ~ ' is ' ~ where ~ "; use {column: condition}, as in {'state': {'in': ['paid']}}",
     ]]) -%}
     {%- set conditions = [] -%}
     {%- for column, given in where.items() -%}
         {%- set named = 'where' ~ of ~ ' ' ~ column -%}
         {%- do waltally.check_declaration([[
             given is not mapping or not given,
-            named ~ ' is ' ~ given ~ "; it takes {'in': [values]}, {'not_in': [values]}, {'is_null': true}, "
+            named ~ ' is ' ~ given ~ "; use {'in': [values]}, {'not_in': [values]}, {'is_null': true}, "
             ~ "{'at_least': value} or {'below': value}",
         ]]) -%}
         {%- do waltally.check_keys(named, given, ['in', 'not_in', 'is_null', 'at_least', 'below']) -%}
@@ -20,11 +20,11 @@
             {%- do waltally.check_declaration([
                 [
                     test == 'is_null' and value is not boolean,
-                    named ~ ' is_null is ' ~ value ~ '; it takes true or false',
+                    named ~ ' is_null is ' ~ value ~ '; use true or false',
                 ],
                 [
                     is_list and (value is string or value is mapping or value is not iterable or not value),
-                    named ~ ' ' ~ test ~ ' is ' ~ value ~ '; it takes a list of values, one or more',
+                    named ~ ' ' ~ test ~ ' is ' ~ value ~ '; use a list of values, one or more',
                 ],
             ]) -%}
             {%- set texts = [waltally.declare_bound(named ~ ' ' ~ test, value)] if is_bound else [] -%}
@@ -55,7 +55,7 @@
     ) -%}
     {%- do waltally.check_declaration([[
         value is boolean or not (waltally.is_number(text) or is_time),
-        what ~ ' is ' ~ value ~ "; it takes a number such as 9.50, a day such as '2026-01-31' or a time in UTC "
+        what ~ ' is ' ~ value ~ "; use a number such as 9.50, a day such as '2026-01-31' or a time in UTC "
         ~ "such as '2026-01-31 08:30:00'",
     ]]) -%}
     {{ return(modules.re.sub(' 00:00:00([.]0+)?$', '', text)) }}

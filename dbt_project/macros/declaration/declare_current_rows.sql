@@ -5,13 +5,13 @@
     {%- do waltally.check_declaration([
         [
             columns is not mapping or not columns,
-            'columns is ' ~ columns ~ '; it takes {column: SQL type}, one or more',
+            'columns is ' ~ columns ~ '; use {column: SQL type}, one or more',
         ],
-        [table is not string, 'table is ' ~ table ~ "; it takes 'schema.table'"],
+        [table is not string, 'table is ' ~ table ~ "; use 'schema.table'"],
     ]) -%}
     {%- do waltally.check_declaration([[
         key is string or key is mapping or key is not iterable or not key or key | reject('in', columns) | list,
-        'key is ' ~ key ~ '; it takes a list of one or more of the columns ' ~ columns.keys() | join(', '),
+        'key is ' ~ key ~ '; use a list of one or more of the columns ' ~ columns.keys() | join(', '),
     ]]) -%}
     {%- do waltally.check_size('key', key, columns | reject('in', key) | list, '%__wanted',
         columns.items() | selectattr(0, 'in', key) | map(attribute=1) | list) -%}
@@ -21,11 +21,11 @@
         {%- do waltally.check_declaration([
             [
                 given is mapping and given | list != ['from'],
-                'column ' ~ name ~ ' is ' ~ given ~ "; it takes an SQL type or {'from': 'slot'}",
+                'column ' ~ name ~ ' is ' ~ given ~ "; use an SQL type or {'from': 'slot'}",
             ],
             [
                 given is mapping and name not in key,
-                'column ' ~ name ~ ' is the slot and not in the key; it takes a place there, '
+                'column ' ~ name ~ ' is the slot and not in the key; add it to the key, '
                 ~ 'because two slots may have rows of the same key',
             ],
         ]) -%}
@@ -37,7 +37,7 @@
     {%- endfor -%}
     {%- do waltally.check_declaration([[
         not dimensions | selectattr('kind', 'equalto', 'column') | selectattr('name', 'in', key) | list,
-        'key is ' ~ key ~ '; it takes a column of the table besides the slot',
+        'key is ' ~ key ~ '; use a column of the table besides the slot',
     ]]) -%}
     {{ return({
         'version': 1,

@@ -6,7 +6,7 @@
     {%- set spec = {'type': waltally.name_type(given)} if given is string else given -%}
     {%- do waltally.check_declaration([[
         spec is not mapping,
-        named ~ ' is ' ~ given ~ "; it takes an SQL type, {'type': 'date', 'date_of': column, 'timezone': name} "
+        named ~ ' is ' ~ given ~ "; use an SQL type, {'type': 'date', 'date_of': column, 'timezone': name} "
         ~ "or {'from': 'slot'}",
     ]]) -%}
     {%- do waltally.check_keys(named, spec, [
@@ -25,7 +25,7 @@
         {%- do waltally.refuse_declaration(named ~ ' has ' ~ key ~ ', which only ' ~ owner ~ ' takes') -%}
     {%- endfor -%}
     {%- do waltally.check_declaration([
-        [kinds | length > 1, named ~ ' has ' ~ kinds | join(' and ') ~ '; it takes one of them'],
+        [kinds | length > 1, named ~ ' has ' ~ kinds | join(' and ') ~ '; use one of them'],
         [
             'labels' in spec and kind not in ['column', 'path'],
             named ~ ' has labels beside ' ~ kind ~ '; a column or a path takes them',
@@ -36,21 +36,21 @@
         ],
         [
             kind == 'path' and (path is string or path is mapping or path is not iterable or not path),
-            'path of ' ~ named ~ ' is ' ~ path ~ "; it takes a list of keys, as in ['address', 'city']",
+            'path of ' ~ named ~ ' is ' ~ path ~ "; use a list of keys, as in ['address', 'city']",
         ],
         [
             kind == 'path' and path is iterable
             and (path | reject('string') | reject('integer') | list or path | select('boolean') | list),
-            'path of ' ~ named ~ ' is ' ~ path ~ "; it takes a list of keys, as in ['address', 'city']",
+            'path of ' ~ named ~ ' is ' ~ path ~ "; use a list of keys, as in ['address', 'city']",
         ],
         [
             kind == 'path' and spec.get('of') is not string,
-            named ~ " has a path; it takes 'of': the json or jsonb column that it is in",
+            named ~ " has a path; use 'of': the json or jsonb column that it is in",
         ],
-        [kind == 'from' and spec['from'] != 'slot', named ~ ' is from ' ~ spec['from'] ~ "; it takes 'slot'"],
+        [kind == 'from' and spec['from'] != 'slot', named ~ ' is from ' ~ spec['from'] ~ "; use 'slot'"],
         [
             kind in units | list + ['bucket_of'] and spec[kind] is not string,
-            kind ~ ' of ' ~ named ~ ' is ' ~ spec[kind] ~ '; it takes a column',
+            kind ~ ' of ' ~ named ~ ' is ' ~ spec[kind] ~ '; use a column',
         ],
     ]) -%}
     {%- set bucket = waltally.declare_bucket(name, spec) if kind == 'bucket_of' else {} -%}
@@ -65,24 +65,24 @@
         [
             only and type != only,
             named ~ ' is ' ~ ('the slot and' if kind == 'from' else 'a ' ~ kind) ~ ' of type ' ~ type
-            ~ "; it takes '" ~ only ~ "'",
+            ~ "; use '" ~ only ~ "'",
         ],
         [
             type not in [
                 'uuid', 'text', 'boolean', 'smallint', 'integer', 'bigint', 'date', 'timestamp', 'timestamptz',
             ] and not waltally.is_numeric_type(type),
-            named ~ ' is of type ' ~ type ~ '; it takes uuid, text, boolean, smallint, '
+            named ~ ' is of type ' ~ type ~ '; use uuid, text, boolean, smallint, '
             ~ 'integer, bigint, date, timestamp, timestamptz or numeric(p, s), and text fits the rest',
         ],
         [
             is_period and spec.get('timezone', 'UTC' if kind == 'bucket_of') is not string,
-            named ~ " has no timezone; it takes a name such as 'Europe/London' or 'UTC', because "
+            named ~ " has no timezone; use a name such as 'Europe/London' or 'UTC', because "
             ~ ('an ' if kind == 'hour_of' else 'a ') ~ units[kind] ~ ' begins somewhere',
         ],
         [
             is_period and spec.get('column_timezone', 'UTC') is not string,
             'column_timezone of ' ~ named ~ ' is ' ~ spec['column_timezone']
-            ~ "; it takes a name such as 'Europe/London' or 'UTC'",
+            ~ "; use a name such as 'Europe/London' or 'UTC'",
         ],
         [
             zones and not is_period,
@@ -90,7 +90,7 @@
         ],
         [
             nulls not in ['leave_out', 'count'],
-            'nulls of ' ~ named ~ ' is ' ~ nulls ~ "; it takes 'count' or 'leave_out'",
+            'nulls of ' ~ named ~ ' is ' ~ nulls ~ "; use 'count' or 'leave_out'",
         ],
         [
             kind == 'from' and nulls != 'leave_out',
@@ -119,7 +119,7 @@
 {% macro declare_bucket(name, spec) %}
     {%- do waltally.check_declaration([[
         ('bounds' in spec) == ('every' in spec),
-        'dimension ' ~ name ~ " has a bucket_of; it takes either 'bounds': [numbers] or 'every': '15 minutes'",
+        'dimension ' ~ name ~ " has a bucket_of; use either 'bounds': [numbers] or 'every': '15 minutes'",
     ]]) -%}
     {%- if 'every' in spec -%}
         {%- set found = modules.re.fullmatch('([1-9][0-9]{0,4}) (second|minute|hour)s?', spec['every'] | string) -%}
@@ -127,13 +127,13 @@
         {%- do waltally.check_declaration([[
             not seconds or 86400 % seconds,
             'every of dimension ' ~ name ~ ' is ' ~ spec['every']
-            ~ "; it takes hours, minutes or seconds that divide a day, as in '15 minutes'",
+            ~ "; use hours, minutes or seconds that divide a day, as in '15 minutes'",
         ]]) -%}
         {{ return({'bounds': [], 'unit': seconds ~ ' seconds', 'type': 'timestamptz'}) }}
     {%- endif -%}
     {%- set given = spec['bounds'] -%}
     {%- set named = 'bounds of dimension ' ~ name -%}
-    {%- set takes = '; it takes a list of numbers, each larger than the one before, as in [0, 10, 100]' -%}
+    {%- set takes = '; use a list of numbers, each larger than the one before, as in [0, 10, 100]' -%}
     {%- do waltally.check_declaration([
         [given is string or given is mapping or given is not iterable or not given, named ~ ' is ' ~ given ~ takes],
     ]) -%}
@@ -168,7 +168,7 @@
     {%- do waltally.check_declaration([
         [
             given is not mapping or not given or given.values() | reject('string') | list,
-            'labels of dimension ' ~ name ~ ' is ' ~ given ~ "; it takes {value: name}, as in {'0': 'draft', '1': 'paid'}",
+            'labels of dimension ' ~ name ~ ' is ' ~ given ~ "; use {value: name}, as in {'0': 'draft', '1': 'paid'}",
         ],
         [
             type not in ['smallint', 'integer', 'bigint', 'boolean', 'text'],

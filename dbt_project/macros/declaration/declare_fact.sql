@@ -5,11 +5,11 @@
     {%- do waltally.check_declaration([
         [
             dimensions is not mapping or not dimensions,
-            'dimensions is ' ~ dimensions ~ '; it takes {column: SQL type}, one or more',
+            'dimensions is ' ~ dimensions ~ '; use {column: SQL type}, one or more',
         ],
         [
             measures is not mapping or not measures,
-            'measures is ' ~ measures ~ "; it takes {name: {'count': table}} or {name: {'sum': column}}, one or more",
+            'measures is ' ~ measures ~ "; use {name: {'count': table}} or {name: {'sum': column}}, one or more",
         ],
     ]) -%}
     {%- set declared = {

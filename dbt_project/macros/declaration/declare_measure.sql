@@ -3,7 +3,7 @@
     {%- do waltally.check_declaration([[
         spec is not mapping or ('count' in spec) == ('sum' in spec),
         'measure ' ~ name ~ ' is ' ~ (spec | join(', ') if spec is mapping else spec)
-        ~ "; it takes {'count': table} or {'sum': column}: what a row adds must be taken back when the row "
+        ~ "; use {'count': table} or {'sum': column}: what a row adds must be taken back when the row "
         ~ 'goes, which a minimum, a maximum, an average or a number of distinct values does not allow; a roll_up '
         ~ 'of the fact has those',
     ]]) -%}
@@ -23,11 +23,11 @@
         [
             of is mapping or of is not iterable or not of or of | reject('in', names) | list,
             'measure ' ~ name ~ ' is of ' ~ (of | join(', ') if of is iterable else of)
-            ~ '; it takes one of the tables ' ~ names | join(', ') ~ ', or none for all',
+            ~ '; use one of the tables ' ~ names | join(', ') ~ ', or none for all',
         ],
         [
             not is_count and (not factors or factors | reject('string') | list),
-            'sum of measure ' ~ name ~ ' is ' ~ summed ~ "; it takes a column, or {'product': [column, column]}",
+            'sum of measure ' ~ name ~ ' is ' ~ summed ~ "; use a column, or {'product': [column, column]}",
         ],
     ]) -%}
     {%- set type = 'bigint' if is_count else waltally.name_type(spec.get('type', 'numeric')) -%}
@@ -38,7 +38,7 @@
         [
             ignoring | length > 1,
             'measure ' ~ name ~ ' adds up ' ~ ignoring | join(' and ')
-            ~ '; it takes one table at most whose deletes are ignored',
+            ~ '; use one table at most whose deletes are ignored',
         ],
         [
             type not in ['bigint', 'numeric'] and not waltally.is_numeric_type(type),

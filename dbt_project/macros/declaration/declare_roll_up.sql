@@ -5,19 +5,19 @@
     {%- do waltally.check_declaration([
         [
             dimensions is not mapping or not dimensions,
-            'dimensions is ' ~ dimensions ~ "; it takes {column: column of the fact or 'lookup.column'}, one or more",
+            'dimensions is ' ~ dimensions ~ "; use {column: column of the fact or 'lookup.column'}, one or more",
         ],
         [
             measures is not mapping or not measures,
-            'measures is ' ~ measures ~ '; it takes {column: {kind: column}}, one or more',
+            'measures is ' ~ measures ~ '; use {column: {kind: column}}, one or more',
         ],
         [
             lookups is not mapping,
-            'lookups is ' ~ lookups ~ "; it takes {name: {'rows': ref(...), 'by': {column of the key: column}}}",
+            'lookups is ' ~ lookups ~ "; use {name: {'rows': ref(...), 'by': {column of the key: column}}}",
         ],
         [
             present is not none and present is not string,
-            'present is ' ~ present ~ '; it takes a measure of the fact',
+            'present is ' ~ present ~ '; use a measure of the fact',
         ],
     ]) -%}
     {%- set declared = {
@@ -35,7 +35,7 @@
     {%- for name, of in dimensions.items() -%}
         {%- do waltally.check_declaration([[
             of is not string,
-            'dimension ' ~ name ~ ' is ' ~ of ~ "; it takes a column of the fact or 'lookup.column'",
+            'dimension ' ~ name ~ ' is ' ~ of ~ "; use a column of the fact or 'lookup.column'",
         ]]) -%}
         {%- do declared.dimensions.append({'name': name, 'of': of, 'nulls': 'count', 'type': 'text'}) -%}
     {%- endfor -%}
@@ -44,17 +44,17 @@
             if spec is mapping else [] -%}
         {%- do waltally.check_declaration([[
             kinds | length != 1,
-            'measure ' ~ name ~ ' is ' ~ spec ~ '; it takes one of sum, distinct, min, max and percentile',
+            'measure ' ~ name ~ ' is ' ~ spec ~ '; use one of sum, distinct, min, max and percentile',
         ]]) -%}
         {%- set kind = kinds[0] -%}
         {%- set fraction = spec.get('percentile') -%}
         {%- set of = spec.get('of') if kind == 'percentile' else spec[kind] -%}
         {%- do waltally.check_keys('measure ' ~ name, spec, ['percentile', 'of'] if kind == 'percentile' else [kind]) -%}
         {%- do waltally.check_declaration([
-            [of is not string, 'measure ' ~ name ~ ' is of ' ~ of ~ '; it takes a column'],
+            [of is not string, 'measure ' ~ name ~ ' is of ' ~ of ~ '; use a column'],
             [
                 kind == 'percentile' and (fraction is not number or not 0 <= fraction <= 1),
-                'percentile of measure ' ~ name ~ ' is ' ~ fraction ~ '; it takes a number from 0 to 1',
+                'percentile of measure ' ~ name ~ ' is ' ~ fraction ~ '; use a number from 0 to 1',
             ],
         ]) -%}
         {%- do declared.measures.append({'name': name, 'kind': kind, 'of': of, 'fraction': fraction}) -%}

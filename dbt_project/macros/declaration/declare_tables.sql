@@ -2,7 +2,7 @@
 {% macro declare_tables(tables) %}
     {%- do waltally.check_declaration([[
         tables is not mapping or not tables,
-        'tables is ' ~ tables ~ "; it takes {name: 'schema.table'}, one or more",
+        'tables is ' ~ tables ~ "; use {name: 'schema.table'}, one or more",
     ]]) -%}
     {%- set declared = [] -%}
     {%- for name, given in tables.items() -%}
@@ -14,7 +14,7 @@
             ],
             [
                 spec is not mapping or spec['table'] is not string,
-                'table ' ~ name ~ ' is ' ~ given ~ "; it takes 'schema.table' or {'table': "
+                'table ' ~ name ~ ' is ' ~ given ~ "; use 'schema.table' or {'table': "
                 ~ "'schema.table', 'deletes': 'ignore', 'columns': {name: column of this table}}",
             ],
         ]) -%}
@@ -24,11 +24,11 @@
         {%- do waltally.check_declaration([
             [
                 deletes not in ['count', 'ignore'],
-                'deletes of table ' ~ name ~ ' is ' ~ deletes ~ "; it takes 'count' or 'ignore'",
+                'deletes of table ' ~ name ~ ' is ' ~ deletes ~ "; use 'count' or 'ignore'",
             ],
             [
                 columns is not mapping,
-                'columns of table ' ~ name ~ ' is ' ~ columns ~ '; it takes {name: column of this table}',
+                'columns of table ' ~ name ~ ' is ' ~ columns ~ '; use {name: column of this table}',
             ],
         ]) -%}
         {%- for column in columns.values() -%}
@@ -82,11 +82,11 @@
             {%- do waltally.check_declaration([
                 [
                     target is none,
-                    named ~ name ~ ', which no dimension, sum or condition reads; it takes ' ~ read | join(', '),
+                    named ~ name ~ ', which no dimension, sum or condition reads; use ' ~ read | join(', '),
                 ],
                 [
                     columns.get(target, column) != column,
-                    named ~ target ~ ' to ' ~ columns.get(target) ~ ' and to ' ~ column ~ '; it takes one of them',
+                    named ~ target ~ ' to ' ~ columns.get(target) ~ ' and to ' ~ column ~ '; use one of them',
                 ],
             ]) -%}
             {%- do columns.update({target: column}) -%}

@@ -18,7 +18,7 @@
     'tables': tables, 'dimensions': dimensions, 'measures': measures, 'where': where, 'derived': derived, 'engine': engine,
 }, kwargs) -%}
 {%- if engine not in ['database', 'spark'] -%}
-    {%- do waltally.refuse_declaration("engine is " ~ tojson(engine) ~ "; it takes 'database' or 'spark'") -%}
+    {%- do waltally.refuse_declaration("engine is " ~ tojson(engine) ~ "; use 'database' or 'spark'") -%}
 {%- endif -%}
 {{- waltally.configure_model(waltally.declare_fact(tables, dimensions, measures, where, derived), derived, engine) }}
 {% endmacro %}

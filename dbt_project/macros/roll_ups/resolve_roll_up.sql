@@ -5,7 +5,7 @@
     {%- set fact = waltally.find_input(node.refs[0]) -%}
     {%- if fact.kind not in ['fact', 'roll_up'] -%}
         {%- do waltally.refuse_declaration(
-            'fact is ' ~ node.refs[0].name ~ '; it takes ref() of a fact or a roll-up, before lookups'
+            'fact is ' ~ node.refs[0].name ~ '; use ref() of a fact or a roll-up, before lookups'
         ) -%}
     {%- endif -%}
     {%- set present = declared.present or (
@@ -30,11 +30,11 @@
         {%- if rows.kind != 'current_rows' -%}
             {%- do waltally.refuse_declaration(
                 'rows of ' ~ what ~ ' is ' ~ node.refs[loop.index].name
-                ~ '; it takes ref() of a model of current_rows'
+                ~ '; use ref() of a model of current_rows'
             ) -%}
         {%- elif rows.key | sort != lookup.by.keys() | sort -%}
             {%- do waltally.refuse_declaration(
-                what ~ ' is by ' ~ lookup.by.keys() | join(', ') ~ '; it takes the key of '
+                what ~ ' is by ' ~ lookup.by.keys() | join(', ') ~ '; use the key of '
                 ~ node.refs[loop.index].name ~ ': ' ~ rows.key | join(', ')
             ) -%}
         {%- endif -%}
@@ -122,6 +122,6 @@
 {# Refuse a column that a roll-up cannot take. #}
 {% macro check_column(what, column, known) %}
     {%- if column not in known -%}
-        {%- do waltally.refuse_declaration(what ~ ' is ' ~ column ~ '; it takes one of ' ~ known | join(', ')) -%}
+        {%- do waltally.refuse_declaration(what ~ ' is ' ~ column ~ '; use one of ' ~ known | join(', ')) -%}
     {%- endif -%}
 {% endmacro %}
