@@ -1,0 +1,394 @@
+"""Whatever state a model is in, what `cdc.fact_state` says to do makes it follow.
+
+Each remedy is carried out as it is printed, one after the other, until the model follows: a
+remedy that is not true leads nowhere, or comes twice.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from testkit.commands import RunningLoader
+from testkit.databases import Database, empty_database, paste
+from testkit.project import host_project
+from testkit.servers import Cluster
+from testkit.system import System
+from testkit.waiting import wait_until
+from waltally import locks
+from waltally.database import connect
+
+ORDERS = """
+    create table orders (id bigserial primary key, state text not null, amount numeric not null);
+    create table refunds (id bigserial primary key, reason text not null);
+    alter table orders replica identity full; alter table refunds replica identity full;
+    insert into orders (state, amount) select 's' || i % 4, i from generate_series(1, 200) as i;
+    insert into refunds (reason) select 'r' || i % 3 from generate_series(1, 50) as i
+"""
+COUNTED = "'row_count': {'count': 'orders'}"
+SUMMED = "'total': {'sum': 'amount', 'of': 'orders'}"
+REFUNDS = (
+    "{{ waltally.fact(tables={'refunds': 'public.refunds'}, dimensions={'reason': 'text'},"
+    " measures={'row_count': {'count': 'refunds'}}) }}"
+)
+ROLLED = (
+    "{{ waltally.roll_up(fact=ref('ft_orders'), dimensions={},"
+    " measures={'row_count': {'sum': 'row_count'}, 'states': {'distinct': 'state'}}) }}"
+).replace("dimensions={}", "dimensions={'initial': 'state'}")
+STEPS = 6
+"""More remedies than that no state needs, one after the other."""
+
+
+def orders(measures: str, engine: str) -> str:
+    return (
+        "{{ waltally.fact(tables={'orders': 'public.orders'}, dimensions={'state': 'text'},"
+        f" measures={{{measures}}}, engine='{engine}') }}}}"
+    )
+
+
+class Site(System):
+    """Orders and refunds, a fact of each, a roll-up, and whoever operates them."""
+
+    def __init__(self, source: Database, home: Path, engine: str) -> None:
+        super().__init__(source, home)
+        self.engine = engine
+        self.models = {
+            "ft_orders": orders(COUNTED, engine),
+            "ft_refunds": REFUNDS,
+            "ru_orders": ROLLED,
+        }
+        self.running: RunningLoader | None = None
+        self.stack = ExitStack()
+
+    # What a person declares.
+
+    def declare(self, **models: str) -> None:
+        """Write the project with these models changed."""
+        self.models |= models
+        shutil.rmtree(self.home / "host", ignore_errors=True)
+        self.project = host_project(self.home, self.models)
+        self.given["LOADER_MANIFEST"] = ""  # the loader parses the project
+
+    def write(self) -> None:
+        """Change rows of both tables."""
+        self.source.execute(
+            "insert into orders (state, amount) select 'new', i from generate_series(1, 3) as i;"
+            "update orders set state = 'moved' where id % 7 = (select max(id) % 7 from orders);"
+            "delete from orders where id = (select min(id) from orders);"
+            "insert into refunds (reason) values ('r9')"
+        )
+
+    # The services that run.
+
+    def run_loader(self) -> None:
+        """Let `loader run --build` run from here on."""
+        if self.running is None or self.running.process.poll() is not None:
+            self.running = self.stack.enter_context(self.start("--build"))
+            self.running.wait_for("following the slot")
+
+    def stop_loader(self) -> None:
+        if self.running is not None:
+            self.running.end()
+            self.running = None
+
+    # What is said, and how it is done.
+
+    def state(self, model: str) -> tuple[str, str | None, str | None]:
+        """State, reason and remedy of a model, as the view says them."""
+        rows = self.source.execute(
+            "select state, reason, remedy from cdc.fact_state where slot_name = %s"
+            " and model_name = %s",
+            self.slot,
+            model,
+        )
+        assert rows, f"{model} has no state"
+        return rows[0]
+
+    def follows(self, model: str) -> bool:
+        state, reason, _ = self.state(model)
+        return state == "follows" and reason is None
+
+    def carry_out(self, remedy: str) -> None:
+        """Do what a remedy says, in its order; of alternatives the first one."""
+        if remedy.startswith("nothing is needed"):
+            return
+        if "delete from" in remedy:
+            paste(self.source.cluster, self.source.name, remedy.split(" -- ")[0])
+        remedy = remedy.partition("; to do without")[0]
+        commands = re.findall(r"`([^`]+)`(?: or `[^`]+`)?", remedy)
+        assert commands or "delete from" in remedy, remedy
+        for command in commands:
+            words = command.split()
+            variables = dict(word.split("=") for word in words if re.match(r"[A-Z_]+=", word))
+            words = words[len(variables) :]
+            if words[:2] == ["loader", "run"]:
+                self.run_loader()
+            elif words[0] == "spark-submit":
+                # A follower would not end.
+                once = " --once" if "spark/apply.py" in words else ""
+                self.spark_job(" ".join(words) + once, **variables)
+            else:
+                self.do(words[0], *words[1:], **variables)
+
+    def settled(self, model: str, seconds: float = 10.0) -> bool:
+        """Give what runs the time to do its part; return whether the model follows."""
+        if self.running is None:
+            return self.follows(model)
+        try:
+            wait_until(lambda: self.follows(model), "it follows", seconds)
+        except AssertionError:
+            return False
+        return True
+
+    def heal(self, model: str) -> list[str]:
+        """Carry out what is said until the model follows; return what was said."""
+        said: list[str] = []
+        while not self.settled(model):
+            state, reason, remedy = self.state(model)
+            assert remedy is not None, (state, reason)
+            told = f"{state}: {reason}. Try: {remedy}"
+            assert told not in said, f"it was done, and {model} still says {told}"
+            assert len(said) < STEPS, said
+            said.append(told)
+            self.carry_out(remedy)
+        return said
+
+    def must_be_exact(self) -> None:
+        """Everything that is written is applied, and each model has what a query has."""
+        if self.running is None:
+            self.must("run", "--once", "--build")
+        if self.engine == "spark":
+            self.wait_for_log()
+            self.spark_job("spark-submit spark/apply.py --once")
+            if self.running is None:
+                self.must("run", "--once", "--build")
+        expected = {
+            "ft_orders": "select state, count(*) from orders group by 1 order by 1",
+            "ft_refunds": "select reason, count(*) from refunds group by 1 order by 1",
+            "ru_orders": "select state, count(*) from orders group by 1 order by 1",
+        }
+        actual = {
+            "ft_orders": "select state, row_count from analytics.ft_orders where row_count <> 0"
+            " order by 1",
+            "ft_refunds": "select reason, row_count from analytics.ft_refunds where row_count <> 0"
+            " order by 1",
+            "ru_orders": "select initial, row_count from analytics.ru_orders where row_count <> 0"
+            " order by 1",
+        }
+
+        def differing() -> list[str]:
+            return [
+                model
+                for model in expected
+                if self.source.execute(expected[model]) != self.source.execute(actual[model])
+            ]
+
+        wait_until(lambda: not differing(), f"nothing differs: {differing()}", 30)
+
+    def wait_for_log(self) -> None:
+        """Return once what is committed is staged."""
+        end = self.source.value("select pg_current_wal_insert_lsn()")
+        self.source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+        staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position"
+        wait_until(lambda: self.source.value(staged, end), "it is staged")
+
+
+# How a model comes into each state. Each returns the model that is healed.
+
+
+def new_fact(site: Site) -> str:
+    """dbt has not installed it."""
+    site.declare(ft_amounts=orders(SUMMED, site.engine))
+    site.must("setup")
+    return "ft_amounts"
+
+
+def built_before_setup(site: Site) -> str:
+    """It is not registered."""
+    site.declare(ft_amounts=orders(f"{COUNTED}, {SUMMED}", site.engine))
+    site.source.execute("delete from cdc.fact where fact_name = 'ft_amounts'")
+    site.call("dbt", "build")
+    return "ft_amounts"
+
+
+def changed_and_registered(site: Site) -> str:
+    """dbt has installed what it was before."""
+    site.declare(ft_orders=orders(f"{COUNTED}, {SUMMED}", site.engine))
+    site.must("setup")
+    return "ft_orders"
+
+
+def changed_and_built(site: Site) -> str:
+    """It is registered as it was before."""
+    site.declare(ft_orders=orders(COUNTED, site.engine))
+    site.call("dbt", "build")
+    return "ft_orders"
+
+
+def baseline_gone(site: Site) -> str:
+    site.source.execute("delete from cdc.baseline where fact_name = 'ft_orders'")
+    return "ft_orders"
+
+
+def refresh_asked(site: Site) -> str:
+    site.source.execute(
+        "update cdc.installed_model set is_refresh_asked = true where fact_name = 'ft_orders'"
+    )
+    return "ft_orders"
+
+
+def log_lacks_the_table(site: Site) -> str:
+    """As where a registration was restored from a backup."""
+    site.source.execute("delete from cdc.logged_table where table_name = 'orders'")
+    site.source.execute("update cdc.fact set declaration = declaration")
+    return "ft_orders"
+
+
+def watermark_beyond_the_log(site: Site) -> str:
+    """As where the facts are newer than the log."""
+    site.source.execute(
+        "update cdc.model_watermark set applied_lsn = applied_lsn + 1000000000"
+        " where model_name = 'analytics.ft_orders'"
+    )
+    return "ft_orders"
+
+
+def seed_of_another_cluster(site: Site) -> str:
+    site.source.execute(
+        "update cdc.baseline set system_identifier = '2', baseline_id = gen_random_uuid()"
+        " where fact_name = 'ft_orders'"
+    )
+    return "ft_orders"
+
+
+def roll_up_due(site: Site) -> str:
+    site.source.execute("update cdc.roll_up set is_due = true")
+    return "ru_orders"
+
+
+def emptied_by_hand(site: Site) -> str:
+    """Somebody has truncated the fact: its state does not know, the seed cures it."""
+    site.source.execute("truncate analytics.ft_orders")
+    site.spark_job("spark-submit spark/seed.py --fact ft_orders")
+    return "ft_orders"
+
+
+WAYS: tuple[Callable[[Site], str], ...] = (
+    new_fact,
+    built_before_setup,
+    changed_and_registered,
+    changed_and_built,
+    baseline_gone,
+    refresh_asked,
+    log_lacks_the_table,
+    watermark_beyond_the_log,
+    seed_of_another_cluster,
+    roll_up_due,
+    emptied_by_hand,
+)
+
+
+@pytest.fixture
+def database(cluster: Cluster) -> Iterator[Database]:
+    with empty_database(cluster, "healed") as made:
+        made.execute(ORDERS)
+        yield made
+
+
+@contextmanager
+def seed_under_way(site: Site) -> Iterator[None]:
+    """Hold what a seed holds while it counts the models."""
+    with closing(connect(site.dsns[1], "target")) as seed:
+        locks.hold(seed, "seed", site.slot)
+        for model in (*site.models, "ft_amounts"):
+            seed.ask(
+                "select pg_advisory_lock(cdc.lock_key('seeding', %s, %s))",
+                (site.slot, f"analytics.{model}"),
+            )
+        yield
+
+
+CASES = [
+    pytest.param(
+        *case,
+        marks=pytest.mark.slow,
+        id=f"{case[0]}-{'loader' if case[1] else 'no loader'}-{'seed' if case[2] else 'no seed'}",
+    )
+    for case in product(("database", "spark"), (True, False), (False, True))
+]
+
+
+UNSEEDED = (
+    new_fact,
+    built_before_setup,
+    changed_and_registered,
+    changed_and_built,
+    refresh_asked,
+    roll_up_due,
+)
+"""Ways after which no seed is needed where the log holds everything."""
+
+
+@pytest.mark.parametrize("has_loader", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_what_is_said_heals_each_state_where_the_log_holds_everything(
+    database: Database, tmp_path: Path, has_loader: bool
+) -> None:
+    site = Site(database, tmp_path, "database")
+    database.execute("truncate orders, refunds")
+    with site.stack:
+        begin(site)
+        for way in UNSEEDED:
+            go(site, way, has_loader, has_seed=False)
+
+
+@pytest.mark.parametrize(("engine", "has_loader", "has_seed"), CASES)
+def test_what_is_said_heals_each_state(
+    database: Database, tmp_path: Path, engine: str, has_loader: bool, has_seed: bool
+) -> None:
+    """One after the other in one system, so that each way begins where the one before led."""
+    site = Site(database, tmp_path, engine)
+    with site.stack:
+        begin(site, "spark-submit spark/seed.py")
+        for way in WAYS:
+            go(site, way, has_loader, has_seed)
+
+
+def begin(site: Site, seed: str | None = None) -> None:
+    """Bring every model to where it follows."""
+    site.declare()
+    site.must("setup")
+    site.do("dbt", "build")
+    site.run_loader()
+    if seed is not None:
+        site.spark_job(seed)
+    for model in site.models:
+        site.heal(model)
+
+
+def go(site: Site, way: Callable[[Site], str], has_loader: bool, has_seed: bool) -> None:
+    """Go a way, and do what is said until the model follows and all are exact."""
+    if has_loader:
+        site.run_loader()
+    else:
+        site.stop_loader()
+    site.write()
+    remedy = None
+    with seed_under_way(site) if has_seed else nullcontext():
+        model = way(site)
+        if has_seed and not site.settled(model, 3):
+            _, reason, remedy = site.state(model)
+            said = f"{way.__name__}: {reason}. Try: {remedy}"
+            assert remedy and "spark/seed.py" not in remedy.split("`loader setup`")[0], said
+    if remedy and "seed" in remedy.split("`loader setup`")[0]:
+        # The seed ends: what it says to wait for.
+        site.spark_job(f"spark-submit spark/seed.py --fact {model}")
+    for said in site.heal(model):
+        print(way.__name__, said)
+    site.write()
+    site.must_be_exact()
