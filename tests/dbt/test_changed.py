@@ -73,7 +73,7 @@ def test_changed_dimensions_wait_and_then_replace_what_was_there(warehouse: Ware
         "grant select on analytics.ft_changing to public"
     )
     before = contents(warehouse)
-    assert "run `loader setup`" in run(warehouse, "dimensions")
+    assert "Try: `loader setup`" in run(warehouse, "dimensions")
     register(warehouse, "dimensions")
     for words in ((), ("--full-refresh",)):
         said = run(warehouse, "dimensions", *words)
@@ -81,7 +81,7 @@ def test_changed_dimensions_wait_and_then_replace_what_was_there(warehouse: Ware
         assert "spark/seed.py --fact ft_changing" in said
         assert contents(warehouse) == before
     # The project as it was is not the registered one any more.
-    assert "run `loader setup`" in run(warehouse)
+    assert "Try: `loader setup`" in run(warehouse)
 
     run(warehouse, "dimensions")
     group = (SERVICES[0], *["team"] * 11)
@@ -136,7 +136,7 @@ def test_a_changed_derived_column_waits_for_nothing(warehouse: Warehouse) -> Non
 def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     said = run(warehouse, "spark")
-    assert "it was not built yet; run `spark-submit spark/apply.py`" in said
+    assert "it was not built yet. Try: `spark-submit spark/apply.py`" in said
     run(warehouse)
     before = contents(warehouse)
     run(warehouse, "spark")

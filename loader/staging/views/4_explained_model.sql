@@ -49,7 +49,7 @@ select
                 snapshot_lsn, coalesce('only from ' || held_lsn || ' on', 'not yet')
             )
             when 'log lacks columns without a baseline' then coalesce(
-                format('it has no baseline, and the change log holds its tables only from %s on', held_lsn),
+                'it has no baseline, and the change log holds its tables only from ' || held_lsn || ' on',
                 'it has no baseline, and the change log does not hold all of its tables yet'
             )
             when 'to be rebuilt' then case

@@ -34,6 +34,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         case when bool_and(needed.is_complete and needed.table_no is not null)
             then array_agg(needed.table_no order by needed.place) end,
         case when max(cardinality(needed.places)) > 0
-            then array_agg(needed.places order by needed.place) end
+            then array_agg(needed.places order by needed.place) filter (where needed.places <> '{}') end
     from needed
 $$;

@@ -1,8 +1,7 @@
 -- Bring models from their positions to to_lsn in a subtransaction, and return which succeeded: where one fails they
 -- are tried again apart, so that it is left behind alone. `batch` are the changes in between, for this step of the
 -- routines, where the caller has read them already; or Spark has `computed` what they add. An error is written
--- down. A lock that somebody holds is tried again each second, anything else ever more seldom, so that it does not
--- slow the other models.
+-- down.
 create or replace function cdc.try_models(
     plans cdc.model_plan[], to_lsn pg_lsn, step text, batch cdc.change[], slice_size bigint,
     computed cdc.computed_batch default null
@@ -59,32 +58,7 @@ exception
         elsif code = 'WL001' then
             return names;
         end if;
-        plan := plans[1];
-        update cdc.installed_model as stored
-        set
-            error = message,
-            is_locked = code = '55P03',
-            remedy = coalesce(
-                nullif(hint, ''),
-                case code
-                    when '55P03' then 'nothing; it is tried again'
-                    when '22003' then format(
-                        'declare a wider type for the measure, then `loader setup`, '
-                        '`spark-submit spark/seed.py --fact %s`, `dbt build`',
-                        plan.fact_name
-                    )
-                    else case plan.engine
-                        when 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
-                        else '`dbt build` makes what is missing and tries it at once'
-                    end
-                end
-            ),
-            failed_at = clock_timestamp(),
-            failures = case when code = '55P03' then 0 else failures + 1 end,
-            retry_at = clock_timestamp() + make_interval(
-                secs => case when code = '55P03' then 1 else least(60, 2 ^ least(failures, 10)) end
-            )
-        where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+        perform cdc.note_failure(plans[1], code, message, hint);
         return names;
 end
 $$;

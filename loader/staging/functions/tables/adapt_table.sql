@@ -13,67 +13,32 @@ declare
     changes text;
 begin
     execute format('create temporary table %I on commit drop as (%s) with no data', pattern_name, pattern);
-    with columns as (
-        select
-            coalesce(new.attname, old.attname) as name,
-            old.attname is not null as is_there,
-            new.attname is not null as is_declared,
-            (old.atttypid, old.atttypmod) is not distinct from (new.atttypid, new.atttypmod) as is_same,
-            format_type(new.atttypid, new.atttypmod) as type
-        from (
-            select * from pg_attribute as a where a.attrelid = target and a.attnum > 0 and not a.attisdropped
-        ) as old
-        full join (
-            select * from pg_attribute as a
-            where a.attrelid = ('pg_temp.' || quote_ident(pattern_name))::regclass and a.attnum > 0
-        ) as new on new.attname = old.attname
-    ),
-
-    judged as (
-        select
-            bool_or(columns.is_declared and not columns.is_same and columns.name <> all (derived))
-            or not exists (
-                select from pg_constraint as c
-                where
-                    c.conrelid = target
-                    and c.conname = key_name
-                    and key = array(
-                        select a.attname::text
-                        from unnest(c.conkey) with ordinality as k (attnum, place)
-                        inner join pg_attribute as a on a.attrelid = c.conrelid and a.attnum = k.attnum
-                        order by k.place
-                    )
-            ) as is_other
-        from columns
-    )
-
     select
-        judged.is_other,
-        (
-            select string_agg(change.action, ', ' order by change.action desc)
-            from (
-                select format('drop column %I', columns.name) as action
-                from columns
-                where
-                    columns.is_there and not columns.is_same
-                    and case
-                        when former is null then columns.is_declared or judged.is_other
-                        -- A column that the former routine does not fill is somebody else's.
-                        else exists (
-                            select from pg_proc as p
-                            where
-                                p.oid = to_regproc(former)
-                                and strpos(p.prosrc, '"' || replace(columns.name, '"', '""') || '"') > 0
-                        )
-                    end
-                union all
-                select format('add column %I %s', columns.name, columns.type)
-                from columns
-                where columns.is_declared and not columns.is_same
-            ) as change
-        )
-    into is_other, changes
-    from judged;
+        bool_or(columns.is_declared and not columns.is_same and columns.name <> all (derived))
+        or not cdc.has_key(target, key_name, key)
+    into is_other
+    from cdc.compare_columns(target, ('pg_temp.' || quote_ident(pattern_name))::regclass) as columns;
+    select string_agg(change.action, ', ' order by change.action desc) into changes
+    from (
+        select format('drop column %I', columns.name)
+        from cdc.compare_columns(target, ('pg_temp.' || quote_ident(pattern_name))::regclass) as columns
+        where
+            columns.is_there and not columns.is_same
+            and case
+                when former is null then columns.is_declared or is_other
+                -- A column that the former routine does not fill is somebody else's.
+                else exists (
+                    select from pg_proc as p
+                    where
+                        p.oid = to_regproc(former)
+                        and strpos(p.prosrc, '"' || replace(columns.name, '"', '""') || '"') > 0
+                )
+            end
+        union all
+        select format('add column %I %s', columns.name, columns.type)
+        from cdc.compare_columns(target, ('pg_temp.' || quote_ident(pattern_name))::regclass) as columns
+        where columns.is_declared and not columns.is_same
+    ) as change (action);
     execute format('drop table pg_temp.%I', pattern_name);
     if is_other and former is not null then
         return true;

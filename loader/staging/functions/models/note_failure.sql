@@ -1,0 +1,32 @@
+-- Write down what a model failed with, and when it is tried again: what somebody has locked each second, anything else
+-- ever more seldom, so that it does not slow the other models.
+create or replace function cdc.note_failure(plan cdc.model_plan, code text, message text, hint text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    is_lock constant boolean := code = '55P03';
+begin
+    update cdc.installed_model as stored
+    set
+        error = message,
+        is_locked = is_lock,
+        remedy = coalesce(
+            nullif(hint, ''),
+            case
+                when is_lock then 'nothing; it is tried again'
+                when code = '22003' then format(
+                    'declare a wider type for the measure, then `loader setup`, '
+                    '`spark-submit spark/seed.py --fact %s`, `dbt build`',
+                    plan.fact_name
+                )
+                when plan.engine = 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
+                else '`dbt build` makes what is missing and tries it at once'
+            end
+        ),
+        failed_at = clock_timestamp(),
+        failures = case when is_lock then 0 else failures + 1 end,
+        retry_at = clock_timestamp() + make_interval(
+            secs => case when is_lock then 1 else least(60, 2 ^ least(failures, 10)) end
+        )
+    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+end
+$$;

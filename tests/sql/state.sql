@@ -1,0 +1,79 @@
+-- The verdict on a model, in the order in which a pipeline meets them. A step a paragraph: what happens, then the verdict
+-- and the remedy that must come of it. It prints the steps that fail, so nothing where all is right.
+begin;
+create temporary table got (what text, got text, wanted text);
+create temporary view verdict as
+select said.state || ': ' || coalesce(said.remedy, 'nothing') as words from cdc.explain_models('s') as said;
+
+insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, position_lsn)
+values ('s', '1', 'app', '0/10', '0/90');
+insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
+values ('s', 'public', 'orders', '{"*": "0/10"}');
+insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed, registered_at)
+values ('s', 'ft', '{"dimensions": [], "measures": []}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
+insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
+
+insert into cdc.installed_model
+    (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos, installed_at)
+select slot_name, 'app.ft', fact_name, declaration, 'f()', 'r()', '[]', '{1}', now() - interval '30 min' from cdc.fact;
+insert into got select 'installed', words, 'waits: `loader run --build` or `dbt build`' from verdict;
+
+insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)
+select 'app.ft', slot_name, '0/10', declaration from cdc.fact;
+insert into got select 'built on nothing', words, 'follows: `spark-submit spark/seed.py --fact ft`' from verdict;
+
+insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, fact_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.fact;
+insert into got select 'seeded', words, 'waits: `loader run --build` or `dbt build`' from verdict;
+update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline), applied_lsn = '0/90';
+insert into got select 'built', words, 'follows: nothing' from verdict;
+
+update cdc.installed_model set error = 'no', remedy = 'do it', is_locked = true;
+insert into got select 'an error', words, 'failed: do it' from verdict;
+insert into got
+select 'a lock says so', reason, 'it could not be locked: no' from cdc.explain_models('s');
+update cdc.installed_model set error = null, is_locked = false;
+
+update cdc.logged_table set held_since = '{"a": "0/95"}';
+insert into got select 'the log holds it from', cdc.held_since('s', '{"public.orders": ["a"]}')::text, '0/95';
+insert into got select 'and not another column', cdc.held_since('s', '{"public.orders": ["b"]}')::text, null;
+insert into got
+select
+    'a baseline has limits', string_agg(kind || ' ' || from_lsn, ', ' order by kind),
+    'baseline 0/20, log 0/10, table 0/95'
+from cdc.baseline_limits('s', '{ft}');
+update cdc.logged_table set held_since = '{"*": "0/10"}';
+
+update cdc.fact set declaration = '{"dimensions": [1], "measures": []}', registered_at = now();
+insert into got
+select
+    'registered again', words,
+    'waits: `spark-submit spark/seed.py --fact ft`, then `dbt build`'
+from verdict;
+update cdc.baseline set declaration = (select declaration from cdc.fact), baseline_id = gen_random_uuid();
+insert into got select 'seeded again', words, 'waits: `dbt build`' from verdict;
+update cdc.installed_model set declaration = (select declaration from cdc.fact), installed_at = now();
+insert into got select 'installed again', words, 'waits: `loader run --build` or `dbt build`' from verdict;
+update cdc.installed_model set engine = 'spark';
+insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
+
+-- Another slot's rows are in it, and nothing is registered there for the new declaration.
+insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
+insert into got
+values
+('a slot that is not ready', cdc.unready_slot('s', 'app.ft', 'ft', '{"dimensions": [1]}'), 't'),
+('a slot that feeds it too', cdc.other_slot('s', 'app.ft', 'ft', '{"dimensions": [{"kind": "column"}]}'), 't'),
+('slots that it tells apart', cdc.other_slot('s', 'app.ft', 'ft', '{"dimensions": [{"kind": "slot"}]}'), null),
+('nothing is told twice', cdc.join_steps('{setup,seed,build}', 'SEED', false), '`loader setup`, then SEED, then `dbt build`'),
+('a seed that counts', cdc.join_steps('{seed,build}', 'SEED', true), 'let the seed end, then `dbt build`'),
+('nothing but the seed', cdc.join_steps('{seed}', 'SEED', true), 'nothing is needed: it goes on when the seed has ended'),
+('who builds', cdc.name_builder('spark'), '`spark-submit spark/apply.py`'),
+('who builds here', cdc.name_builder('database'), '`loader run --build` or `dbt build`'),
+(
+    'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 46),
+    '-- then `spark-submit spark/seed.py --fact ft`'
+);
+
+select * from got as failed
+where got is distinct from wanted;
+rollback;

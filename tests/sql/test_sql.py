@@ -1,0 +1,29 @@
+"""Each file of this folder is SQL that prints the cases which fail."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from loader.staging import migrate
+from testkit.databases import empty_database
+from testkit.servers import BIN, Cluster, connect_target
+
+FILES = sorted(Path(__file__).parent.glob("*.sql"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_case_holds(cluster: Cluster, path: Path) -> None:
+    database = empty_database(cluster)
+    dsn = cluster.dsn(database.name)
+    with closing(connect_target(dsn)) as target:
+        migrate.upgrade(target)
+    options = ("-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1")
+    done = subprocess.run(
+        [str(BIN / "psql"), *options, "-d", dsn, "-f", str(path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""
