@@ -112,15 +112,38 @@ from pg_proc as p
 where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
--- The routines of the models, which cdc.apply calls. dbt grants this too, to the owner that it finds.
+\if :is_registered
+-- The functions that dbt has made, in whatever schema, as it has registered them: cdc.apply calls them with the rights of
+-- their owner. dbt grants this too, to the owner that it finds. dbt's role could register other names: one is ours where
+-- it gives a type of ours, and dbt's role or an administrator has made it.
 select
     format('alter function %s owner to %I', p.oid::regprocedure, :'dbt'),
     format('grant execute on function %s to %I', p.oid::regprocedure, :'loader')
-from pg_proc as p
+from (
+    select routine from :"schema".installed_model
+    union
+    select reader from :"schema".batch_reader
+    union
+    select routine from :"schema".roll_up
+    union
+    select routine from :"schema".roll_up_input
+) as made (routine)
+inner join pg_proc as p on p.oid = to_regprocedure(made.routine)
 inner join pg_type as given on given.oid = p.prorettype
+inner join pg_roles as owner on owner.oid = p.proowner
 where
-    p.pronamespace = to_regnamespace(quote_ident(:'analytics'))
-    and given.typnamespace = to_regnamespace(quote_ident(:'schema')) \gexec
+    given.typnamespace = to_regnamespace(quote_ident(:'schema'))
+    and p.pronamespace <> given.typnamespace
+    and (owner.rolsuper or owner.rolname in (:'dbt', current_user)) \gexec
+-- The tables of a roll-up's values, which a comment of their owner marks.
+select format('alter table %s owner to %I', c.oid::regclass, :'dbt')
+from :"schema".roll_up as rolled
+cross join lateral unnest(rolled.value_tables) as own (name)
+inner join pg_class as c on c.oid = to_regclass(own.name)
+where
+    starts_with(obj_description(c.oid, 'pg_class'), 'waltally keeps the values of ' || rolled.model_name)
+    and c.relowner <> to_regrole(quote_ident(:'dbt')) \gexec
+\endif
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"
@@ -139,6 +162,9 @@ from (
     (:'schema', 'fact', 'select', :'dbt'),
     (:'schema', 'fact_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
+    -- A roll-up is made of what is installed.
+    (:'schema', 'roll_up', 'select', :'dbt'),
+    (:'schema', 'roll_up_input', 'select', :'dbt'),
     -- Its routines write down what a fact ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
@@ -175,8 +201,6 @@ from (
     ('apply', :'spark'),
     ('install_model', :'dbt'),
     ('install_roll_up', :'dbt'),
-    ('is_kept', :'dbt'),
-    ('suspend_roll_up', :'dbt'),
     ('slice_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),

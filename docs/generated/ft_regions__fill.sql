@@ -1,84 +1,30 @@
 -- Compiled by dbt and installed in the database; `make generated` writes this file.
 CREATE OR REPLACE FUNCTION analytics.ft_regions__fill(
-    model text
+    slot text
 )
- RETURNS void
+ RETURNS cdc.outcome
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET row_security TO 'off'
  SET enable_sort TO 'off'
  SET plan_cache_mode TO 'force_custom_plan'
- SET standard_conforming_strings TO 'on'
- SET transform_null_equals TO 'off'
- SET "DateStyle" TO 'ISO, MDY'
- SET "IntervalStyle" TO 'postgres'
- SET "TimeZone" TO 'UTC'
- SET extra_float_digits TO '1'
- SET bytea_output TO 'hex'
- SET jit TO 'off'
  SET lock_timeout TO '1s'
 AS $function$
 #variable_conflict use_column
+declare
+    result "cdc".outcome;
 begin
-    lock table "analytics"."ft_customer_days", "analytics"."customers", "analytics"."regions" in share row exclusive mode;
-    perform pg_advisory_xact_lock("cdc".lock_key('model', 'analytics.ft_regions'));
-    create or replace trigger "ft_regions_insert"
-    after insert on "analytics"."ft_customer_days"
-    referencing new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_0"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."ft_customer_days" enable always trigger "ft_regions_insert";
-    create or replace trigger "ft_regions_update"
-    after update on "analytics"."ft_customer_days"
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_0"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."ft_customer_days" enable always trigger "ft_regions_update";
-    create or replace trigger "ft_regions_delete"
-    after delete on "analytics"."ft_customer_days"
-    referencing old table as old_rows
-    for each statement execute function "analytics"."ft_regions__keep_0"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."ft_customer_days" enable always trigger "ft_regions_delete";
-    create or replace trigger "ft_regions_insert"
-    after insert on "analytics"."customers"
-    referencing new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_1"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."customers" enable always trigger "ft_regions_insert";
-    create or replace trigger "ft_regions_update"
-    after update on "analytics"."customers"
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_1"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."customers" enable always trigger "ft_regions_update";
-    create or replace trigger "ft_regions_delete"
-    after delete on "analytics"."customers"
-    referencing old table as old_rows
-    for each statement execute function "analytics"."ft_regions__keep_1"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."customers" enable always trigger "ft_regions_delete";
-    create or replace trigger "ft_regions_insert"
-    after insert on "analytics"."regions"
-    referencing new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_2"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."regions" enable always trigger "ft_regions_insert";
-    create or replace trigger "ft_regions_update"
-    after update on "analytics"."regions"
-    referencing old table as old_rows new table as new_rows
-    for each statement execute function "analytics"."ft_regions__keep_2"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."regions" enable always trigger "ft_regions_update";
-    create or replace trigger "ft_regions_delete"
-    after delete on "analytics"."regions"
-    referencing old table as old_rows
-    for each statement execute function "analytics"."ft_regions__keep_2"();
-    -- Also in a session that replays another server's changes.
-    alter table "analytics"."regions" enable always trigger "ft_regions_delete";
-    perform "cdc".keep_index('"analytics"."ft_customer_days"', array['customer_id']);
-    perform "cdc".keep_index('"analytics"."customers"', array['region_id']);
+    perform "cdc".keep_index(
+        '"analytics"."ft_customer_days"',
+        array['customer_id'],
+        array[]::text[]
+    );
+    perform "cdc".keep_index(
+        '"analytics"."customers"',
+        array['region_id'],
+        array[]::text[]
+    );
     perform "cdc".adapt_table(
         '"analytics"."ft_regions"'::regclass,
         '
@@ -112,54 +58,16 @@ where false
         array[]::text[],
         null
     );
-    delete from "waltally"."analytics"."ft_regions";
-    drop table if exists "analytics"."ft_regions__values_0";
-    create table "analytics"."ft_regions__values_0" (
-        id uuid not null,
-        value integer not null,
-        group_count bigint not null,
-        weight numeric not null,
-        primary key (id, value)
-    );
-    create index on "analytics"."ft_regions__values_0" (id) where group_count = 0;
-    drop table if exists "analytics"."ft_regions__values_1";
-    create table "analytics"."ft_regions__values_1" (
-        id uuid not null,
-        value text collate "C" not null,
-        group_count bigint not null,
-        weight numeric not null,
-        primary key (id, value)
-    );
-    create index on "analytics"."ft_regions__values_1" (id) where group_count = 0;
-    drop table if exists "analytics"."ft_regions__values_2";
-    create table "analytics"."ft_regions__values_2" (
-        id uuid not null,
-        value date not null,
-        group_count bigint not null,
-        weight numeric not null,
-        primary key (id, value)
-    );
-    create index on "analytics"."ft_regions__values_2" (id) where group_count = 0;
-    drop table if exists "analytics"."ft_regions__values_3";
-    create table "analytics"."ft_regions__values_3" (
-        id uuid not null,
-        value date not null,
-        group_count bigint not null,
-        weight numeric not null,
-        primary key (id, value)
-    );
-    create index on "analytics"."ft_regions__values_3" (id) where group_count = 0;
-    drop table if exists "analytics"."ft_regions__values_4";
-    create table "analytics"."ft_regions__values_4" (
-        id uuid not null,
-        value integer not null,
-        group_count bigint not null,
-        weight numeric not null,
-        primary key (id, value)
-    );
-    create index on "analytics"."ft_regions__values_4" (id) where group_count = 0;
+    delete from "analytics"."ft_regions";
+    truncate "analytics"."ft_regions__values_0";
+    truncate "analytics"."ft_regions__values_1";
+    truncate "analytics"."ft_regions__values_2";
+    truncate "analytics"."ft_regions__values_3";
+    truncate "analytics"."ft_regions__values_4";
+    delete from "analytics"."rejected_changes" as old where old.fact = 'analytics.ft_regions';
 
-with delta as materialized (
+
+with finer as materialized (
     select
         f."channel" as d0,
         l1."name" as d1,
@@ -173,7 +81,19 @@ with delta as materialized (
         f."order_count" as s0,
         f."amount" as s1,
         (f."order_count" <> 0)::integer as group_count,
-        f."order_count" as weight
+        f."order_count" as weight,
+        case
+        when octet_length(l1."name") > 1000
+            then 'the value of name is longer than 1000 bytes'
+        when octet_length(l0."name") > 1000
+            then 'the value of name is longer than 1000 bytes'
+        when coalesce(octet_length(f."channel"), 0) + coalesce(octet_length(l1."name"), 0) > 1800
+            then 'the values of channel, name together are longer than 1800 bytes'
+    end as reason,
+        jsonb_build_object(
+            'customer', jsonb_build_object('id', f."customer_id"),
+            'region', jsonb_build_object('id', l0."region_id")
+        )::jsonb as parents
     from "analytics"."ft_customer_days" as f
     left join "analytics"."customers" as l0
         on
@@ -181,6 +101,8 @@ with delta as materialized (
     left join "analytics"."regions" as l1
         on
             l1."id" = l0."region_id"),
+
+delta as not materialized (select * from finer where reason is null),
 
 added_0 as (
 insert into "analytics"."ft_regions__values_0" as stored (id, value, group_count, weight)
@@ -239,7 +161,8 @@ delete from "analytics"."ft_regions__values_1" where group_count = 0 and weight 
 delete from "analytics"."ft_regions__values_2" where group_count = 0 and weight = 0;
 delete from "analytics"."ft_regions__values_3" where group_count = 0 and weight = 0;
 delete from "analytics"."ft_regions__values_4" where group_count = 0 and weight = 0;
-with delta as materialized (
+
+with finer as materialized (
     select
         f."channel" as d0,
         l1."name" as d1,
@@ -253,7 +176,19 @@ with delta as materialized (
         f."order_count" as s0,
         f."amount" as s1,
         (f."order_count" <> 0)::integer as group_count,
-        f."order_count" as weight
+        f."order_count" as weight,
+        case
+        when octet_length(l1."name") > 1000
+            then 'the value of name is longer than 1000 bytes'
+        when octet_length(l0."name") > 1000
+            then 'the value of name is longer than 1000 bytes'
+        when coalesce(octet_length(f."channel"), 0) + coalesce(octet_length(l1."name"), 0) > 1800
+            then 'the values of channel, name together are longer than 1800 bytes'
+    end as reason,
+        jsonb_build_object(
+            'customer', jsonb_build_object('id', f."customer_id"),
+            'region', jsonb_build_object('id', l0."region_id")
+        )::jsonb as parents
     from "analytics"."ft_customer_days" as f
     left join "analytics"."customers" as l0
         on
@@ -261,6 +196,28 @@ with delta as materialized (
     left join "analytics"."regions" as l1
         on
             l1."id" = l0."region_id"),
+
+delta as not materialized (select * from finer where reason is null),
+
+listed as (
+    insert into "analytics"."rejected_changes" (
+        fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+    )
+    select distinct
+        'analytics.ft_regions',
+        $1,
+        '0/0'::pg_lsn,
+        -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
+        0,
+        now(),
+        null,
+        'roll-up',
+        reason,
+        parents::text
+    from finer
+    where reason is not null and parents is not null
+    on conflict do nothing
+),
 
 changed_0 as (
     select
@@ -467,7 +424,7 @@ totals as (
         false
 )
 
-insert into "waltally"."analytics"."ft_regions" as stored (id, "channel", "region", "order_count",
+insert into "analytics"."ft_regions" as stored (id, "channel", "region", "order_count",
         "amount",
         "customers",
         "names",
@@ -503,14 +460,14 @@ cross join lateral (
         where stored.id = totals.id and stored.group_count > 0
         order by stored.value desc
         limit 1
-    ) else (select own."newest" from "waltally"."analytics"."ft_regions" as own where own.id = totals.id) end as "newest",
+    ) else (select own."newest" from "analytics"."ft_regions" as own where own.id = totals.id) end as "newest",
     case when totals.h3 then (
         select stored.value
         from "analytics"."ft_regions__values_3" as stored
         where stored.id = totals.id and stored.group_count > 0
         order by stored.value
         limit 1
-    ) else (select own."first_day" from "waltally"."analytics"."ft_regions" as own where own.id = totals.id) end as "first_day",
+    ) else (select own."first_day" from "analytics"."ft_regions" as own where own.id = totals.id) end as "first_day",
     case when totals.h4 then (
         select walked.value
         from (
@@ -525,7 +482,7 @@ cross join lateral (
         where walked.up_to >= ceil(0.95::double precision * walked.total::double precision)
         order by walked.value
         limit 1
-    ) else (select own."p95_hours" from "waltally"."analytics"."ft_regions" as own where own.id = totals.id) end as "p95_hours") as measures
+    ) else (select own."p95_hours" from "analytics"."ft_regions" as own where own.id = totals.id) end as "p95_hours") as measures
 ) as wanted ("order_count",
         "amount",
         "customers",
@@ -573,5 +530,6 @@ set ("order_count",
     analyze "analytics"."ft_regions__values_2";
     analyze "analytics"."ft_regions__values_3";
     analyze "analytics"."ft_regions__values_4";
+    return result;
 end
 $function$

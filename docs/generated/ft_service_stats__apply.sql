@@ -5,7 +5,8 @@ CREATE OR REPLACE FUNCTION analytics.ft_service_stats__apply(
     changes cdc.change[],
     table_nos integer[],
     places integer[],
-    truncated text[]
+    truncated text[],
+    is_watched boolean
 )
  RETURNS cdc.outcome
  LANGUAGE plpgsql
@@ -14,7 +15,7 @@ CREATE OR REPLACE FUNCTION analytics.ft_service_stats__apply(
  SET row_security TO 'off'
  SET enable_sort TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
- SET lock_timeout TO '1s'
+ SET lock_timeout TO '100ms'
 AS $function$
 #variable_conflict use_column
 declare
@@ -508,9 +509,45 @@ added as (
                     stored."archived_count"
             ) as total
         ) or false
+    returning
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        stored."live_count" as m0,
+        stored."archived_count" as m1
+),
+moved as (
+    select
+        d0, d1, d2, d3,
+        sum(m0) as m0,
+        sum(a0) as a0,
+        sum(m1) as m1,
+        sum(a1) as a1
+    from (
+        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
+        from added
+        union all
+        select d0, d1, d2, d3, 0, 0, m0, m1
+        from totals
+    ) as both_sides
+    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
+    group by d0, d1, d2, d3
+    having sum(a0) <> 0 or sum(a1) <> 0
+),
+
+told as (
+    select
+        array_agg(row(
+            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
+            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
+        )::"cdc".moved_row) as moved,
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
+    from moved
 )
 
-select null into result.rejected_lsn;
+select told.moved, told.is_reset into result.moved, result.is_reset from told;
 
     elsif $1 = 'add plain' then
         with deltas as materialized (
@@ -787,14 +824,52 @@ added as (
                     stored."archived_count"
             ) as total
         ) or false
+    returning
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        stored."live_count" as m0,
+        stored."archived_count" as m1
+),
+moved as (
+    select
+        d0, d1, d2, d3,
+        sum(m0) as m0,
+        sum(a0) as a0,
+        sum(m1) as m1,
+        sum(a1) as a1
+    from (
+        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
+        from added
+        union all
+        select d0, d1, d2, d3, 0, 0, m0, m1
+        from totals
+    ) as both_sides
+    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
+    group by d0, d1, d2, d3
+    having sum(a0) <> 0 or sum(a1) <> 0
+),
+
+told as (
+    select
+        array_agg(row(
+            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
+            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
+        )::"cdc".moved_row) as moved,
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
+    from moved
 )
 
 select
     max(parts.rejected_lsn),
     jsonb_object_agg(
         parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
-    ) filter (where parts.part is not null)
-into result.rejected_lsn, result.left_out
+    ) filter (where parts.part is not null),
+    (select told.moved from told),
+    (select told.is_reset from told)
+into result.rejected_lsn, result.left_out, result.moved, result.is_reset
 from (
     select
         part,
@@ -1110,6 +1185,42 @@ added as (
                     stored."archived_count"
             ) as total
         ) or false
+    returning
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        stored."live_count" as m0,
+        stored."archived_count" as m1
+),
+moved as (
+    select
+        d0, d1, d2, d3,
+        sum(m0) as m0,
+        sum(a0) as a0,
+        sum(m1) as m1,
+        sum(a1) as a1
+    from (
+        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
+        from added
+        union all
+        select d0, d1, d2, d3, 0, 0, m0, m1
+        from totals
+    ) as both_sides
+    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
+    group by d0, d1, d2, d3
+    having sum(a0) <> 0 or sum(a1) <> 0
+),
+
+told as (
+    select
+        array_agg(row(
+            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
+            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
+        )::"cdc".moved_row) as moved,
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
+    from moved
 ),
 
 forgotten as (
@@ -1157,8 +1268,10 @@ select
     max(parts.rejected_lsn),
     jsonb_object_agg(
         parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
-    ) filter (where parts.part is not null)
-into result.rejected_lsn, result.left_out
+    ) filter (where parts.part is not null),
+    (select told.moved from told),
+    (select told.is_reset from told)
+into result.rejected_lsn, result.left_out, result.moved, result.is_reset
 from (
     select
         part,

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -228,32 +229,47 @@ def _other_version(name: str, version: object) -> SettingError:
 Nodes = Mapping[str, Mapping[str, Any]]
 
 
-def check_roll_ups(nodes: Nodes) -> tuple[str, ...]:
-    """Return the names of the roll-ups among the nodes of a manifest. Raises every SettingError."""
-    models = {
-        str(node["name"]): node for node in nodes.values() if node.get("resource_type") == "model"
-    }
-    found = {
-        name: meta["waltally_roll_up"]
-        for name, node in models.items()
-        if "waltally_roll_up" in (meta := _meta(node))
-    }
+def check_roll_ups(nodes: Nodes) -> tuple[tuple[str, Table], ...]:
+    """Return name and table of the roll-ups among a manifest's nodes. Raises every SettingError.
+
+    A manifest says which models a roll-up names, and not which of them is its fact: a declaration
+    is right where it is so for one way to read that.
+    """
+    found = [node for node in nodes.values() if node.get("resource_type") == "model"]
+    models = {str(node["name"]): node for node in found}
+    found = [node for node in found if "waltally_roll_up" in _meta(node)]
     wrong: list[LoaderError] = []
-    for name, declared in found.items():
-        wrong += [
-            SettingError(f"{name}: {said}", f"correct {models[name].get('original_file_path')}")
-            for said in _findings(models, models[name], declared)
-        ]
+    for node in found:
+        declared = _meta(node)["waltally_roll_up"]
+        named = [str(each["name"]) for each in node["refs"]]
+        as_written = named[: 1 + len(declared["lookups"])]
+        ways = chain([as_written], product(named, repeat=len(as_written)))
+        said: list[str] = []
+        for fact, *rows in islice(ways, _WAYS):
+            findings = list(_findings(models, fact, rows, declared))
+            said = said or findings
+            if not findings:
+                break
+        else:
+            wrong += [
+                SettingError(f"{node['name']}: {each}", f"correct {node.get('original_file_path')}")
+                for each in said
+            ]
     if wrong:
         raise combine(wrong)
-    return tuple(sorted(found))
+    return tuple((str(node["name"]), Table(node["schema"], node["alias"])) for node in found)
 
 
-def _findings(models: Nodes, node: Mapping[str, Any], declared: Mapping[str, Any]) -> Iterator[str]:
-    fact, *rows = [str(each["name"]) for each in node["refs"][: 1 + len(declared["lookups"])]]
+_WAYS = 10_000
+"""How many ways to read a declaration are tried: a model names few others."""
+
+
+def _findings(
+    models: Nodes, fact: str, rows: Sequence[str], declared: Mapping[str, Any]
+) -> Iterator[str]:
     dimensions, measures = _columns(models.get(fact, {}))
     if not measures:
-        yield f"fact is {fact}; use ref() of a fact or a roll-up, before lookups"
+        yield f"fact is {fact}; use ref() of a fact or a roll-up"
         return
     known = list(dimensions)
     for lookup, model in zip(declared["lookups"], rows, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waltally.facts import Fact
+from waltally.tables import Table
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,8 @@ class Declared:
     project: str
     """Its name."""
     facts: tuple[Fact, ...]
-    roll_ups: tuple[str, ...] = ()
-    """The names of the declared roll-ups, which dbt installs; setup forgets the others."""
+    roll_ups: tuple[tuple[str, Table], ...] = ()
+    """The declared roll-ups, name and table, which dbt installs; setup forgets the others."""
     derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By fact and derived column, its SQL expression of the measures."""
     forget: frozenset[str] = frozenset()

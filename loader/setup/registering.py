@@ -209,7 +209,9 @@ def register_facts(
     if changes:
         registration.register(target, declared.facts, changes)
     registration.write_project(target, declared.project)
-    forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups)
+    schemas = {fact.relation.schema for fact in declared.facts}
+    schemas |= {table.schema for _, table in declared.roll_ups}
+    forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups, schemas)
     said = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     said += _said(changes, is_first=not registered.facts)
     written = {*changes.new, *changes.changed}

@@ -33,25 +33,18 @@ where
     and p.pronamespace <> given.typnamespace
     and pg_has_role(p.proowner, 'usage')
 """
-# The triggers that keep roll-ups would stop whoever writes to a fact from now on.
-_KEEPING = """
-with keeping as (
-    select p.oid
-    from pg_proc as p
-    where
-        p.prosecdef
-        and pg_has_role(p.proowner, 'usage')
-        and (
-            p.proname like '%%\\_\\_keep\\_%%' and strpos(p.prosrc, %(schema)s || '.is_kept(') > 0
-            or p.proname like '%%\\_\\_fill' and strpos(p.prosrc, %(schema)s || '.outcome') > 0
-        )
-)
-
-select 'trigger', format('%%I on %%s', t.tgname, t.tgrelid::regclass)
-from keeping
-inner join pg_trigger as t on t.tgfoid = keeping.oid
-union all
-select 'function', keeping.oid::regprocedure::text from keeping
+# Nobody reads these but the functions of a roll-up. A comment, which only their owner can make,
+# marks them as ours: dbt's role could register the name of another table.
+_VALUE_TABLES = """
+select c.oid::regclass::text
+from {0}.roll_up as rolled
+cross join lateral unnest(rolled.value_tables) as own (name)
+inner join pg_class as c on c.oid = to_regclass(own.name)
+where
+    starts_with(
+        obj_description(c.oid, 'pg_class'), 'waltally keeps the values of ' || rolled.model_name
+    )
+    and pg_has_role(c.relowner, 'usage')
 """
 _OF_A_SLOT = (
     "baseline_rejection",
@@ -142,16 +135,12 @@ def _delete(target: Target, tables: tuple[str, ...]) -> None:
 
 def _drop_tables(target: Target) -> None:
     """Drop what the migrations have noted that they made. Raises NotOurs."""
-    made: dict[str, list[str]] = {"view": [], "table": [], "function": [], "type": []}
+    made: dict[str, list[str]] = {"view": [], "function": [], "table": [], "type": []}
     for ((kind, identity),) in target.ask_staging(_MADE):
         made[kind].append(identity)
     place = {"schema": quoted(target.schema)}
     made["function"] += [signature for (signature,) in target.ask(_INSTALLED, place)]
-    for kind, identity in target.ask(_KEEPING, place):
-        if kind == "trigger":
-            target.ask(f"drop trigger {identity}")
-        else:
-            made[kind].append(identity)
+    made["table"] += [name for (name,) in target.ask_staging(_VALUE_TABLES)]
     try:
         # Each kind may depend on the next ones.
         for kind, objects in made.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from psycopg2.extras import Json
 
@@ -70,12 +70,21 @@ order by slot_name
 """
 
 
-def forget_roll_ups(target: Target, project: str, declared: Sequence[str]) -> list[str]:
-    """Forget the roll-ups of a dbt project that it no longer declares; return their names."""
+def forget_roll_ups(
+    target: Target, project: str, declared: Sequence[tuple[str, Table]], schemas: Collection[str]
+) -> list[str]:
+    """Forget the roll-ups of a dbt project that it no longer declares; return their names.
+
+    One of a declared name stays where none of the project's models are in its schema: another dbt
+    target has it there.
+    """
     forget = (
-        "delete from {}.roll_up where project = %s and fact_name <> all (%s) returning fact_name"
+        "delete from {}.roll_up where project = %s and model_name <> all (%s) and"
+        " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning model_name"
     )
-    return sorted(name for (name,) in target.ask_staging(forget, (project, list(declared))))
+    tables = [str(table) for _, table in declared]
+    values = (project, tables, [name for name, _ in declared], list(schemas))
+    return sorted(name for (name,) in target.ask_staging(forget, values))
 
 
 def read_registration(target: Target) -> Registration:

@@ -170,10 +170,29 @@ def _recount(roll_up: Fact, recounts: Mapping[Table, str]) -> str:
     measures = [_measure(each, sums) for each in made["measures"]]
     fact = _from(made["fact_place"], recounts)
     return (
-        f"with finer as (select {finer} from {fact} as f {joins}),"
+        f"with finer as (select {finer} from {fact} as f {joins} where {_held(made)}),"
         f" walked as (select *{walked} from finer)"
         f" select {', '.join(dimensions + measures)} from walked group by {keys}"
     )
+
+
+def _held(made: Mapping[str, Any]) -> str:
+    """Return the condition of a row whose texts a roll-up can hold; see the macro explain_long.
+
+    Only a lookup has longer ones: a fact refuses them.
+    """
+    texts = [each for each in (*made["dimensions"], *made["values"]) if each["type"] == "text"]
+    if all(each["alias"] == "f" for each in texts):
+        return "true"
+    lengths = [
+        f"coalesce(octet_length({_of(each)}), 0)"
+        for each in made["dimensions"]
+        if each["type"] == "text"
+    ]
+    limits = [f"coalesce(octet_length({_of(each)}), 0) <= 1000" for each in texts]
+    if len(lengths) > 1:
+        limits.append(f"{' + '.join(lengths)} <= 1800")
+    return " and ".join(limits)
 
 
 def _from(place: Sequence[str], recounts: Mapping[Table, str]) -> str:

@@ -52,8 +52,12 @@ create table kept.model as
     select model.*, reader.gives
     from cdc.installed_model as model
     inner join cdc.batch_reader as reader using (reader);
-create table kept.roll_up as select * from cdc.roll_up;
-truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.model_watermark
+create table kept.roll_up as
+    select rolled.*, array(
+        select input from cdc.roll_up_input as input where input.model_name = rolled.model_name
+    ) as made_of
+    from cdc.roll_up as rolled;
+truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.roll_up_input, cdc.model_watermark
 """
 _INSTALL_MODEL = """
 select cdc.install_model(
@@ -64,8 +68,8 @@ from kept.model where %(facts)s = '{}' or fact_name = any (%(facts)s)
 """
 _INSTALL_ROLL_UP = """
 select cdc.install_roll_up(
-    model_name, fact_name, project, declaration, routine, inputs, trigger_count,
-    %(is_refresh)s or not fact_name = any (%(before)s)
+    model_name, fact_name, project, declaration, routine, inputs, made_of, value_tables,
+    %(is_refresh)s or not fact_name = any (%(before)s), false
 )
 from kept.roll_up where %(facts)s = '{}' or fact_name = any (%(facts)s)
 """

@@ -165,8 +165,21 @@ def nodes(parsed: Project, **rolled: tuple[list[str], dict[str, Any]]) -> dict[s
 
 
 def resolve(parsed: Project, models: dict[str, Any], name: str) -> Any:
+    """Resolve as dbt does while it builds: the first model is the fact, the lookups follow."""
+    fact, *rows = [
+        SimpleNamespace(schema="analytics", identifier=each["name"])
+        for each in models[name]["refs"]
+    ]
+    declared = models[name]["config"]["meta"]["waltally_roll_up"]
+    named = {
+        "declared": declared,
+        "finer": fact,
+        "rows": {
+            lookup["name"]: row for lookup, row in zip(declared["lookups"], rows, strict=True)
+        },
+    }
     graph = SimpleNamespace(nodes=models)
-    return parsed.call("resolve_roll_up", node=models[name], graph=graph, model=name)
+    return parsed.call("resolve_roll_up", graph=graph, model=name, **named)
 
 
 LOOKUP = {"rows": "rows", "by": {"id": "a"}}
@@ -175,7 +188,7 @@ LOOKUP = {"rows": "rows", "by": {"id": "a"}}
 @pytest.mark.parametrize(
     ("changed", "refs", "said"),
     [
-        ({}, "rows", "fact is rows; use ref() of a fact or a roll-up, before lookups"),
+        ({}, "rows", "fact is rows; use ref() of a fact or a roll-up"),
         ({"dimensions": {"a": "b"}}, "ft", "dimension a is b; use one of a"),
         ({"measures": {"n": {"sum": "a"}}}, "ft", "sum of measure n is a; use one of n"),
         ({"measures": {"n": {"min": "b"}}}, "ft", "min of measure n is b; use one of a, n"),

@@ -28,7 +28,7 @@ from tests.operations.roles import (
 
 CALLER, CREATOR = "caller", "creator"
 ROUTINE = "analytics.ft_service_stats__apply"
-SIGNATURE = f"{ROUTINE}(text, text, cdc.change[], integer[], integer[], text[])"
+SIGNATURE = f"{ROUTINE}(text, text, cdc.change[], integer[], integer[], text[], boolean)"
 SETTINGS = {
     **{"statement_timeout": "'1ms'", "lock_timeout": "'1ms'", "idle_session_timeout": "'120ms'"},
     "idle_in_transaction_session_timeout": "'1ms'",

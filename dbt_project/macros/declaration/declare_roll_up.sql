@@ -1,6 +1,5 @@
-{# Check what a model says in waltally.roll_up() and return it in full. What its columns are is known once dbt
-   has parsed the whole project: resolve_roll_up. Its fact is the first of the model's refs, the rows of the
-   lookups are those after it. #}
+{# Check what a model says in waltally.roll_up() and return it in full. What its columns are, and which
+   models fact and rows name, is known once dbt has parsed the whole project: resolve_roll_up. #}
 {% macro declare_roll_up(dimensions, measures, lookups, present, derived) %}
     {%- do waltally.check_declaration([
         [
@@ -49,15 +48,23 @@
         {%- set kind = kinds[0] -%}
         {%- set fraction = spec.get('percentile') -%}
         {%- set of = spec.get('of') if kind == 'percentile' else spec[kind] -%}
-        {%- do waltally.check_keys('measure ' ~ name, spec, ['percentile', 'of'] if kind == 'percentile' else [kind]) -%}
+        {%- set type = waltally.name_type(spec.type) if kind == 'sum' and 'type' in spec else none -%}
+        {%- do waltally.check_keys('measure ' ~ name, spec, {
+            'percentile': ['percentile', 'of'], 'sum': ['sum', 'type'],
+        }.get(kind, [kind])) -%}
         {%- do waltally.check_declaration([
             [of is not string, 'measure ' ~ name ~ ' is of ' ~ of ~ '; use a column'],
             [
                 kind == 'percentile' and (fraction is not number or not 0 <= fraction <= 1),
                 'percentile of measure ' ~ name ~ ' is ' ~ fraction ~ '; use a number from 0 to 1',
             ],
+            [
+                type not in [none, 'bigint', 'numeric'] and not waltally.is_numeric_type(type),
+                'measure ' ~ name ~ ' is of type ' ~ type
+                ~ '; a sum is numeric, numeric(p, s) or bigint, because any other type would round it',
+            ],
         ]) -%}
-        {%- do declared.measures.append({'name': name, 'kind': kind, 'of': of, 'fraction': fraction}) -%}
+        {%- do declared.measures.append({'name': name, 'kind': kind, 'of': of, 'fraction': fraction, 'type': type}) -%}
     {%- endfor -%}
     {%- do waltally.check_names(declared, derived) -%}
     {{ return(declared) }}

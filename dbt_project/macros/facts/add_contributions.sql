@@ -1,7 +1,8 @@
 {# SQL: add what a batch contributes to each group to what the table holds, and compute the derived columns
    anew. A row that would stay as it is is not written. It comes after the CTE `contributions`, whose rows
-   are d0, d1, ..., m0, m1, ... and is_stored, which says that the group must be looked at in any case. #}
-{% macro add_contributions(declared, derived) %}
+   are d0, d1, ..., m0, m1, ... and is_stored, which says that the group must be looked at in any case.
+   `is_told`: the CTE `told` holds the groups that changed, for the roll-ups above. #}
+{% macro add_contributions(declared, derived, is_told=false) %}
     {%- set measures = declared.measures | map(attribute='name') | list -%}
     {%- set keys = waltally.quote_names(declared.dimensions | map(attribute='name')) -%}
     {%- set computed = waltally.quote_names(derived.keys() | list + measures) -%}
@@ -62,5 +63,60 @@ added as (
             ) as total
         ) or
         {%- endfor %} false
+    {%- if is_told %}
+    returning
+        {%- for name in declared.dimensions | map(attribute='name') | list %}
+        stored.{{ waltally.quote_name(name) }} as d{{ loop.index0 }},
+        {%- endfor %}
+        {%- for name in measures %}
+        stored.{{ waltally.quote_name(name) }} as m{{ loop.index0 }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    {%- endif %}
+)
+{%- if is_told %},
+{{ waltally.tell_groups(declared) }}
+{%- endif %}
+{%- endmacro %}
+
+{# CTEs: which groups changed, as rows of moved_row. Before, a group held what it holds now less what was added to it.
+   They are grouped and not joined, because null is a group too. #}
+{% macro tell_groups(declared) %}
+    {%- set staging = waltally.get_staging_schema() -%}
+    {%- set places = declared.measures | length -%}
+    {%- set numbers = waltally.number_names('d', declared.dimensions | length) -%}
+moved as (
+    select
+        {{ numbers }},
+        {%- for place in range(places) %}
+        sum(m{{ place }}) as m{{ place }},
+        sum(a{{ place }}) as a{{ place }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select {{ numbers }}, {{ waltally.number_names('m', places) }}{% for place in range(places) %}, 0 as a{{ place }}{% endfor %}
+        from added
+        union all
+        select {{ numbers }}{% for place in range(places) %}, 0{% endfor %}, {{ waltally.number_names('m', places) }}
+        from totals
+    ) as both_sides
+    where $7 and (select count(*) from totals) <= {{ staging }}.slice_size() / 10
+    group by {{ numbers }}
+    having {% for place in range(places) %}sum(a{{ place }}) <> 0{{ ' or ' if not loop.last }}{% endfor %}
+),
+
+told as (
+    select
+        array_agg(row(
+            array[
+                {%- for place in range(declared.dimensions | length) %}d{{ place }}::text, {% endfor -%}
+                {%- for place in range(places) %}(m{{ place }} - a{{ place }})::text{{ ', ' if not loop.last }}{% endfor -%}
+            ],
+            array[
+                {%- for place in range(declared.dimensions | length) %}d{{ place }}::text, {% endfor -%}
+                {%- for place in range(places) %}m{{ place }}::text{{ ', ' if not loop.last }}{% endfor -%}
+            ]
+        )::{{ staging }}.moved_row) as moved,
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        $7 and (select count(*) from totals) > {{ staging }}.slice_size() / 10 as is_reset
+    from moved
 )
 {%- endmacro %}

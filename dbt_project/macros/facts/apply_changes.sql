@@ -33,7 +33,7 @@ contributions as (
     {{ waltally.select_stored(declared, is_truncate=true) }}
     {%- endif %}
 ),
-{{ waltally.add_contributions(declared, derived) }}
+{{ waltally.add_contributions(declared, derived, is_told=true) }}
 {%- if ignoring %},
 
 forgotten as (
@@ -74,8 +74,10 @@ select
     max(parts.rejected_lsn),
     jsonb_object_agg(
         parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
-    ) filter (where parts.part is not null)
-into result.rejected_lsn, result.left_out
+    ) filter (where parts.part is not null),
+    (select told.moved from told),
+    (select told.is_reset from told)
+into result.rejected_lsn, result.left_out, result.moved, result.is_reset
 from (
     select
         part,

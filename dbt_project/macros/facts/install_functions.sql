@@ -10,7 +10,7 @@
 {%- set routine = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply') -%}
 {%- set reader = waltally.quote_name(readers) ~ '.' ~ waltally.quote_name(reader_name) -%}
 {%- set routine_signature = waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(model.name ~ '__apply', true)
-    ~ '(text, text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[], text[])' -%}
+    ~ '(text, text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[], text[], boolean)' -%}
 {%- set reader_signature = waltally.quote_name(readers, true) ~ '.' ~ waltally.quote_name(reader_name, true)
     ~ '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)' -%}
 {%- set needs = [] -%}

@@ -26,7 +26,7 @@ contributions as (
     union all
     {{ waltally.select_stored(declared, is_truncate=true) }}
 ),
-{{ waltally.add_contributions(declared, derived) }}
+{{ waltally.add_contributions(declared, derived, is_told=true) }}
 
-select null into result.rejected_lsn;
+select told.moved, told.is_reset into result.moved, result.is_reset from told;
 {% endmacro %}

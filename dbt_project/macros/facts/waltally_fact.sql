@@ -4,7 +4,7 @@
 {% materialization waltally_fact, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
     {%- set is_roll_up = 'waltally_roll_up' in config.get('meta') -%}
-    {%- set declared = waltally.resolve_roll_up() if is_roll_up else config.get('meta').waltally -%}
+    {%- set declared = waltally.read_resolved(sql) if is_roll_up else config.get('meta').waltally -%}
     {%- set derived = config.get('meta').derived -%}
 
     {%- if target.get('autocommit') -%}

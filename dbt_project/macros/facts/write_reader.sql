@@ -12,7 +12,7 @@ create or replace function {{ reader }}(
     is_each boolean
 ) returns {{ change_type }}[]
 language plpgsql security definer
-{{ waltally.pin_routine() }}
+{{ waltally.pin_routine('reader') }}
 as $reader$
 #variable_conflict use_column
 declare

@@ -5,6 +5,8 @@
          refill: the same during a rebuild, which has left truncated tables out. merge: add groups that were
          computed elsewhere. list: list what could not be counted.
 
+   Where `is_watched`, a roll-up is made of it, and the outcome tells which rows changed.
+
    It runs with the rights of its owner, and with settings of its own. Its parameters are called $1, $2, ...,
    because a column of the fact may have any name. #}
 {% macro write_routine(routine, declared, derived) %}
@@ -17,7 +19,8 @@ create or replace function {{ routine }}(
     changes {{ change_type }}[],
     table_nos integer[],
     places integer[],
-    truncated text[]
+    truncated text[],
+    is_watched boolean
 ) returns {{ waltally.get_staging_schema() }}.outcome
 language plpgsql security definer
 {{ waltally.pin_routine() }}
@@ -35,6 +38,7 @@ declare
     kept_{{ loop.index0 }} {{ column.type }}[];
     {%- if column.name in declared.key %}
     gone_{{ loop.index0 }} {{ column.type }}[];
+    touched_{{ loop.index0 }} {{ column.type }}[];
     {%- endif %}
     {%- endfor %}
     {%- endif %}

@@ -1,6 +1,7 @@
 {# Statements: add a delta to the hidden tables of values, then to the groups of the roll-up. `delta` is a query as
-   select_finer makes it: what a trigger's rows were with a minus, and what they are; for a fill all rows. #}
-{% macro apply_delta(resolved, derived, hidden, delta) %}
+   select_finer makes it: what rows were with a minus, and what they are; for a fill all rows. `is_told`: the outcome
+   tells which groups changed, for the roll-ups above. #}
+{% macro apply_delta(resolved, derived, hidden, delta, is_told=false) %}
 {%- set places = waltally.number_names('d', resolved.dimensions | length) -%}
 {%- set keys = waltally.quote_names(resolved.dimensions | map(attribute='name')) -%}
 {%- set sums = [] -%}
@@ -8,8 +9,14 @@
 {%- set names = resolved.measures | map(attribute='name') | list -%}
 {%- set all_names = waltally.quote_names(names + derived.keys() | list) -%}
 {%- set expressions = waltally.quote_names(names) ~ (', ' ~ derived.values() | join(', ') if derived else '') -%}
+{%- set has_reasons = waltally.explain_long(resolved) -%}
+{%- set read %}
+with finer as materialized ({{ delta }}),
+
+delta as not materialized (select * from finer{{ ' where reason is null' if has_reasons }})
+{%- endset -%}
 {%- if hidden %}
-with delta as materialized ({{ delta }})
+{{ read }}
 {%- for table in hidden %}{{ ',\n\nadded_' ~ loop.index0 ~ ' as (' if not loop.last }}
 insert into {{ table }} as stored (id, value, group_count, weight)
 {{ waltally.count_values(resolved, loop.index0) }}
@@ -21,7 +28,10 @@ set group_count = stored.group_count + excluded.group_count, weight = stored.wei
 delete from {{ table }} where group_count = 0 and weight = 0;
 {%- endfor %}
 {%- endif %}
-with delta as materialized ({{ delta }}),
+{{ read }},
+{%- if has_reasons %}
+{{ waltally.list_left_out(waltally.name_table(ref('waltally', 'rejected_changes'))) }}
+{%- endif %}
 {%- for table in hidden %}
 
 changed_{{ loop.index0 }} as (
@@ -92,8 +102,16 @@ totals as (
         {%- endfor %}
         false
 )
+{%- if is_told %},
 
-insert into {{ this }} as stored (id, {{ keys }}, {{ all_names }})
+before as (
+    select own.* from totals inner join {{ waltally.name_table() }} as own on own.id = totals.id where $3
+),
+
+added as (
+{%- endif %}
+
+insert into {{ waltally.name_table() }} as stored (id, {{ keys }}, {{ all_names }})
 select totals.id, {{ waltally.number_names('totals.d', resolved.dimensions | length) }}, {{ waltally.quote_names(names + derived.keys() | list, 'wanted') }}
 from totals
 cross join lateral (
@@ -109,8 +127,24 @@ set ({{ all_names }}) = (
             {{ 'stored.' ~ waltally.quote_name(measure.name) ~ ' + ' if measure.kind in ['sum', 'distinct'] }}excluded.{{ waltally.quote_name(measure.name) }}{{ ',' if not loop.last }}
             {%- endfor %}
     ) as total ({{ waltally.quote_names(names) }})
-);
+)
+{%- if is_told %}
+returning stored.*
+)
+
+select array_agg(row(told.before, told.after)::{{ waltally.get_staging_schema() }}.moved_row) into result.moved
+from (
+    select {{ waltally.print_group(resolved) }} as before, null::text[] as after from before as stored
+    union all
+    select null, {{ waltally.print_group(resolved) }} from added as stored where $3
+) as told
+{%- endif %};
 {% endmacro %}
+
+{# SQL: a row `stored` of the roll-up as the texts of moved_row. #}
+{% macro print_group(resolved) -%}
+array[{% for column in resolved.dimensions + resolved.measures %}stored.{{ waltally.quote_name(column.name) }}::text{{ ', ' if not loop.last }}{% endfor %}]
+{%- endmacro %}
 
 {# A query: how often the delta adds each value of a hidden table to each group; with `places`, the group's dimensions
    too. #}
@@ -156,7 +190,7 @@ select id, {{ value }} as value, sum(group_count) as group_count, sum(weight) as
         order by stored.value{{ ' desc' if measure.kind == 'max' }}
         limit 1
         {%- endif %}
-    ) else (select own.{{ name }} from {{ this }} as own where own.id = totals.id) end
+    ) else (select own.{{ name }} from {{ waltally.name_table() }} as own where own.id = totals.id) end
     {%- endif %} as {{ name }}{{ ',' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}

@@ -1,11 +1,19 @@
 {# What a roll-up is made of, once dbt knows all models: its declaration with types, relations and SQL. In that
-   SQL f is a row of the finer fact, and l0, l1, ... are rows of the lookups. Whatever does not fit is refused. #}
-{% macro resolve_roll_up(node=model) %}
-    {%- set declared = node.config.meta.waltally_roll_up -%}
-    {%- set fact = waltally.find_input(node.refs[0]) -%}
-    {%- if fact.kind not in ['fact', 'roll_up'] -%}
+   SQL f is a row of the finer fact, and l0, l1, ... are rows of the lookups. Whatever does not fit is refused.
+
+   declared  what declare_roll_up gave.
+   finer     the relation of the finer fact, which ref() gave.
+   rows      by lookup the relation of its current rows.
+
+   `made_of` of the result has by model's key the declaration that each input was resolved by. None where the finer fact
+   is a roll-up that is not installed yet. #}
+{% macro resolve_roll_up(declared, finer, rows) %}
+    {%- set fact = waltally.find_input(finer) -%}
+    {%- if fact.is_missing -%}
+        {{ return(none) }}
+    {%- elif fact.kind not in ['fact', 'roll_up'] -%}
         {%- do waltally.refuse_declaration(
-            'fact is ' ~ node.refs[0].name ~ '; use ref() of a fact or a roll-up, before lookups'
+            'fact is ' ~ (finer.identifier or finer) ~ '; use ref() of a fact or a roll-up'
         ) -%}
     {%- endif -%}
     {%- set present = declared.present or (
@@ -17,7 +25,8 @@
     {%- set resolved = {
         'kind': 'roll_up', 'fact': fact.relation, 'fact_place': fact.place, 'present_column': present,
         'present': 'f.' ~ waltally.quote_name(present),
-        'lookups': [], 'dimensions': [], 'measures': [], 'values': [], 'inputs': fact.inputs,
+        'fact_columns': fact.columns, 'lookups': [], 'dimensions': [], 'measures': [], 'values': [],
+        'inputs': fact.inputs, 'made_of': {fact.key_name: fact.declared},
     } -%}
     {#- By its text in the declaration what a column is: {alias, column, sql, type}. -#}
     {%- set known = {} -%}
@@ -26,16 +35,16 @@
     {%- endfor -%}
     {%- for lookup in declared.lookups -%}
         {%- set what = 'lookup ' ~ lookup.name -%}
-        {%- set rows = waltally.find_input(node.refs[loop.index]) -%}
-        {%- if rows.kind != 'current_rows' -%}
+        {%- set parent = waltally.find_input(rows[lookup.name]) -%}
+        {%- set called = rows[lookup.name].identifier or rows[lookup.name] -%}
+        {%- if parent.kind != 'current_rows' -%}
             {%- do waltally.refuse_declaration(
-                'rows of ' ~ what ~ ' is ' ~ node.refs[loop.index].name
-                ~ '; use ref() of a model of current_rows'
+                'rows of ' ~ what ~ ' is ' ~ called ~ '; use ref() of a model of current_rows'
             ) -%}
-        {%- elif rows.key | sort != lookup.by.keys() | sort -%}
+        {%- elif parent.key | sort != lookup.by.keys() | sort -%}
             {%- do waltally.refuse_declaration(
                 what ~ ' is by ' ~ lookup.by.keys() | join(', ') ~ '; use the key of '
-                ~ node.refs[loop.index].name ~ ': ' ~ rows.key | join(', ')
+                ~ called ~ ': ' ~ parent.key | join(', ')
             ) -%}
         {%- endif -%}
         {%- set alias = 'l' ~ loop.index0 -%}
@@ -44,11 +53,15 @@
             {%- do waltally.check_column(what, of, known) -%}
             {%- do by.update({key: dict(known[of], key=key)}) -%}
         {%- endfor -%}
-        {%- for column in rows.dimensions -%}
-            {%- do known.update({lookup.name ~ '.' ~ column.name: waltally.describe_column(alias, rows, column)}) -%}
+        {%- for column in parent.dimensions -%}
+            {%- do known.update({lookup.name ~ '.' ~ column.name: waltally.describe_column(alias, parent, column)}) -%}
         {%- endfor -%}
-        {%- do resolved.lookups.append({'alias': alias, 'relation': rows.relation, 'place': rows.place, 'by': by}) -%}
-        {%- do resolved.inputs.extend(rows.inputs | reject('in', resolved.inputs)) -%}
+        {%- do resolved.lookups.append({
+            'name': lookup.name, 'alias': alias, 'relation': parent.relation, 'place': parent.place, 'by': by,
+            'columns': parent.columns,
+        }) -%}
+        {%- do resolved.inputs.extend(parent.inputs | reject('in', resolved.inputs)) -%}
+        {%- do resolved.made_of.update({parent.key_name: parent.declared}) -%}
     {%- endfor -%}
     {%- for dimension in declared.dimensions -%}
         {%- do waltally.check_column('dimension ' ~ dimension.name, dimension.of, known) -%}
@@ -64,7 +77,9 @@
         ) -%}
         {%- set column = known[measure.of] -%}
         {%- if measure.kind == 'sum' -%}
-            {%- do resolved.measures.append(dict(column, name=measure.name, kind='sum')) -%}
+            {%- do resolved.measures.append(dict(
+                column, name=measure.name, kind='sum', type=waltally.type_sum(measure, column)
+            )) -%}
         {%- else -%}
             {%- if column not in resolved['values'] -%}
                 {%- do resolved['values'].append(column) -%}
@@ -73,6 +88,7 @@
                 'name': measure.name, 'kind': measure.kind, 'fraction': measure.fraction,
                 'value': resolved['values'].index(column),
                 'type': 'bigint' if measure.kind == 'distinct' else column.type,
+                'is_count': measure.kind == 'distinct',
             }) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -88,34 +104,73 @@
     {{ return(resolved) }}
 {% endmacro %}
 
-{# What a roll-up can take of the model that a ref() names: kind, relation, dimensions, measures, key, and the models
-   that it is made of. dbt finds the root project's model first, then one of the same package, then any. #}
-{% macro find_input(reference) %}
-    {%- set named = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
-        | selectattr('name', 'equalto', reference.name) | list -%}
-    {%- set found = [] -%}
-    {%- for package in ([reference.package] if reference.package else [project_name, model.package_name]) -%}
-        {%- do found.extend(named | selectattr('package_name', 'equalto', package)) -%}
-    {%- endfor -%}
-    {%- set node = (found or ([] if reference.package else named)) | first | default({'config': {'meta': {}}}) -%}
+{# What a roll-up can take of the model that has a relation: kind, relation, dimensions, measures, key, and the models
+   that it is made of. Of another roll-up that is what is installed: only there stands which models its ref()s gave. #}
+{% macro find_input(relation) %}
+    {%- set node = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
+        | selectattr('schema', 'equalto', relation.schema) | selectattr('alias', 'equalto', relation.identifier)
+        | first | default({'config': {'meta': {}}}) -%}
+    {%- set key_name = relation.schema ~ '.' ~ relation.identifier -%}
     {%- set is_roll_up = 'waltally_roll_up' in node.config.meta -%}
-    {%- set declared = waltally.resolve_roll_up(node) if is_roll_up else node.config.meta.get('waltally', {}) -%}
+    {%- set declared = (waltally.read_installed(key_name) if is_roll_up else node.config.meta.get('waltally')) or {} -%}
+    {%- set measures = [] -%}
+    {%- for measure in declared.get('measures', []) -%}
+        {%- do measures.append(dict(measure, is_count=measure.get('is_count', measure.kind == 'count'))) -%}
+    {%- endfor -%}
+    {%- set columns = [] -%}
+    {%- for column in declared.get('dimensions', []) + (measures if declared.get('kind') != 'current_rows' else []) -%}
+        {%- do columns.append({'name': column.name, 'type': column.type}) -%}
+    {%- endfor -%}
     {{ return({
         'kind': declared.get('kind'),
-        'relation': waltally.quote_name(node.schema) ~ '.' ~ waltally.quote_name(node.alias) if declared,
-        'place': [node.schema, node.alias],
+        'is_missing': is_roll_up and not declared,
+        'relation': waltally.quote_name(relation.schema) ~ '.' ~ waltally.quote_name(relation.identifier)
+            if declared,
+        'place': [relation.schema, relation.identifier],
+        'key_name': key_name,
+        'declared': declared,
         'dimensions': declared.get('dimensions', []),
-        'measures': declared.get('measures', []),
+        'measures': measures,
+        'columns': columns,
         'key': declared.get('key', []),
-        'inputs': declared.get('inputs', []) + [node.schema ~ '.' ~ node.alias],
+        'inputs': declared.get('inputs', []) + [key_name],
     }) }}
+{% endmacro %}
+
+{# The declaration of a roll-up as it is installed; none where it is not. #}
+{% macro read_installed(key_name) %}
+    {%- set roll_up = waltally.get_staging_schema() ~ '.roll_up' -%}
+    {%- set is_there = run_query('select to_regclass(' ~ waltally.quote_literal(roll_up) ~ ') is not null') -%}
+    {%- set found = run_query(
+        'select declaration::text from ' ~ roll_up ~ ' where model_name = ' ~ waltally.quote_literal(key_name)
+    ).rows if is_there.rows[0][0] else [] -%}
+    {{ return(fromjson(found[0][0]) if found else none) }}
+{% endmacro %}
+
+{# The type of a roll-up's sum. It has room for any total: rows are counted in a bigint, and whatever else is added up
+   in a numeric. A declared type must not round what it adds. #}
+{% macro type_sum(measure, column) %}
+    {%- if measure.type is none -%}
+        {{ return('bigint' if column.is_count else 'numeric') }}
+    {%- endif -%}
+    {%- set scale = 0 if column.type == 'bigint'
+        else (modules.re.findall('[0-9]+', column.type) + [none, none])[1] -%}
+    {%- set own = 0 if measure.type == 'bigint'
+        else (modules.re.findall('[0-9]+', measure.type) + [none, none])[1] -%}
+    {%- if own is not none and (scale is none or own | int < scale | int) -%}
+        {%- do waltally.refuse_declaration(
+            'sum of measure ' ~ measure.name ~ ' is of type ' ~ measure.type ~ ', which would round '
+            ~ measure.of ~ ' of type ' ~ column.type ~ '; use a type of as many decimals, or none'
+        ) -%}
+    {%- endif -%}
+    {{ return(measure.type) }}
 {% endmacro %}
 
 {# A column of an input, which the SQL of a roll-up calls by an alias. #}
 {% macro describe_column(alias, input, column) %}
     {{ return({
         'alias': alias, 'relation': input.relation, 'column': column.name, 'type': column.type,
-        'sql': alias ~ '.' ~ waltally.quote_name(column.name),
+        'sql': alias ~ '.' ~ waltally.quote_name(column.name), 'is_count': column.get('is_count', false),
     }) }}
 {% endmacro %}
 

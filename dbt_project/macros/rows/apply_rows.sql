@@ -14,16 +14,26 @@ select
     coalesce(sum(left_out) filter (where not is_hard), 0),
     bool_or(is_hard)
     {%- for column in keys %},
-    array_agg(key_{{ declared.dimensions.index(column) }}) filter (where is_last and not has_new)
+    array_agg(key_{{ declared.dimensions.index(column) }}) filter (where is_last and not has_new),
+    array_agg(key_{{ declared.dimensions.index(column) }})
+        || array_agg(old_{{ declared.dimensions.index(column) }}) filter (where is_moved)
     {%- endfor %}
     {%- for name in names %},
     array_agg(new_{{ loop.index0 }}) filter (where is_last and has_new)
     {%- endfor %}
 into
     left_out, has_hard
-    {%- for column in keys %}, gone_{{ declared.dimensions.index(column) }}{% endfor %}
+    {%- for column in keys %}, gone_{{ declared.dimensions.index(column) }}, touched_{{ declared.dimensions.index(column) }}{% endfor %}
     {%- for name in names %}, kept_{{ loop.index0 }}{% endfor %}
 from ({{ changes }}) as sorted;
+if $7 then
+    if cardinality(touched_{{ declared.dimensions.index(keys[0]) }}) > {{ waltally.get_staging_schema() }}.slice_size() / 10 then
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        result.is_reset := true;
+    else
+        {{ waltally.tell_rows(declared, keys, 'before') }}
+    end if;
+end if;
 delete from {{ waltally.name_table() }} as stored
 using unnest({% for column in keys %}gone_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
     as gone ({% for column in keys %}key_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
@@ -97,7 +107,29 @@ end loop;
 result.left_out := jsonb_build_object(
     {{ part }}, jsonb_build_object('row_count', left_out, 'is_truncated', is_truncated)
 );
+if $7 then
+    result.is_reset := result.is_reset is true or is_truncated;
+    if not result.is_reset then
+        {{ waltally.tell_rows(declared, keys, 'after') }}
+    end if;
+end if;
 {% endmacro %}
+
+{# SQL: add the rows that have a touched key to result.moved, as they are now. #}
+{% macro tell_rows(declared, keys, side) %}
+{%- set columns -%}
+array[{% for column in declared.dimensions %}stored.{{ waltally.quote_name(column.name) }}::text{{ ', ' if not loop.last }}{% endfor %}]
+{%- endset -%}
+        select result.moved || array_agg(row({{ columns ~ ', null' if side == 'before' else 'null, ' ~ columns }})::{{ waltally.get_staging_schema() }}.moved_row)
+        into result.moved
+        from (
+            select distinct {% for column in keys %}key_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %}
+            from unnest({% for column in keys %}touched_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
+                as touched ({% for column in keys %}key_{{ declared.dimensions.index(column) }}{{ ', ' if not loop.last }}{% endfor %})
+        ) as touched
+        inner join {{ waltally.name_table() }} as stored
+            on {% for column in keys %}{{ ' and ' if not loop.first }}stored.{{ waltally.quote_name(column.name) }} = touched.key_{{ declared.dimensions.index(column) }}{% endfor %};
+{%- endmacro %}
 
 {# SQL: the changes of a batch to a table's rows, for apply_rows: as read_row_changes has them, with the row's key
    as key_0, key_1, ..., is_hard, and is_last of the last change of a row that is not hard. #}

@@ -160,10 +160,10 @@ create table roll_up (
     routine text not null,
     -- The model_name of every model that it is made of, at any depth.
     inputs text[] not null,
-    -- How many triggers keep it; where one is gone, with a table that was made again, it has to be filled.
-    trigger_count integer not null,
-    -- Whether it has to be filled: it is new or declared otherwise, it failed, or too much moved at once. Until
-    -- then its triggers do nothing.
+    -- The tables that hold how often each value is in each group, as SQL writes their names.
+    value_tables text[] not null,
+    -- Whether it has to be filled: it is new or declared otherwise, an input was built again, it failed, or too much
+    -- moved at once. Until then it is not told what its inputs change.
     is_due boolean not null default true,
     -- What it last failed with; null since it was filled.
     error text,
@@ -172,7 +172,20 @@ create table roll_up (
 );
 
 comment on table roll_up is
-    'The roll-ups that dbt has installed. Triggers of their inputs keep them, in the transaction of the input.';
+    'The roll-ups that dbt has installed. apply tells each what its inputs have changed, in the same transaction.';
+
+create table roll_up_input (
+    model_name text collate "C" not null references roll_up on delete cascade,
+    -- The model_name of a fact, a roll-up or current rows that it takes rows from.
+    input_name text collate "C" not null,
+    -- The input's declaration that it was compiled for. While another one is installed, it waits.
+    declaration jsonb not null,
+    -- The function that adds what the input has changed, as SQL writes its name.
+    routine text not null,
+    primary key (model_name, input_name)
+);
+
+comment on table roll_up_input is 'What each roll-up is made of, and which function adds the changes of an input.';
 
 create table batch_reader (
     reader text collate "C" primary key,
@@ -380,10 +393,21 @@ comment on column change.problem is 'Why no model can count the change; null whe
 
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
+create type moved_row as (
+    before text[],
+    after text[]
+);
+
+comment on type moved_row is
+    'A row of a model that a batch changed, as texts: its dimensions and measures, or its columns, as declared. Null where '
+    'there was none or is none; the two sides may be rows of their own.';
+
 create type outcome as (
     rejected_lsn pg_lsn,
     left_out jsonb,
-    is_replaced boolean
+    is_replaced boolean,
+    moved moved_row[],
+    is_reset boolean
 );
 
 comment on type outcome is 'What a model''s routine did.';
@@ -394,6 +418,8 @@ comment on column outcome.left_out is
     'Rows more or fewer in no group: {"the table''s name": {"row_count": 3, "is_truncated": false}}.';
 
 comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
+comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
+comment on column outcome.is_reset is 'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
 
 create type computed_batch as (
     id text,

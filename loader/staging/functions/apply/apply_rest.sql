@@ -26,7 +26,9 @@ begin
             return;
         end if;
     end loop;
-    while cdc.fill_roll_up(slot) and not is_one loop
+    -- Each once at most: whatever they do to each other, the call ends.
+    for round in 1..(select count(*) from cdc.roll_up) loop
+        exit when not cdc.fill_roll_up(slot) or is_one;
     end loop;
 end
 $$;

@@ -1,4 +1,4 @@
--- One step of a model's routine.
+-- One step of a model's routine, and of those of the roll-ups above it.
 create or replace function cdc.run_step(
     plan cdc.model_plan, step text, changes cdc.change[] default null, truncated text[] default null
 ) returns cdc.outcome
@@ -6,15 +6,21 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     result cdc.outcome;
     target record := cdc.find_installed(
-        plan.routine, '(text, text, cdc.change[], integer[], integer[], text[])', 'cdc.outcome'
+        plan.routine, '(text, text, cdc.change[], integer[], integer[], text[], boolean)', 'cdc.outcome'
     );
 begin
+    -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
+    if step in ('begin', 'rebuild') then
+        perform cdc.refill_above(plan.model_name);
+    end if;
     execute format(
-        'select * from %s(cdc.unless_replaced($1, $7, $8), $2, $3, $4, $5, $6)', target.name
+        'select * from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, $7)', target.name
     )
     into result
     using
-        step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, target.oid, target.version;
+        step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, cdc.is_watched(plan.model_name),
+        target.oid, target.version;
+    perform cdc.hand_on(plan.slot_name, plan.model_name, result.moved, result.is_reset);
     return result;
 end
 $$;

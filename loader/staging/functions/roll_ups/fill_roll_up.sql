@@ -16,17 +16,18 @@ begin
         return false;
     end if;
     begin
-        -- Its inputs are locked until it is full. A batch passes a model over that somebody has locked like this, and
-        -- would wait for the lock of a table. This one does not wait either: it may hold what the other waits for.
+        -- Its inputs are locked until it is full. A batch passes a model over that somebody has locked like this. This
+        -- one does not wait either: it may hold what the other waits for.
         if exists (
-            select from unnest(plan.inputs) as input (name)
+            select from unnest(plan.inputs || plan.model_name) as input (name)
             where not pg_try_advisory_xact_lock(cdc.lock_key('model', input.name))
         ) then
             raise exception 'another session builds an input' using errcode = 'WL001';
         end if;
-        target := cdc.find_installed(plan.routine, '(text)', 'void');
-        execute format('select %s(cdc.unless_replaced($1, $2, $3))', target.name)
-        using plan.model_name, target.oid, target.version;
+        target := cdc.find_installed(plan.routine, '(text)', 'cdc.outcome');
+        execute format('select * from %s(cdc.unless_replaced($1, $2, $3))', target.name)
+        using slot, target.oid, target.version;
+        perform cdc.refill_above(plan.model_name);
         update cdc.roll_up as stored
         set is_due = false, error = null, failures = 0, retry_at = null
         where stored.model_name = plan.model_name;

@@ -1,11 +1,22 @@
--- dbt calls this in the transaction that makes the functions of a roll-up.
+-- dbt calls this in the transaction that makes the functions of a roll-up. `is_new`: what it held is gone.
 create or replace function cdc.install_roll_up(
-    model text, fact text, project text, declaration jsonb, routine text, inputs text[], trigger_count integer,
-    is_refresh boolean
+    model text, fact text, project text, declaration jsonb, routine text, inputs text[], made_of cdc.roll_up_input[],
+    value_tables text[], is_refresh boolean, is_new boolean
 ) returns void
-language sql security definer set search_path = pg_catalog, pg_temp as $$
-    insert into cdc.roll_up as stored (model_name, fact_name, project, declaration, routine, inputs, trigger_count)
-    values (model, fact, project, declaration, routine, inputs, trigger_count)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    -- The same roll-up in another schema, which its project has left: nobody keeps that any more.
+    delete from cdc.roll_up as former
+    where
+        former.project = install_roll_up.project
+        and former.fact_name = install_roll_up.fact
+        and former.inputs = install_roll_up.inputs
+        and former.model_name <> model;
+    insert into cdc.roll_up as stored (model_name, fact_name, project, declaration, routine, inputs, value_tables)
+    values (
+        model, fact, install_roll_up.project, install_roll_up.declaration, install_roll_up.routine,
+        install_roll_up.inputs, install_roll_up.value_tables
+    )
     on conflict on constraint roll_up_pkey do update
     set
         fact_name = excluded.fact_name,
@@ -13,11 +24,18 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
         declaration = excluded.declaration,
         routine = excluded.routine,
         inputs = excluded.inputs,
-        trigger_count = excluded.trigger_count,
-        is_due = stored.is_due or is_refresh or stored.declaration <> excluded.declaration,
+        value_tables = excluded.value_tables,
+        is_due = stored.is_due or is_refresh or is_new or stored.declaration <> excluded.declaration,
         error = null,
         failures = 0,
-        retry_at = null
+        retry_at = null;
+    delete from cdc.roll_up_input as input where input.model_name = model;
+    insert into cdc.roll_up_input (model_name, input_name, declaration, routine)
+    select model, input.input_name, input.declaration, input.routine
+    from unnest(made_of) as input;
+end
 $$;
 
-revoke execute on function cdc.install_roll_up(text, text, text, jsonb, text, text[], integer, boolean) from public;
+revoke execute on function cdc.install_roll_up(
+    text, text, text, jsonb, text, text[], cdc.roll_up_input[], text[], boolean, boolean
+) from public;

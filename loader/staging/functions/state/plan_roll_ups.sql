@@ -10,22 +10,6 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         select * from cdc.explain_models(slot)
     ),
 
-    kept as (
-        select
-            rolled.model_name,
-            rolled.is_due or rolled.trigger_count > (
-                select count(*)
-                from pg_proc as p
-                inner join pg_trigger as t on t.tgfoid = p.oid and t.tgenabled = 'A'
-                where
-                    p.pronamespace = fill.pronamespace
-                    and p.prosecdef
-                    and starts_with(p.proname, left(fill.proname, -4) || 'keep_')
-            ) as is_due
-        from cdc.roll_up as rolled
-        left join pg_proc as fill on fill.oid = to_regprocedure(rolled.routine)
-    ),
-
     found as (
         select
             rolled.model_name,
@@ -34,17 +18,27 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
             rolled.inputs,
             rolled.retry_at,
             rolled.error,
-            bool_or(own.is_due) as is_due,
+            rolled.is_due,
             min(plans.applied_lsn) as applied_lsn,
             max(plans.applied_lsn) as newest_lsn,
             bool_or(plans.engine = 'spark') as is_of_spark,
             min(plans.model_name) filter (where plans.state <> 'follows') as waits_for,
-            min(other.model_name) filter (where other.is_due) as filled_after
+            min(other.model_name) filter (where other.is_due) as filled_after,
+            (
+                -- Its SQL is for the columns and types of that declaration.
+                select min(taken.input_name)
+                from cdc.roll_up_input as taken
+                left join cdc.installed_model as installed
+                    on installed.slot_name = slot and installed.model_name = taken.input_name
+                left join cdc.roll_up as below on below.model_name = taken.input_name
+                where
+                    taken.model_name = rolled.model_name
+                    and coalesce(installed.declaration, below.declaration) is distinct from taken.declaration
+            ) as compiled_before
         from cdc.roll_up as rolled
-        inner join kept as own on own.model_name = rolled.model_name
         cross join lateral unnest(rolled.inputs) as input (name)
         left join plans on plans.model_name = input.name
-        left join kept as other on other.model_name = input.name
+        left join cdc.roll_up as other on other.model_name = input.name
         group by rolled.model_name
         having count(plans.model_name) > 0
     )
@@ -53,7 +47,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         found.model_name,
         found.fact_name,
         case
-            when found.is_due and found.waits_for is null and found.filled_after is null then 'fill'
+            when found.is_due and found.waits_for is null and found.filled_after is null and found.compiled_before is null
+                then 'fill'
         end,
         found.routine,
         found.inputs,
@@ -62,13 +57,16 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         case
             when found.error is not null then 'failed'
             when found.is_due or found.filled_after is not null or found.waits_for is not null
-                or found.applied_lsn < found.newest_lsn
+                or found.compiled_before is not null or found.applied_lsn < found.newest_lsn
                 then 'waits'
             else 'follows'
         end,
         case
             when found.error is not null then found.error
             when found.waits_for is not null then format('%s, which it is made of, %s: %s', waiting.model_name, waiting.state, waiting.reason)
+            when found.compiled_before is not null then format(
+                '%s, which it is made of, is installed with another declaration than it was compiled for', found.compiled_before
+            )
             when found.filled_after is not null then format('%s, which it is made of, is not filled yet', found.filled_after)
             when found.is_due then 'it is not filled yet'
             when found.applied_lsn < found.newest_lsn then format(
@@ -78,6 +76,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         case
             when found.error is not null then '`dbt build` tries it at once'
             when found.waits_for is not null then waiting.remedy
+            when found.compiled_before is not null then '`dbt build`'
             when found.is_of_spark and found.applied_lsn < found.newest_lsn then '`spark-submit spark/apply.py`'
             when found.is_due or found.filled_after is not null or found.applied_lsn < found.newest_lsn
                 then '`loader run --build` or `dbt build`'

@@ -1,0 +1,10 @@
+-- Whether a roll-up is kept from what this model changes. It stays so while the caller has the model's lock.
+create or replace function cdc.is_watched(model text) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select exists (
+        select
+        from cdc.roll_up_input as input
+        inner join cdc.roll_up as rolled on rolled.model_name = input.model_name
+        where input.input_name = model and not rolled.is_due
+    )
+$$;
