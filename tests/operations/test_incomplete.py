@@ -25,8 +25,9 @@ def stats(pipeline: Pipeline, *more: str) -> str:
 
 
 def notes(pipeline: Pipeline) -> list[str]:
-    found: list[str] = json.loads(stats(pipeline, "--json"))["notes"]
-    return found
+    """What the stats say below the numbers, but for how fresh they are and the remedies."""
+    below = stats(pipeline).split("\n\n")[-1].splitlines()
+    return [line for line in below if not line.startswith(("applied ", "Try: "))]
 
 
 def build(pipeline: Pipeline) -> str:
