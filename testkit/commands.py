@@ -15,15 +15,16 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from typer.testing import CliRunner
 
 from loader.cli import app
 from testkit.waiting import wait_until as wait_until
 from waltally import failpoints
+from waltally.limits import Limits, limits
 
 if TYPE_CHECKING:
     from dbt.cli.main import dbtRunner
@@ -34,13 +35,22 @@ LOADER = Path(sys.executable).parent / "loader"
 SECRET = "hunter2"
 """The password that tests give; no output may show it."""
 
-SHORT_PAUSES = {
-    "loader.capture.follow._BACKOFF": (0.1, 0.3, 1.0, 2.0, 5.0),
-    "loader.applying.applier._RETRY_SECONDS": 0.2,
-    "loader.applying.applier._LOOK_SECONDS": 0.2,
-    "loader.capture.pace._IDLE_SECONDS": 0.2,
-}
-"""Pauses that a test can wait for; a loader has seconds to half a minute."""
+
+def short_pauses() -> Limits:
+    """Return limits whose pauses a test can wait for; a loader has seconds to half a minute."""
+    tries = (0.1, 0.3, 1.0, 2.0, 5.0)
+    return replace(limits, follow_again=tries, apply_again=0.2, look_behind=0.2, idle_seconds=0.2)
+
+
+@contextmanager
+def limited(others: Limits) -> Iterator[None]:
+    """Let this process have other limits in the block."""
+    before = dict(vars(limits))
+    vars(limits).update(vars(others))
+    try:
+        yield
+    finally:
+        vars(limits).update(before)
 
 
 def run(
@@ -61,9 +71,7 @@ def run_loader(
     """
     if "WALTALLY_KILL_AT" in environment:
         return run([str(LOADER), *arguments], environment)
-    with only_environment(environment), _logging_as_it_was(), pytest.MonkeyPatch.context() as patch:
-        for name, value in SHORT_PAUSES.items():
-            patch.setattr(name, value)
+    with only_environment(environment), _logging_as_it_was(), limited(short_pauses()):
         done = CliRunner().invoke(app, list(arguments), prog_name="loader")
         said = done.stderr
         if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -135,7 +143,7 @@ def _follow(
     environment: Mapping[str, str],
     log: Path,
     arguments: tuple[str, ...],
-    limits: Mapping[str, object],
+    others: Limits,
 ) -> None:
     """Run `loader run` in a forked process, which ends with it."""
     os.chdir(ROOT)
@@ -144,11 +152,7 @@ def _follow(
     importlib.reload(failpoints)  # which has read the environment of the process before the fork
     with log.open("w") as out:
         os.dup2(out.fileno(), 2)
-    for name, value in limits.items():
-        module, _, attribute = name.rpartition(".")
-        loaded = importlib.import_module(module)
-        assert hasattr(loaded, attribute), name
-        setattr(loaded, attribute, value)
+    vars(limits).update(vars(others))
     app(["run", *arguments], prog_name="loader")
 
 
@@ -194,8 +198,7 @@ class Forked:
 class RunningLoader:
     """A loader in the background, and what it has logged so far.
 
-    `limits` are constants of the loader's modules by their full names, with the values that they
-    have instead. Without limits it is the real command.
+    Without limits it is the real command.
     """
 
     def __init__(
@@ -203,13 +206,13 @@ class RunningLoader:
         environment: Mapping[str, str],
         log: Path,
         *arguments: str,
-        limits: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._log = log
         log.touch()
         self.process: Forked | subprocess.Popen[bytes]
         if limits:
-            self.process = Forked(dict(environment), log, arguments, dict(limits))
+            self.process = Forked(dict(environment), log, arguments, limits)
             return
         with log.open("w") as out:
             self.process = subprocess.Popen(

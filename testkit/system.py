@@ -11,13 +11,13 @@ from typing import Self
 from testkit import recount
 from testkit.commands import (
     ROOT,
-    SHORT_PAUSES,
     RunningLoader,
     profiles,
     run,
     run_dbt,
     run_loader,
     sentence,
+    short_pauses,
     wait_until,
 )
 from testkit.comparison import Difference
@@ -47,8 +47,8 @@ class System:
         """The dbt project; None for the shipped one."""
         self.given: dict[str, str] = {}
         """What every command has beside; it wins."""
-        self.limits: dict[str, object] = {**SHORT_PAUSES}
-        """Constants of the loader's modules that loaders in the background have instead."""
+        self.limits = short_pauses()
+        """What loaders in the background have."""
         self._logs = 0
 
     @property

@@ -23,18 +23,14 @@ from loader.staging.target_state import apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Target, connect_target
 from waltally.errors import BuildFailed, LoaderError, unexpected
+from waltally.limits import limits
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
 
 THREADS = ("front", "behind")
-_RETRY_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
-"""How often to look at models that are behind: a seed, a setup or dbt may make one ready."""
 _AGE_SECONDS = 0.1
 """How often to ask how old the newest change is: the question costs a tenth of a small batch."""
-_STOP_SECONDS = 10.0
-"""So long a stop waits for a call before it cancels it."""
 
 
 def apply_once(settings: Settings, notify: Notify = ignore) -> None:
@@ -105,12 +101,12 @@ class Applier:
         """Apply what is still staged, then end; a call that takes long is cancelled."""
         self._stop.set()
         self._is_due.set()
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = time.monotonic() + limits.stop_apply
         for thread, session in zip(self._threads, (self._front, self._behind), strict=True):
             thread.join(max(0.0, deadline - time.monotonic()))
             while thread.is_alive():
                 session.cancel()
-                thread.join(_LOOK_SECONDS)
+                thread.join(limits.look_behind)
             session.close()
 
     def _follow(self) -> None:
@@ -124,7 +120,7 @@ class Applier:
                 is_more, pause = self._apply_front()
             except Exception as failure:
                 # Any exception: staging must go on, or the slot would hold WAL because of a model.
-                is_more, pause = True, _RETRY_SECONDS
+                is_more, pause = True, limits.apply_again
                 self._report(failure)
                 if is_last:
                     return
@@ -141,10 +137,10 @@ class Applier:
                 is_more = self._apply_behind()
                 before, self._rejected = self._rejected, newest_rejections(self._behind.target)
                 _say_rejections(before, self._rejected)
-                pause = 0.0 if is_more else _LOOK_SECONDS
+                pause = 0.0 if is_more else limits.look_behind
             except Exception as failure:
                 self._report(failure)
-                pause = _RETRY_SECONDS
+                pause = limits.apply_again
             self._stop.wait(pause)
 
     def _apply_front(self) -> tuple[bool, float]:
@@ -196,7 +192,7 @@ class Applier:
         # The remedy comes last: what followed it would be pasted with its SQL.
         remedy = [error.remedy] if error.remedy else []
         said = "%s; trying again in %g s" + "\nTry: %s" * len(remedy)
-        log.error(said, error, _RETRY_SECONDS, *remedy)
+        log.error(said, error, limits.apply_again, *remedy)
         self._notify(BuildBroke(error))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-LONGEST_PAUSE = 0.1
+from waltally.limits import limits
+
 WINDOW = 1.0
 
 
@@ -32,7 +33,7 @@ class Pace:
         while self._calls[0][0] < ended - WINDOW:
             self._calls.popleft()
         spent = self._spent / (self._share * WINDOW)
-        return min(LONGEST_PAUSE, self.mean * (1 / self._share - 1) * spent)
+        return min(limits.longest_pause, self.mean * (1 / self._share - 1) * spent)
 
     @property
     def _spent(self) -> float:

@@ -13,11 +13,11 @@ from loader.source.asking import read_server
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import TRANSIENT, LoaderError, SlotInUse
+from waltally.limits import limits
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
 
-_BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _ONCE_TRIES = 5
 
 
@@ -51,7 +51,7 @@ def follow(
                 seconds = time.monotonic() - failing_since
                 if not isinstance(error, SlotInUse) or _is_held_for_good(settings, seconds):
                     raise
-            pause = _BACKOFF[min(failures, len(_BACKOFF)) - 1]
+            pause = limits.follow_again[min(failures, len(limits.follow_again)) - 1]
             log.warning("%s; trying again in %g s", error, pause)
             if failures == 1 and error.remedy:
                 log.warning("Try: %s", error.remedy)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from loader.capture.events import RunState
-
-MUCH_WAL = 16 * 1024 * 1024
-"""A slot that holds back more than this is made to follow; the server frees WAL in such pieces."""
+from waltally.limits import limits
 
 _FEW_CHANGES = 1_000
 _LONGEST_GATHERING = 0.03
-_IDLE_SECONDS = 3.0
 _IDLE_BYTES = 1024
 
 
@@ -55,5 +52,5 @@ class Idle:
         position = self._run_state.position
         step = position.received - max(position.stored, self.own_wal_end)
         least = 0 if holds_much else _IDLE_BYTES
-        is_due = now - self._run_state.stored_at >= _IDLE_SECONDS
-        return step > MUCH_WAL or (step > least and is_due)
+        is_due = now - self._run_state.stored_at >= limits.idle_seconds
+        return step > limits.burst_wal or (step > least and is_due)

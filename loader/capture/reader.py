@@ -8,25 +8,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from loader.capture import source_monitor, wal2json
+from loader.capture import wal2json
 from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.stages import Stage
 from loader.capture.wal2json import Keepalive, Message, WholeTransactions
 from waltally.errors import CannotConnect, LoaderError, unexpected
+from waltally.limits import limits
 from waltally.tables import Table
 
 _BUNDLE_SIZE = 128 * 1024
-_MOST_BYTES = 8 * 1024 * 1024
-"""So many may wait; a change that is larger passes where less than that waits."""
 _MESSAGE_OVERHEAD = 64
 _SMALL_BUNDLE = 64 * 1024
 _GATHER_SECONDS = 0.001
-_IDLE_WAIT = 0.5
-_SILENCE_TO_ASK = 15.0
-_SILENCE_TO_EXPLAIN = 30.0
-_EXPLAIN_AGAIN = 60.0
 
 log = logging.getLogger("loader")
 
@@ -37,7 +32,7 @@ class Silence:
     def __init__(self) -> None:
         self._since = time.monotonic()
         self._is_asked = False
-        self._explain_at = _SILENCE_TO_EXPLAIN
+        self._explain_at = limits.explain_after
 
     @property
     def seconds(self) -> float:
@@ -46,7 +41,7 @@ class Silence:
 
     def is_to_be_asked(self) -> bool:
         """Whether to ask the server for an answer; says so once."""
-        is_due = self.seconds > _SILENCE_TO_ASK and not self._is_asked
+        is_due = self.seconds > limits.ask_after and not self._is_asked
         self._is_asked = self._is_asked or is_due
         return is_due
 
@@ -54,7 +49,7 @@ class Silence:
         """Whether to say that the loader waits; says so once in a while."""
         is_due = self.seconds > self._explain_at
         if is_due:
-            self._explain_at = self.seconds + _EXPLAIN_AGAIN
+            self._explain_at = self.seconds + limits.explain_again
         return is_due
 
 
@@ -105,7 +100,7 @@ class SlotReader:
         self._stages = stages
         self._root_of = root_of
         self._status_seconds = status_seconds
-        self._bundles = _Bundles(_MOST_BYTES)
+        self._bundles = _Bundles(limits.queue_bytes)
         self._failure: Exception | None = None
         self._whole = WholeTransactions()
         self.is_over = False
@@ -182,7 +177,7 @@ class SlotReader:
                     return
                 self._keep_up()
         if not arrived:
-            if not self._connection.wait(min(_IDLE_WAIT, self._status_seconds)):
+            if not self._connection.wait(min(limits.queue_wait, self._status_seconds)):
                 self._check_silence()
         elif size < _SMALL_BUNDLE:
             # Waking up per message costs more than processing it.
@@ -211,7 +206,7 @@ class SlotReader:
 
     def _is_queued(self, bundle: list[Message], size: int) -> bool:
         try:
-            self._bundles.put((bundle, size), timeout=_IDLE_WAIT)
+            self._bundles.put((bundle, size), timeout=limits.queue_wait)
         except queue.Full:
             return False
         return True
@@ -227,7 +222,7 @@ class SlotReader:
         silence = self._silence
         if silence.is_to_be_asked():
             self._connection.send_status(self._position.confirmed, want_reply=True)
-        if silence.seconds > _SILENCE_TO_EXPLAIN and not self._monitor.answer.has_slot:
+        if silence.seconds > limits.explain_after and not self._monitor.answer.has_slot:
             raise ProtocolError(
                 f"it has been silent for {silence.seconds:.0f} s, and the slot is free"
             )
@@ -244,7 +239,7 @@ class SlotReader:
         if overdue or self._position.confirmed > self._sent_lsn:
             self._send_status()
         silent_for = self._monitor.seconds_without_answer
-        if silent_for > source_monitor.MAX_SECONDS_WITHOUT_ANSWER:
+        if silent_for > limits.unanswered:
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "
                 f"{silent_for:.0f} s",

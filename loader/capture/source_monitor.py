@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from psycopg.conninfo import make_conninfo
 
-from loader.capture.pace import MUCH_WAL
 from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
 from loader.source.asking import ask_server
@@ -25,11 +24,8 @@ from loader.source.server_checks import synchronous_finding
 from loader.source.slot import Server, Timeline, read_timeline
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
+from waltally.limits import limits
 from waltally.tables import Table
-
-CHECK_SECONDS = 1.0
-MAX_SECONDS_WITHOUT_ANSWER = 60.0
-"""How long the stream goes on while this connection is broken or does not answer."""
 
 _ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
@@ -77,7 +73,7 @@ class Answer(NamedTuple):
     @property
     def holds_much(self) -> bool:
         """Whether the slot holds back much WAL."""
-        return self.wal_end - self.restart_lsn > MUCH_WAL
+        return self.wal_end - self.restart_lsn > limits.much_wal
 
 
 class SourceMonitor(Poller[Connection, Answer]):
@@ -100,7 +96,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         self._woken_lsn = 0
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         super().__init__(
-            "source monitor", lambda: connect(dsn, "source"), self._check, CHECK_SECONDS
+            "source monitor", lambda: connect(dsn, "source"), self._check, limits.check_source
         )
         self._ddl_trigger = ddl_trigger
         self.answer = Answer(False, True, 0, 0, False, ddl_trigger)
@@ -172,7 +168,7 @@ class SourceMonitor(Poller[Connection, Answer]):
 
     def failed(self, error: LoaderError, is_last: bool) -> None:
         """End a stream of which this connection knows nothing for too long."""
-        if is_last or self.seconds_without_answer > MAX_SECONDS_WITHOUT_ANSWER:
+        if is_last or self.seconds_without_answer > limits.unanswered:
             self._stop_stream(error)
 
     def finish(self, connection: Connection) -> None:

@@ -18,11 +18,8 @@ from loader.source.slot import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import FactStatus, StoredState
 from waltally.database import Connection, Target, connect, connect_target
+from waltally.limits import limits
 from waltally.settings import Settings
-
-REFRESH_SECONDS = 5.0
-_STALE_SECONDS = 15.0
-"""An older answer is not served: the server is down or frozen."""
 
 _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
 _FACT_STATES = ("follows", "waits", "failed")
@@ -118,12 +115,12 @@ class GaugeCollector(Collector):
 
     def lag_seconds(self) -> float | None:
         """Return how far the position is behind the source; None where that does not answer."""
-        source = self._source.latest(_STALE_SECONDS)
+        source = self._source.latest(limits.stale_metrics)
         return None if source is None else source.lag_seconds
 
     def failed_facts(self) -> int:
         """Return how many facts have failed, 0 where the target does not answer."""
-        target = self._target.latest(_STALE_SECONDS)
+        target = self._target.latest(limits.stale_metrics)
         return sum(each.state == "failed" for each in target.facts) if target else 0
 
     def start(self) -> None:
@@ -152,8 +149,8 @@ class GaugeCollector(Collector):
         yield from families.values()
 
     def _samples(self) -> Iterator[_Sample]:
-        source = self._source.latest(_STALE_SECONDS)
-        target = self._target.latest(_STALE_SECONDS)
+        source = self._source.latest(limits.stale_metrics)
+        target = self._target.latest(limits.stale_metrics)
         open_since = self._run_state.open_since
         yield "waltally_source_up", source is not None
         yield "waltally_target_up", target is not None
@@ -172,7 +169,7 @@ class GaugeCollector(Collector):
         state = read_slot_state(connection, self._settings.slot)
         server = read_server(connection)
         now = time.monotonic()
-        target = self._target.latest(_STALE_SECONDS)
+        target = self._target.latest(limits.stale_metrics)
         if target is not None:
             since = now - target.moved_age
             self._clock.add_earlier(since, target.record.position_lsn)
@@ -196,7 +193,7 @@ def _poller(place: str, open_: Callable[[], C], ask: Callable[[C], T]) -> Poller
         connection.ask("set statement_timeout to '5s'")
         return connection
 
-    return Poller(f"{place} metrics", connected, ask, REFRESH_SECONDS)
+    return Poller(f"{place} metrics", connected, ask, limits.refresh_metrics)
 
 
 def _of_source(source: SourceSample) -> Iterator[_Sample]:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from loader.capture.events import BuildBroke, Built, Event, Failed, Following, RunState
 from waltally.errors import LoaderError
+from waltally.limits import limits
 from waltally.units import plural
-
-STALLED_SECONDS = 60.0
-"""Where nothing was stored for so long although there is something to store, the run stalls."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +92,10 @@ class Health:
     def _stall(self) -> str:
         now = self._clock()
         open_since = self._run_state.open_since
-        if open_since is not None and now - open_since > STALLED_SECONDS:
+        if open_since is not None and now - open_since > limits.stalled_seconds:
             return f"a batch has been open for {now - open_since:.0f} s"
         stored, lag = now - self._run_state.stored_at, self._lag_seconds() or 0.0
-        if min(stored, lag) > STALLED_SECONDS:
+        if min(stored, lag) > limits.stalled_seconds:
             return f"nothing was stored for {stored:.0f} s, and the source has written since"
         return ""
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from loader.capture.events import BuildBroke, Building, Built, Event, Failed, Following, RunState
 from waltally import lsn
+from waltally.limits import limits
 from waltally.units import duration, plural, size
 
 log = logging.getLogger("loader")
 
-_LOG_SECONDS = 10.0
 _IDLE_LOG_SECONDS = 300.0
 """An idle loader has little to say, but a silent log is no proof that it works."""
 _LONG_BUILD_SECONDS = 2.0
@@ -78,16 +78,16 @@ class Progress:
 
     def _log(self) -> None:
         before, said_at = 0, self._clock()
-        while not self._done.wait(_LOG_SECONDS):
+        while not self._done.wait(limits.log_progress):
             now, open_since = self._clock(), self._run_state.open_since
             is_moving = self._run_state.changes > before
-            if not is_moving and open_since is not None and now - open_since >= _LOG_SECONDS:
+            if not is_moving and open_since is not None and now - open_since >= limits.log_progress:
                 # A large transaction, or a target that does not answer: nothing else would show.
                 log.info(
                     "a batch has been open for %s, nothing is lost", duration(now - open_since)
                 )
             elif is_moving or self._builds_long(now) or now - said_at >= _IDLE_LOG_SECONDS:
-                log.info(self.line(before, _LOG_SECONDS))
+                log.info(self.line(before, limits.log_progress))
                 said_at = now
             before = self._run_state.changes
 

@@ -68,7 +68,7 @@ MET = (
 
 def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
     pipeline.begin()
-    pipeline.limits["loader.applying.applier._STOP_SECONDS"] = 0.1
+    pipeline.limits.stop_apply = 0.1
     for lock, asked, seen in MET:
         with (
             pipeline.follow("--build") as running,

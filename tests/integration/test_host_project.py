@@ -10,11 +10,11 @@ import pytest
 
 from testkit.commands import (
     LOADER,
-    SHORT_PAUSES,
     RunningLoader,
     profiles,
     run,
     sentence,
+    short_pauses,
     wait_until,
 )
 from testkit.databases import Database
@@ -66,7 +66,7 @@ def test_models_join_and_leave_while_a_loader_builds(
     source.dbt("run", **environment)
     source.execute("alter table unrelated add kind text default 'new'")
     log = tmp_path / "log"
-    with RunningLoader(source.environment(), log, "--build", limits=SHORT_PAUSES) as running:
+    with RunningLoader(source.environment(), log, "--build", limits=short_pauses()) as running:
 
         def count(model: str, rows: int) -> None:
             query = f"select coalesce(sum(row_count), 0) from elsewhere.{model}"

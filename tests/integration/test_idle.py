@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from loader.capture import pace, source_monitor
 from loader.capture.events import RunState
 from loader.capture.follow import follow
-from testkit.commands import RunningLoader, wait_until
+from testkit.commands import RunningLoader, short_pauses, wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
 from testkit.following import end, following, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import other_slot
 from testkit.servers import Cluster
+from waltally.limits import limits
 
 
 def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
@@ -55,7 +56,7 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
 def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Path) -> None:
     source.must("setup")
     source.insert(1000)
-    often = {"loader.capture.pace._IDLE_SECONDS": 0.3}
+    often = replace(short_pauses(), idle_seconds=0.3)
     with RunningLoader(source.environment(), tmp_path / "log", limits=often) as running:
         at = "select position_lsn from cdc.slot_position"
         moves = [source.value(at)]
@@ -76,7 +77,7 @@ CHECK_SECONDS = 0.05
 def quiet(make_pipeline: MakePipeline, spare: Cluster) -> Pipeline:
     """A source on a server where nobody else writes; nothing is seeded."""
     pipeline = make_pipeline(spare)
-    pipeline.limits["loader.capture.source_monitor.CHECK_SECONDS"] = CHECK_SECONDS
+    pipeline.limits.check_source = CHECK_SECONDS
     pipeline.must("setup")
     return pipeline
 
@@ -98,7 +99,7 @@ def is_at(pipeline: Pipeline, column: str, position: str) -> bool:
 
 
 def test_a_burst_of_others_is_confirmed_at_once(quiet: Pipeline) -> None:
-    quiet.limits["loader.capture.pace._IDLE_SECONDS"] = 3600.0
+    quiet.limits.idle_seconds = 3600.0
     with quiet.follow():
         reached = burst(quiet)
         wait_until(lambda: is_at(quiet, "confirmed_flush_lsn", reached), "it is confirmed")
@@ -134,12 +135,12 @@ def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
             )
         )
 
-    monkeypatch.setattr(source_monitor, "CHECK_SECONDS", CHECK_SECONDS)
+    monkeypatch.setattr(limits, "check_source", CHECK_SECONDS)
     with followed_here(quiet):
         with monkeypatch.context() as patch:
             # Nothing is confirmed meanwhile, so no record lets the slot go before the message.
-            patch.setattr(pace, "_IDLE_SECONDS", 3600.0)
-            patch.setattr(pace, "MUCH_WAL", 2**40)
+            patch.setattr(limits, "idle_seconds", 3600.0)
+            patch.setattr(limits, "burst_wal", 2**40)
             reached = burst(quiet)
             wait_until(lambda: woken() == 1, "the server is woken")
         quiet.source.execute("checkpoint")

@@ -36,7 +36,7 @@ def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database)
 def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline: Pipeline) -> None:
     source = pipeline.source
     pipeline.must("setup")
-    pipeline.limits["loader.monitoring.progress._LOG_SECONDS"] = 0.2
+    pipeline.limits.log_progress = 0.2
     with pipeline.start("--build") as running:
         running.wait_for("following the slot")
 

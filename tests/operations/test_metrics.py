@@ -47,11 +47,8 @@ class Served(Pipeline):
 
     def serve(self) -> None:
         self.port = free_port()
-        self.limits |= {
-            "loader.monitoring.gauges.REFRESH_SECONDS": 0.3,
-            "loader.monitoring.health.STALLED_SECONDS": 1.0,
-            "loader.monitoring.gauges._STALE_SECONDS": 5.0,
-        }
+        self.limits.refresh_metrics, self.limits.stale_metrics = 0.3, 5.0
+        self.limits.stalled_seconds = 1.0
         self.running = self.follow("--build", LOADER_METRICS_PORT=str(self.port))
 
     def get(self, path: str) -> tuple[int, str]:

@@ -268,7 +268,7 @@ def test_the_wait_says_how_far_the_loader_is_and_what_the_fact_stands_on(
 def test_a_loader_that_would_rest_stores_the_position_that_somebody_waits_for(
     audited: Audited,
 ) -> None:
-    audited.limits["loader.capture.pace._IDLE_SECONDS"] = 3600.0
+    audited.limits.idle_seconds = 3600.0
     settings = audited.settings(timeout=20.0)
     with audited.follow(), closing(connect_target(settings, "audit")) as target:
         audited.source.execute("select pg_logical_emit_message(true, 'test', '')")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loader.applying import applier, pace
+from loader.applying import applier
 from loader.applying.applier import Applier
 from loader.capture import handshake, reader, stream
 from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
@@ -23,6 +23,7 @@ from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
+from waltally.limits import limits
 
 
 def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
@@ -164,7 +165,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
         return usual(*arguments)
 
     monkeypatch.setattr(applier, "apply", apply)
-    monkeypatch.setattr(applier, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(limits, "apply_again", 0.1)
     background = Applier(pipeline.loader_settings, RunState(), events.append)
     background.start()
     wait_until(lambda: any(isinstance(event, Built) for event in events), "it applies at last")
@@ -188,7 +189,7 @@ def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
         return is_more, pause
 
     monkeypatch.setattr(Applier, "_apply_front", apply_front)
-    monkeypatch.setattr(pace, "LONGEST_PAUSE", 3600.0)
+    monkeypatch.setattr(limits, "longest_pause", 3600.0)
     share = 1e-6
     run_state = RunState()
     background = Applier(pipeline.loader_settings, run_state, events.append, share)

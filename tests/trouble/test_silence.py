@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
-from testkit.commands import SHORT_PAUSES, RunningLoader, wait_until
+from testkit.commands import RunningLoader, short_pauses, wait_until
 from testkit.pipeline import Pipeline
 from testkit.proxy import Proxy
+from waltally.limits import Limits
 
-WATCHFUL = {"loader.capture.source_monitor.CHECK_SECONDS": 0.1}
-SECONDS_WITHOUT_ANSWER = "loader.capture.source_monitor.MAX_SECONDS_WITHOUT_ANSWER"
-IMPATIENT = {
-    **WATCHFUL,
-    "loader.capture.reader._SILENCE_TO_ASK": 0.1,
-    "loader.capture.reader._SILENCE_TO_EXPLAIN": 0.2,
-    "loader.capture.reader._EXPLAIN_AGAIN": 0.2,
-    SECONDS_WITHOUT_ANSWER: 5.0,
-}
-"""Limits of seconds instead of a minute."""
+
+def impatient() -> Limits:
+    """Seconds instead of a minute."""
+    limits = replace(short_pauses(), check_source=0.1, unanswered=5.0)
+    limits.ask_after, limits.explain_after, limits.explain_again = 0.1, 0.2, 0.2
+    return limits
+
 
 BUSY = "busy with a transaction that has no changes for us"
 
@@ -33,7 +32,7 @@ def walsender(pipeline: Pipeline) -> int:
 
 
 def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None:
-    pipeline.limits |= IMPATIENT
+    pipeline.limits = impatient()
     pipeline.must("setup")
     with pipeline.follow() as loader:
         pipeline.source.insert(2)
@@ -53,7 +52,7 @@ def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None
 
 def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     """The plugin says nothing while it skips it; a new session would skip it from the start."""
-    apart.limits |= IMPATIENT
+    apart.limits = impatient()
     apart.must("setup")
     with apart.follow() as loader:
         apart.source.execute(
@@ -82,7 +81,7 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
     with Proxy(pipeline.source.cluster.port) as proxy:
         through = {"PGPORT": str(proxy.port), "LOADER_TARGET_DSN": pipeline.dsns[1]}
         environment = pipeline.environment(**through, PGCONNECT_TIMEOUT="2")
-        limits = {**SHORT_PAUSES, **WATCHFUL, SECONDS_WITHOUT_ANSWER: 1.0}
+        limits = replace(short_pauses(), check_source=0.1, unanswered=1.0)
         with RunningLoader(environment, tmp_path / "log", limits=limits) as loader:
             pipeline.source.insert(1)
             pipeline.wait_for_staged(1)
@@ -97,7 +96,7 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
 
 def test_the_watch_connects_again(pipeline: Pipeline) -> None:
     """Its end alone does not end the stream."""
-    pipeline.limits |= WATCHFUL
+    pipeline.limits.check_source = 0.1
     pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "

@@ -168,7 +168,7 @@ def test_an_unwatched_moment_holds_no_commit_up(
     pipeline = make_pipeline(family.primary)
     pipeline.must("setup")
     standby = standby_of(family)
-    pipeline.limits["loader.capture.source_monitor.CHECK_SECONDS"] = 3600.0
+    pipeline.limits.check_source = 3600.0
     with pipeline.follow() as running, Writer(pipeline.source) as writer:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)

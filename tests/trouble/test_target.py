@@ -54,7 +54,7 @@ def test_a_staging_schema_dropped_under_a_loader(pipeline: Pipeline) -> None:
 
 def test_a_target_that_does_not_take_the_rows_is_logged(pipeline: Pipeline) -> None:
     pipeline.begin()
-    pipeline.limits["loader.monitoring.progress._LOG_SECONDS"] = 0.5
+    pipeline.limits.log_progress = 0.5
     holder = connect(pipeline.target.cluster.dsn(pipeline.target.name))
     holder.autocommit = False
     with pipeline.follow() as running:

@@ -22,6 +22,7 @@ from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import connect
 from waltally.errors import Interrupted, SlotInUse
+from waltally.limits import limits
 
 
 def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_killed(
@@ -56,7 +57,7 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     """As long as the server may take to see it; another loader at work is not waited for."""
     pipeline.begin()
     pipeline.source.insert(3)
-    monkeypatch.setattr(follow, "_BACKOFF", (0.1,))
+    monkeypatch.setattr(limits, "follow_again", (0.1,))
     source = make_dsn(pipeline.dsns[0], options="-c wal_sender_timeout=4s")
     settings = replace(pipeline.loader_settings, source=source)
     with pipeline.follow() as other:

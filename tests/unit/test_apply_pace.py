@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from loader.applying.pace import LONGEST_PAUSE, Pace
+from loader.applying.pace import Pace
+from waltally.limits import Limits
 
 SHARE = 0.2
 
@@ -29,7 +30,7 @@ def test_a_slow_call_buys_no_long_pause_and_is_paid_back() -> None:
     pace = Pace(SHARE)
     usual, now = run(pace, [0.003] * 200)
     (pause,), now = run(pace, [0.04], now)
-    assert pause < 2 * usual[-1] < LONGEST_PAUSE / 2
+    assert pause < 2 * usual[-1] < Limits().longest_pause / 2
     began = now
     _, ended = run(pace, [0.003] * 60, now)
     assert (0.04 + 60 * 0.003) / (ended - began + 0.04) < 1.2 * SHARE
@@ -44,7 +45,7 @@ def test_after_a_rest_there_is_no_pause() -> None:
 
 def test_long_calls_pause_for_a_tenth_of_a_second_at_most() -> None:
     pauses, _ = run(Pace(SHARE), [0.5] * 5)
-    assert set(pauses) == {LONGEST_PAUSE}
+    assert set(pauses) == {Limits().longest_pause}
 
 
 def test_without_a_limit_there_is_no_pause() -> None:

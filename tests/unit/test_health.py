@@ -12,13 +12,14 @@ from prometheus_client import CollectorRegistry
 
 from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, RunState
 from loader.monitoring import metrics
-from loader.monitoring.health import STALLED_SECONDS, Answer, Health
+from loader.monitoring.health import Answer, Health
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
 from testkit.commands import wait_until
 from testkit.servers import free_port
 from waltally.errors import BuildFailed, CannotConnect
+from waltally.limits import Limits
 
-LONG = STALLED_SECONDS + 1
+LONG = Limits().stalled_seconds + 1
 
 
 class Run:

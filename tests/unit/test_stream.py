@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from loader.capture import reader
 from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError
 from loader.capture.reader import SlotReader
 from loader.capture.wal2json import Keepalive
 from loader.staging.logged_tables import ALL, Followed, begun_anew, renewed
+from waltally.limits import limits
 from waltally.tables import Table
 
 
@@ -63,8 +63,8 @@ def test_a_broken_stream_is_raised_after_what_came_before_it() -> None:
 def test_while_the_queue_is_full_what_is_stored_is_confirmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader, "_MOST_BYTES", 1)
-    monkeypatch.setattr(reader, "_IDLE_WAIT", 0.01)
+    monkeypatch.setattr(limits, "queue_bytes", 1)
+    monkeypatch.setattr(limits, "queue_wait", 0.01)
     server, position = Server([Keepalive(1, False)], [Keepalive(2, False)]), Position(5)
     slot = reading(server, position)
     slot.start()
