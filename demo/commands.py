@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -18,6 +19,9 @@ _PATIENCE = 30.0
 """Seconds that a process has to stop on SIGTERM."""
 _SILENCE = 10.0
 """Seconds after which a command that still runs is shown with the newest line of its output."""
+
+
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CommandFailed(RuntimeError):
@@ -85,6 +89,7 @@ class Commands:
             except subprocess.TimeoutExpired:
                 lines = log.read_text(errors="replace").split("\n")
                 said = next((line for line in reversed(lines) if line.strip()), "running")
+                said = _COLORS.sub("", said)
                 seconds = f"{time.monotonic() - began:.0f} s"
                 line = Text(f"\n  {seconds}: {said.strip()[:100]}", style="dim")
                 self._console.print(line, end="", soft_wrap=True)

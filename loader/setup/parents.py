@@ -31,12 +31,16 @@ _LABELS = [
 """What people call the column that a row is known by, the likeliest first."""
 
 
+MOST = 2
+"""Parents that a first fact counts by where no column is named: each multiplies the groups."""
+
+
 @dataclass(frozen=True)
 class Parent:
-    """A table that a foreign key of the counted table leads to."""
+    """A table that a column of the counted table leads to."""
 
     column: str
-    """The foreign key's column."""
+    """That column."""
     table: Table
     key: str
     key_type: str
@@ -125,20 +129,32 @@ def _plain(name: str) -> str:
     return f"rows_{found}" if found[:1].isdigit() else found
 
 
-# Current rows are found by the primary key, so the foreign key has to lead to it.
+# Current rows are found by the primary key, so the column has to lead to it. Many applications have
+# no foreign keys: there its name leads to a table of the same schema, as team_id to team or teams.
 _PARENTS = """
-select
-    a.attname::text, n.nspname::text, c.relname::text, k.attname::text,
+select distinct on (a.attnum)
+    a.attname::text, parents.nspname::text, c.relname::text, k.attname::text,
     format_type(k.atttypid, null), label.attname::text
-from pg_constraint as f
-inner join pg_class as own on own.oid = f.conrelid
-inner join pg_namespace as owns on owns.oid = own.relnamespace
-inner join pg_attribute as a on a.attrelid = f.conrelid and a.attnum = f.conkey[1]
-inner join pg_class as c on c.oid = f.confrelid
-inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_attribute as k on k.attrelid = c.oid and k.attnum = f.confkey[1]
-inner join pg_index as i
-    on i.indrelid = c.oid and i.indisprimary and i.indkey::text = k.attnum::text
+from pg_class as own
+inner join pg_namespace as n on n.oid = own.relnamespace
+inner join pg_attribute as a on a.attrelid = own.oid and a.attnum > 0 and not a.attisdropped
+left join pg_constraint as f
+    on f.contype = 'f' and f.conrelid = own.oid and f.conkey = array[a.attnum]
+inner join pg_class as c
+    on c.oid <> own.oid and c.relkind in ('r', 'p') and case
+        when f.oid is not null then c.oid = f.confrelid
+        else c.relnamespace = own.relnamespace and a.attname ~* '._?id$' and c.relname::text = any(
+            select regexp_replace(a.attname::text, '_?id$', '', 'i') || ending
+            from unnest(array['', 's', 'es']) as ending
+            union all
+            select regexp_replace(a.attname::text, 'y_?id$', 'ies', 'i')
+        )
+    end
+inner join pg_namespace as parents on parents.oid = c.relnamespace
+inner join pg_index as i on i.indrelid = c.oid and i.indisprimary and i.indnkeyatts = 1
+inner join pg_attribute as k
+    on k.attrelid = c.oid and k.attnum = i.indkey[0] and k.attnum = coalesce(f.confkey[1], k.attnum)
+    and k.atttypid = a.atttypid
 cross join lateral (
     select l.attname
     from pg_attribute as l
@@ -149,10 +165,8 @@ cross join lateral (
     order by array_position(%(labels)s::text[], l.attname::text)
     limit 1
 ) as label
-where
-    f.contype = 'f' and cardinality(f.conkey) = 1 and f.conrelid <> f.confrelid
-    and owns.nspname = %(schema)s and own.relname = %(name)s
-order by a.attnum
+where n.nspname = %(schema)s and own.relname = %(name)s
+order by a.attnum, f.oid
 """
 _KEY_TYPES = ("uuid", "text", "smallint", "integer", "bigint")
 

@@ -73,8 +73,9 @@ def standby_slot(server: ServerInfo) -> LoaderError | None:
 
 
 def wal_level(server: ServerInfo) -> LoaderError | None:
-    """Logical decoding needs wal_level = logical."""
-    if server.wal_level == "logical":
+    """Logical decoding needs wal_level = logical; PostgreSQL 19 raises it from replica itself."""
+    raises_itself = server.version >= 190_000 and server.wal_level == "replica"
+    if server.wal_level == "logical" or raises_itself:
         return None
     return WalLevelTooLow(
         f"The source runs with wal_level = {server.wal_level}, logical decoding needs logical",

@@ -43,8 +43,8 @@ def init_command(
         bool,
         typer.Option(
             "--parents",
-            help="Keep the rows that foreign keys lead to as models too, and the fact by their "
-            "names.",
+            help="Keep the rows that foreign keys, or names such as team_id, lead to as models "
+            "too, and the fact by their names.",
         ),
     ] = False,
     source: Source = "",
@@ -59,7 +59,7 @@ def init_command(
     from contextlib import closing
 
     from loader.setup.cost import estimate
-    from loader.setup.parents import files, read_parents, roll_up_name
+    from loader.setup.parents import MOST, files, read_parents, roll_up_name
     from loader.setup.project import missing_tools, next_steps, write_project
     from loader.setup.proposal import propose, read_columns
     from waltally.database import connect
@@ -76,7 +76,7 @@ def init_command(
         named,
         parse_names(sum_, "--sum", "--sum"),
         timezone,
-        [each.column for each in known],
+        [each.column for each in known if each.column not in named][:MOST],
     )
     known = [each for each in known if each.column in proposal.names]
     is_new = write_project(folder, proposal, files(proposal, known) if known else None)
@@ -94,7 +94,7 @@ def init_command(
         names = ", ".join(each.dimension for each in known)
         said.append(f"{roll_up_name(proposal)} has the same by {names}")
     elif parents:
-        said.append(f"No foreign key of {counted} leads to a table with a name in it")
+        said.append(f"No column of {counted} that is counted leads to a table with a name in it")
     cost = estimate(proposal, columns)
     said += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
     what = f"the dbt project {folder}, with the fact" if is_new else "the fact"

@@ -12,7 +12,7 @@ from loader.source.server import ServerInfo
 from loader.source.server_checks import judge_standby_names, parse_standby_names
 from loader.source.table import TableInfo, Writes
 from testkit.facts import column, declare, summed
-from waltally.errors import LoaderError
+from waltally.errors import LoaderError, WalLevelTooLow
 from waltally.facts import parse
 from waltally.tables import Table
 
@@ -257,3 +257,11 @@ def test_a_dimension_takes_values_of_its_column(type_: str, findings: int, notes
 def test_a_table_of_the_server_is_none_to_follow(schema: str) -> None:
     (found,) = table_checks.table_findings(replace(TABLE, table=Table(schema, "n")), [FACT])
     assert "no slot has its changes" in found.sentence
+
+
+def test_postgresql_19_raises_the_wal_level_by_itself_where_a_slot_is_made() -> None:
+    at_replica = replace(SOUND, wal_level="replica")
+    assert isinstance(checks.wal_level(at_replica), WalLevelTooLow)
+    assert checks.wal_level(replace(at_replica, version=190_000)) is None
+    minimal = replace(SOUND, wal_level="minimal", version=190_000)
+    assert isinstance(checks.wal_level(minimal), WalLevelTooLow)
