@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 from common import arrow, kept
+from common.log_rows import rows_of
 from rules.numbers import parse, print_number
-from rules.tallies import Counting, Position, Row, Sums, Tally, add_sums
+from rules.tallies import Counting, Position, Sums, Tally, add_sums
 
 from waltally import lsn
 from waltally.facts import Fact
@@ -107,7 +108,7 @@ def count(work: Work, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         changes = 0
         for batch in _read(work, begin, end):
             changes += batch.num_rows
-            counting.count(_rows(batch))
+            counting.count(rows_of(batch))
         rows = itertools.chain.from_iterable(
             _partials(place, tally, changes)
             for place, tally in zip(places, counting.finish(), strict=True)
@@ -164,18 +165,6 @@ def _read(work: Work, begin: int, end: int) -> Iterator[pa.RecordBatch]:
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         # Arrow raises what fails after the first batch as an OSError.
         raise arrow.ReadFailed(arrow.one_line(error)) from None
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    positions, ordinals, actions, payloads = batch.columns
-    return zip(
-        positions.to_pylist(),
-        ordinals.to_pylist(),
-        actions.to_pylist(),
-        # No text is made of what is JSON.
-        payloads.cast(pa.binary()).to_pylist(),
-        strict=True,
-    )
 
 
 def _partials(place: int, tally: Tally, changes: int) -> Iterator[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence, Set
 
 from common import exact_sums
 from common.errors import AuditIncomplete
-from deltas.rules import FactChanges, Rejected
+from deltas.rules import FactChanges
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
@@ -15,15 +15,6 @@ from waltally.facts import Fact
 
 CORRECTED = 10_000
 """A roll-up is recounted over a fact with at most so many wrong values."""
-
-
-def rejected(changes: FactChanges) -> Rejected:
-    """Return how many of the changes cannot be counted."""
-    row = changes.rejected.agg(
-        sql.count("*").alias("count"), sql.min("commit_lsn").alias("first_lsn")
-    ).first()
-    assert row is not None
-    return Rejected(row["count"], row["first_lsn"])
 
 
 def left_out(counts: DataFrame, facts: Sequence[Fact]) -> dict[str, list[LeftOut]]:

@@ -299,8 +299,7 @@ def compare(
     if change_count:
         mine = log.changes.where(sql.col("commit_lsn") >= built.position)
         later = FactChanges(mine, fact, settings.slot, may_truncate=log.may_truncate)
-        later.classified.persist()
-        rejected = rejected.and_then(evaluation.rejected(later))
+        rejected = rejected.and_then(later.rejected)
         forward = evaluation.brought_forward(found.rows, later)
         archived = later.untruncated(archived).unionByName(later.archived_deletes())
     unseen = why_unseen(built, emptied)

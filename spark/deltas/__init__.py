@@ -1,1 +1,1 @@
-"""The delta rules: raw changes to signed deltas, as Spark columns. Pure."""
+"""The delta rules over DataFrames of changes: replay, audit and seeds of an archive."""

@@ -1,53 +1,109 @@
 """Applies changes to the current rows of a table. Pure: DataFrame to DataFrame, no driver.
 
-The old image of a change only says which row it was, so the changes of a row follow one another in
-their order. A new image may lack a value that is stored out of line and did not change: it is that
-of the row before, which may have had another key. The changes are folded in Spark's driver, which
-holds the last state of each row that changed.
+Tasks judge the changes; they are folded in their order in Spark's driver, which holds the last
+state of each row that changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import pyarrow as pa
+from common.log_rows import rows_of
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from rules import messages
+from rules.rows import TRUNCATE, Event, RowRules, folded
+from rules.tallies import Position
 
-from deltas import images
 from waltally.facts import Fact
-
-Key = tuple[str, ...]
+from waltally.tables import Table
 
 _STATES = "key array<string>, before array<string>, is_there array<boolean>, texts array<string>"
+_JUDGED = (
+    "kind string, commit_lsn bigint, ordinal bigint, gone array<string>, there array<boolean>,"
+    " texts array<string>, key array<string>, note string"
+)
+_TEXTS = pa.list_(pa.string())
+_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string()),
+        pa.field("commit_lsn", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("gone", _TEXTS),
+        pa.field("there", pa.list_(pa.bool_())),
+        pa.field("texts", _TEXTS),
+        pa.field("key", _TEXTS),
+        pa.field("note", pa.string()),
+    ]
+)
+_BATCH = 20_000
 
 
-@dataclass(frozen=True)
-class Event:
-    """A change: the key of the row that it takes away and the values of the one that it puts.
+def judged(
+    changes: DataFrame, fact: Fact, slot: str, truncates: Mapping[Table, Position]
+) -> DataFrame:
+    """Return what the changes do to the rows: an event each, and a note of each task."""
+    (part,) = fact.tables
+    last = truncates.get(part.table)
 
-    A value is (whether the image has it, its text). With neither key nor values it is a TRUNCATE.
-    """
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = _judged(itertools.chain.from_iterable(map(rows_of, batches)), fact, slot, last)
+        while chunk := list(itertools.islice(rows, _BATCH)):
+            columns = zip(*chunk, strict=True)
+            arrays = [
+                pa.array(each, kind.type) for each, kind in zip(columns, _SCHEMA, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
-    gone: Key | None
-    came: tuple[tuple[bool, str | None], ...] | None
-    came_key: Key | None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row after the changes; a value that the changes do not have is that of the row `before`."""
-
-    values: tuple[tuple[bool, str | None], ...]
-    before: Key | None
+    return changes.mapInArrow(judge, _JUDGED)
 
 
-def applied(rows: DataFrame, classified: DataFrame, fact: Fact) -> DataFrame:
+def _judged(
+    rows: Iterable[tuple[int, int, str | None, bytes]],
+    fact: Fact,
+    slot: str,
+    last: Position | None,
+) -> Iterator[tuple[Any, ...]]:
+    rules = RowRules(fact, slot)
+    table = rules.part.table
+    read = messages.reader({table: [rules.part.column(each) for each in rules.columns]})
+    rejected: list[tuple[int, str]] = []
+    left_out = 0
+    for at, ordinal, letter, payload in rows:
+        change = read(letter, payload)
+        if change is None:
+            is_last = last == (at, ordinal)
+            if is_last:
+                yield "event", at, ordinal, None, None, None, None, None
+            continue
+        event, reason, more = rules.judge(change)
+        if reason is not None:
+            rejected.append((at, reason))
+        if last is not None and (at, ordinal) < last:
+            continue
+        left_out += more
+        if event is not None:
+            there = None if event.came is None else [is_there for is_there, _ in event.came]
+            texts = None if event.came is None else [text for _, text in event.came]
+            yield "event", at, ordinal, event.gone, there, texts, event.came_key, None
+    note = {
+        "rejected": [len(rejected), *min(rejected, default=(None, None))],
+        "left_out": {rules.part.name: left_out} if left_out else {},
+        "lacking": [],
+    }
+    yield "note", None, None, None, None, None, None, json.dumps(note)
+
+
+def applied(rows: DataFrame, judged_rows: DataFrame, fact: Fact) -> DataFrame:
     """Return the rows after the changes, as groups of one row each: dimensions, sums.
 
-    `classified` has the changes as rules.classify does.
+    `judged_rows` has the changes as `judged` does.
     """
-    states, is_emptied = folded(_events(classified, fact))
+    states, is_emptied = folded(_events(judged_rows))
     spark = rows.sparkSession
     kept = rows.limit(0) if is_emptied else rows
     touched = spark.createDataFrame(
@@ -82,70 +138,19 @@ def applied(rows: DataFrame, classified: DataFrame, fact: Fact) -> DataFrame:
     return found.withColumn("sums", sql.array(sql.lit("1")))
 
 
-def folded(events: Iterable[Event]) -> tuple[dict[Key, Row | None], bool]:
-    """Return the last state of each key that changed, and whether a TRUNCATE came before them.
-
-    None where the row is gone. The events are in their order.
-    """
-    states: dict[Key, Row | None] = {}
-    is_emptied = False
-    for event in events:
-        if event.gone is None and event.came is None:
-            states, is_emptied = {}, True
-            continue
-        then: Row | None = None
-        if event.gone is not None:
-            then = states.get(event.gone)
-            if event.gone not in states:
-                unknown = (False, None)
-                then = Row((unknown,) * len(event.came or ()), event.gone)
-            states[event.gone] = None
-        if event.came is not None and event.came_key is not None:
-            states[event.came_key] = _completed(event.came, then)
-    return states, is_emptied
-
-
-def _completed(came: tuple[tuple[bool, str | None], ...], then: Row | None) -> Row:
-    if then is None:
-        return Row(came, None)
-    values = tuple(new if new[0] else old for new, old in zip(came, then.values, strict=True))
-    return Row(values, then.before)
-
-
-def _events(classified: DataFrame, fact: Fact) -> Iterable[Event]:
+def _events(judged_rows: DataFrame) -> Iterator[Event]:
     """Yield what happened to the rows, in order."""
-    columns = images.columns(fact)
-    there = sql.array(
-        *(
-            sql.col(images.field("new", columns.index(each.column))).isNotNull()
-            if each.column
-            else sql.lit(True)
-            for each in fact.dimensions
-        )
-    )
-    new = sql.col("new_texts")
-    found = (
-        classified.where("not is_unknown and (action = 'T' or counts_old or counts_new)")
-        .select(
-            "action",
-            sql.when(sql.col("counts_old"), _key(fact, sql.col("old_texts"))).alias("gone"),
-            sql.when(sql.col("counts_new"), there).alias("there"),
-            sql.when(sql.col("counts_new"), new).alias("texts"),
-            sql.when(sql.col("counts_new"), _key(fact, new)).alias("key"),
-        )
-        .orderBy("commit_lsn", "ordinal")
-    )
+    found = judged_rows.where("kind = 'event'").orderBy("commit_lsn", "ordinal")
     for row in found.toLocalIterator(prefetchPartitions=True):
-        if row["action"] == "T":
-            yield Event(None, None, None)
-        else:
-            yield Event(
-                None if row["gone"] is None else tuple(row["gone"]),
-                None
-                if row["texts"] is None
-                else tuple(zip(row["there"], row["texts"], strict=True)),
-                None if row["key"] is None else tuple(row["key"]),
-            )
+        gone, texts, key = row["gone"], row["texts"], row["key"]
+        if gone is None and texts is None:
+            yield TRUNCATE
+            continue
+        yield Event(
+            None if gone is None else tuple(gone),
+            None if texts is None else tuple(zip(row["there"], texts, strict=True)),
+            None if key is None else tuple(key),
+        )
 
 
 def _key(fact: Fact, dimensions: Column) -> Column:

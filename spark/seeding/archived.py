@@ -102,7 +102,7 @@ def wait(
         print_status(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
-        found = {each.name: each for each in apply(target)}
+        found = {each.relation: each for each in apply(target)}
         states = {fact.name: found[str(fact.relation)] for fact in pending}
         pending = [f for f in pending if (states[f.name].applied_lsn or 0) < position]
         for state in (states[fact.name] for fact in pending):

@@ -14,10 +14,10 @@ from typing import Any
 
 from archiving.files import Archive
 from archiving.manifests import Baseline
-from common import exact_sums, typed_values
+from common import exact_sums
 from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from counting.counts import COLUMNS, NULL_DIMENSION
+from counting.counts import NULL_DIMENSION
 from deltas.rules import FactChanges
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
@@ -113,13 +113,12 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             _seed_it(fact),
         )
     later = FactChanges(archive.changes(begin, at), fact, archive.slot)
-    later.classified.persist()
-    rejected = later.rejected.orderBy("commit_lsn", "ordinal").first()
-    if rejected is not None:
+    rejected_lsn = later.rejected.first_lsn
+    if rejected_lsn is not None:
         raise ArchiveIncomplete(
-            f"a change at {lsn.show(rejected['commit_lsn'])} cannot be counted for {fact.name}:"
-            f" {rejected['reason']}",
-            f"give an --at up to {lsn.show(rejected['commit_lsn'])}; or {_seed_it(fact)}",
+            f"a change at {lsn.show(rejected_lsn)} cannot be counted for {fact.name}:"
+            f" {later.rejected.first_reason}",
+            f"give an --at up to {lsn.show(rejected_lsn)}; or {_seed_it(fact)}",
         )
     gone = archive.groups(baseline.archived_files)
     minus = gone.withColumn("sums", exact_sums.negated(sql.col("sums"), sql.lit(-1)))
@@ -134,8 +133,7 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
     left_out = {
         part: rows for part, rows in baseline.left_out.items() if part not in later.truncates
     }
-    _, more = later.uncounted()
-    for part, rows_more in more.items():
+    for part, rows_more in later.left_out().items():
         left_out[part] = left_out.get(part, 0) + rows_more
     uncounted: list[tuple[Any, ...]] = [
         (fact.name, part, [], count, [], NULL_DIMENSION, None)
@@ -171,24 +169,14 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
         identities.append(of_fact(rows.identities, fact))
     changes = reduce(DataFrame.unionByName, inserts)
     own = FactChanges(changes, fact, archive.slot, may_truncate=False)
-    own.classified.persist()
-    names = [sql.lit(each.name) for each in fact.dimensions]
-    example = sql.to_json(
-        sql.map_from_arrays(
-            sql.array(*names),
-            sql.transform("new_texts", typed_values.example),
-        )
-    )
-    nothing = sql.array().cast("array<string>")
-    lacking = own.classified.where("reason is not null or (meets_new and not has_new)")
-    uncounted = (
-        lacking.withColumn("reason", sql.coalesce("reason", sql.lit(NULL_DIMENSION)))
-        .groupBy("part", "reason")
-        .agg(sql.count("*").alias("row_count"), sql.min(example).alias("example"))
-        .withColumns({"fact": sql.lit(fact.name), "dimensions": nothing, "sums": nothing})
-    )
+    uncounted: list[tuple[Any, ...]] = [
+        (fact.name, each.part, [], each.count, [], each.reason, each.example)
+        for each in own.lacking
+    ]
     return Found(
-        _as_groups(own.deltas(), fact, None).unionByName(uncounted.select(*COLUMNS)),
+        _as_groups(own.deltas(), fact, None).unionByName(
+            archive.spark.createDataFrame(uncounted, SCHEMA)
+        ),
         reduce(lambda one, other: {**one, **other}, identities),
     )
 

@@ -153,4 +153,4 @@ def test_current_rows_follow_the_table_by_its_key_alone(
     assert len(found) == len(stored_services(connection))
     assert {tuple(row["sums"]) for row in found} <= {("1",)}
     assert BODY in {row["dimensions"][3] for row in found} or not found
-    assert changes.rejected.count() == 0
+    assert changes.rejected.count == 0
