@@ -112,38 +112,16 @@ from pg_proc as p
 where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
-\if :is_registered
--- The functions that dbt has made, in whatever schema, as it has registered them: cdc.apply calls them with the rights of
--- their owner. dbt grants this too, to the owner that it finds. dbt's role could register other names: one is ours where
--- it gives a type of ours, and dbt's role or an administrator has made it.
+-- The functions of the models, those of roll-ups too, which cdc.apply calls: each gives a type of the staging schema. dbt
+-- grants this too, to the owner that it finds. For models in another schema, run this again with analytics=that schema.
 select
     format('alter function %s owner to %I', p.oid::regprocedure, :'dbt'),
     format('grant execute on function %s to %I', p.oid::regprocedure, :'loader')
-from (
-    select routine from :"schema".installed_model
-    union
-    select reader from :"schema".batch_reader
-    union
-    select routine from :"schema".roll_up
-    union
-    select routine from :"schema".roll_up_input
-) as made (routine)
-inner join pg_proc as p on p.oid = to_regprocedure(made.routine)
+from pg_proc as p
 inner join pg_type as given on given.oid = p.prorettype
-inner join pg_roles as owner on owner.oid = p.proowner
 where
-    given.typnamespace = to_regnamespace(quote_ident(:'schema'))
-    and p.pronamespace <> given.typnamespace
-    and (owner.rolsuper or owner.rolname in (:'dbt', current_user)) \gexec
--- The tables of a roll-up's values, which a comment of their owner marks.
-select format('alter table %s owner to %I', c.oid::regclass, :'dbt')
-from :"schema".roll_up as rolled
-cross join lateral unnest(rolled.value_tables) as own (name)
-inner join pg_class as c on c.oid = to_regclass(own.name)
-where
-    starts_with(obj_description(c.oid, 'pg_class'), 'waltally keeps the values of ' || rolled.model_name)
-    and c.relowner <> to_regrole(quote_ident(:'dbt')) \gexec
-\endif
+    p.pronamespace = to_regnamespace(quote_ident(:'analytics'))
+    and given.typnamespace = to_regnamespace(quote_ident(:'schema')) \gexec
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from loader.setup.dbt_project import check_roll_ups
 from loader.staging import registration
+from testkit.commands import ROOT
 from testkit.servers import connect_target
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import DATABASE, SLOT, Warehouse
@@ -412,6 +415,42 @@ def test_a_row_that_somebody_writes_holds_up_no_other_model(shops: Shops) -> Non
         for model in ("roll", "other"):
             assert shops.state(f"analytics.{model}") == FOLLOWS
             assert shops.rows(f"analytics.{model}") == [('{"home": "h"}', 3)]
+
+
+def test_what_a_superuser_has_built_is_given_to_the_roles(shops: Shops) -> None:
+    """Each function that runs with its owner's rights has one of the two owners, and works."""
+    distinct = {"n": {"sum": "n"}, "amount": {"distinct": "product"}}
+    shops.write(roll=rolled(lookups=HOME, measures=distinct))
+    shops.order("o", 1, 2)
+    shops.name("homes", 1, "h")
+    shops.build()
+    names = {name: f"rolled_{name}" for name in ("loader", "dbt", "spark", "reader")}
+    words = [word for name, role in names.items() for word in ("-v", f"{name}={role}")]
+    roles = str(ROOT / "ops" / "roles.sql")
+    subprocess.run(
+        ["psql", "-X", "-v", "part=target", *words, "-f", roles],
+        env={**os.environ, **shops.warehouse.cluster.environment(DATABASE)},
+        check=True,
+        capture_output=True,
+    )
+    found = shops.warehouse.execute(
+        "select distinct pronamespace::regnamespace::text, proowner::regrole::text from pg_proc"
+        " where prosecdef and pronamespace >= 16384"
+        " union all select 'table', relowner::regrole::text from pg_class"
+        " where relname = 'roll__values_0' order by 1"
+    )
+    assert found == [
+        ("analytics", names["dbt"]),
+        ("cdc", names["loader"]),
+        ("table", names["dbt"]),
+    ]
+    for is_due in (False, True):
+        shops.order("o", 1)
+        shops.name("homes", 1, f"h{is_due}", old=True)
+        shops.warehouse.execute("update cdc.roll_up set is_due = %s", is_due)
+        shops.apply()
+        assert shops.state() == FOLLOWS
+    assert shops.rows(columns="home, n, amount") == [("hTrue", 4, 3)]
 
 
 def test_two_sessions_that_bring_it_two_inputs_lose_nothing(shops: Shops) -> None:
