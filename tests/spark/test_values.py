@@ -468,7 +468,7 @@ def test_an_audit_finds_a_roll_up_that_differs_and_waits_with_its_fact(world: Wo
         report = json.loads(out)
         assert (code, set(report["facts"])) == (20, {"ft_total"}), err
         assert report["facts"]["ft_total"]["equal"] is True
-        assert "analytics.ft_size waits: it was not built yet" in report["refused"]["ft_size"]
+        assert "ft_size waits: it was not built yet" in report["refused"]["ft_size"]
         assert "its input ft_size could not be compared" in report["refused"]["ru_sizes"]
         assert "Try: `loader run --build` or `dbt build`" in err
         world.ask(name.format("substr(model_name, 2)"))
