@@ -57,6 +57,20 @@ insert into got select 'installed again', words, 'waits: `loader run --build` or
 update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 
+-- A roll-up of it: what it waits for is its fact's business, but what it was compiled for is its own.
+insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, value_tables)
+values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', '{}');
+insert into cdc.roll_up_input (model_name, input_name, declaration, routine) values ('app.up', 'app.ft', '{}', 'h()');
+insert into got
+select 'a roll-up waits for its fact', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
+from cdc.plan_roll_ups('s');
+update cdc.model_watermark
+set declaration = fact.declaration, baseline_id = baseline.baseline_id
+from cdc.fact, cdc.baseline;
+insert into got
+select 'a roll-up of another declaration', concat_ws(', ', state, is_finding, remedy), 'waits, t, `dbt build`'
+from cdc.plan_roll_ups('s');
+
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
 insert into got

@@ -83,7 +83,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         end,
         case when found.is_of_spark then 'spark' else 'database' end,
         -- Where it waits for a model, it is that one which needs somebody, if any does.
-        found.error is not null
+        found.error is not null or found.compiled_before is not null and found.waits_for is null
     from found
     left join plans as waiting on waiting.model_name = found.waits_for
 $$;
