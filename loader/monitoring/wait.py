@@ -15,7 +15,7 @@ from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s = '' or fact_name = %s) order by fact_state.applied_lsn, model_name
+where slot_name = %s and (%s = '' or model_name = %s) order by fact_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', nullif(%s, ''))"
 
