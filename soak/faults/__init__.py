@@ -1,6 +1,6 @@
 """Faults by what they are of. Each kind is registered with its weight, by a decorator."""
 
-from soak.faults import of_programs, of_servers, of_tables
+from soak.faults import of_models, of_programs, of_servers, of_tables
 from soak.faults.fault import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "OF_SPARK",
     "WEIGHTS",
     "Fault",
+    "of_models",
     "of_programs",
     "of_servers",
     "of_tables",
