@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 
 from loader.source.asking import read_server
-from loader.staging.records import STATE_COLUMNS, ModelState
+from loader.staging.records import STATE_COLUMNS, ModelState, builder
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
 from waltally.errors import NotReached, NotSetUp, SettingError, combine
@@ -76,5 +76,5 @@ def _not_reached(states: list[ModelState], slot: str, position: int, timeout: fl
     return NotReached(
         f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: "
         f"{last.name} holds what was committed before {lsn.show(last.applied_lsn or 0)}",
-        "see that `loader run --build` runs; `loader status` says how far it is",
+        f"see that {builder(last.engine)} runs; `loader status` says how far it is",
     )
