@@ -69,7 +69,13 @@ class Audited(Pipeline):
 
     def build_one_transaction(self) -> None:
         """Apply one transaction: the watermark is then where the next one commits."""
-        self.source.execute("select * from cdc.apply_front(%s, 1)", self.slot)
+        size = (
+            "create or replace function cdc.slice_size() returns bigint language sql immutable"
+            " as 'select %s::bigint'"
+        )
+        self.source.execute(size, 1)
+        self.source.execute("select * from cdc.apply(%s, 'front')", self.slot)
+        self.source.execute(size, 200_000)
 
     def purge(self, rows: int) -> None:
         """Delete archived rows that belong to a group."""
