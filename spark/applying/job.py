@@ -235,4 +235,6 @@ def run(
         stop,
     )
     if stop.wait(0):
-        print_status("ended as it was told to; what was applied is intact")
+        # Where spark-submit's Java is gone, nobody reads it.
+        with contextlib.suppress(OSError):
+            print_status("ended as it was told to; what was applied is intact")

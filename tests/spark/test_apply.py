@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import psutil
 import pytest
 from applying import batch
 from applying.batch import ApplySettings
@@ -335,3 +337,32 @@ def test_a_killed_job_is_completed_by_the_next_one(orders: Warehouse, cluster: C
         done = commands.run(command, {**given, "WALTALLY_KILL_AT": kill_at}, timeout=300)
         assert (done.returncode == 0) != bool(kill_at), done.stderr
         assert orders.execute(DAYS) == [(count or None, count * 10 or None)], kill_at
+
+
+def test_it_follows_without_a_spark_job_and_ends_when_it_is_told_to(
+    orders: Warehouse, cluster: Cluster
+) -> None:
+    programs = f"{LOADER.parent}:{os.environ['PATH']}"
+    given = {**os.environ, **cluster.environment(DATABASE), "LOADER_SLOT": SLOT, "PATH": programs}
+    job = subprocess.Popen(
+        submitted("apply"), env=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert job.stdout is not None
+        said = next(line for line in job.stdout if " is at " in line)
+        assert re.match(r"ft_customer_days is at .*: 3 changes in ", said), said
+        orders.append([change("I", ORDERS, new=order(4, "web", 1, 10))])
+        commands.wait_until(lambda: orders.execute(DAYS) == [(4, 40)], "it is applied")
+        started = psutil.Process(job.pid)
+        (driver,) = (
+            each
+            for each in [started, *started.children(recursive=True)]
+            if "python" in each.name() and any("apply.py" in word for word in each.cmdline())
+        )
+        driver.terminate()
+        rest = job.stdout.read()
+        job.stdout.close()
+    finally:
+        job.kill()
+        job.wait()
+    assert "ended as it was told to; what was applied is intact" in rest, rest
