@@ -224,15 +224,16 @@ def number(value: Value, type_: ColumnType) -> tuple[ColumnType, str]:
     if value.factor is None:
         return type_, quoted(value.column)
     factors = [f"{quoted(name)}::pg_catalog.numeric" for name in value.columns]
-    # As in the stream, where a longer text is no number. NaN is none either.
+    # As in the stream, where a longer text is no number, and what is not finite is null.
     fit = " and ".join(
         f"(({IS_SHORT.format(each)}) or pg_catalog.length({each}::text) <= {LONGEST_NUMBER})"
         for each in factors
     )
+    finite = " and ".join(f"{each} > '-Infinity' and {each} < 'Infinity'" for each in factors)
     # No type of the catalog's: NaN is printed, and refused.
     return (
         ColumnType(None, True, "numeric"),
-        f"(case when {fit} then {' * '.join(factors)}"
+        f"(case when not ({finite}) then null when {fit} then {' * '.join(factors)}"
         f" when pg_catalog.num_nulls({', '.join(factors)}) = 0 then 'NaN' end)",
     )
 
