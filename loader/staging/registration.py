@@ -80,7 +80,7 @@ def forget_roll_ups(
     """
     forget = (
         "delete from {}.roll_up where project = %s and model_name <> all (%s) and"
-        " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning model_name"
+        " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning fact_name"
     )
     tables = [str(table) for _, table in declared]
     values = (project, tables, [name for name, _ in declared], list(schemas))
