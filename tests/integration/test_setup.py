@@ -229,7 +229,7 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
 
 def migrations() -> list[str]:
     """The statements of the page's section."""
-    section = (ROOT / "docs" / "source.md").read_text().partition("## As migrations")[2]
+    section = (ROOT / "docs" / "source.md").read_text().partition("### As migrations")[2]
     block = re.search(r"```sql\n(.*?)```", section, re.DOTALL)
     assert block is not None
     return [statement for statement in block[1].split(";\n") if statement.strip()]
