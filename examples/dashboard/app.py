@@ -134,7 +134,8 @@ class LiveCounts:
                 if new := {
                     kind: text for kind, text in self._newest.items() if sent.get(kind) != text
                 }:
-                    sent |= new
+                    # After that it shows no numbers, so it needs the same ones again.
+                    sent = new if new.get("state") == GONE else sent | new
                     yield "".join(new.values())
                     continue
                 try:

@@ -100,10 +100,10 @@ def test_no_program_shows_its_password(locked: System, home: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("dsn", "code"),
     [
-        (f"host=127.0.0.1 user={LOADER_ROLE} password=not{SECRET}", 10),
+        (f"host=127.0.0.1 user={LOADER_ROLE} password=not{SECRET}", 45),
         (f"host=nowhere.invalid user={LOADER_ROLE} password={SECRET}", 10),
         (f"host=127.0.0.1 port=1 user={LOADER_ROLE} password={SECRET}", 10),
-        (f"host=127.0.0.1 dbname=nowhere user={LOADER_ROLE} password={SECRET}", 10),
+        (f"host=127.0.0.1 dbname=nowhere user={LOADER_ROLE} password={SECRET}", 45),
         (f"host=127.0.0.1 password='{SECRET}", 2),
         (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/warehouse", 2),
         (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/warehouse?nonsense=1", 2),
