@@ -81,6 +81,6 @@ def test_a_server_that_is_not_there_is_said(source: Source) -> None:
     done = run_remotely(
         "sc://127.0.0.1:1/;token=secret", "archive", "--to", "x", environment=source.variables
     )
-    assert done.returncode == 34, done.stderr
+    assert done.returncode == 47, done.stderr
     assert "no session of Spark Connect at 127.0.0.1:1: " in done.stderr
     assert "secret" not in done.stdout + done.stderr
