@@ -40,8 +40,8 @@ def operate(
     commands.run("dbt", "deps")
     for source in sources:
         commands.run("loader", "setup", **source)
-        # Before anything is applied: deletes of history that are written down count, and the recount
-        # at the end knows only those after the seed.
+        # Before anything is applied: deletes of history that are written down count, and the
+        # recount at the end knows only those after the seed.
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
         commands.run("dbt", "build", **source)
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
