@@ -26,21 +26,22 @@ _CLEAR = "\x1b[2J\x1b[H"
 """What empties a terminal and goes to its first line."""
 
 
-def show(report: Report) -> None:
+def show(report: Report, positions: bool) -> None:
     """Print the report; in color whether all is well."""
-    lines, color = _lines_of(report)
+    lines, color = _lines_of(report, positions)
     echo(lines, first=color)
 
 
-def _lines_of(report: Report) -> tuple[list[str], str]:
+def _lines_of(report: Report, positions: bool) -> tuple[list[str], str]:
     well = "yellow" if report.summary.remedy else "green"
-    return render(report), "red" if report.findings else well
+    return render(report, positions), "red" if report.findings else well
 
 
-def render(report: Report) -> list[str]:
-    """Return the report's lines: how it is and what to do, the facts, then the positions.
+def render(report: Report, positions: bool = False) -> list[str]:
+    """Return the report's lines: how it is and what to do, the facts, then the slot.
 
-    A remedy is one line, so that its SQL can be pasted.
+    `positions`: also where slot and facts are in the WAL. A remedy is one line, so that its SQL
+    can be pasted.
     """
     summary, facts = report.summary, facts_of(report.state)
     lines = [summary.sentence]
@@ -50,10 +51,13 @@ def render(report: Report) -> list[str]:
     if facts:
         lines += ["", *_facts(facts)]
         lines += [line for fact in facts for line in _remarks(fact)]
-    return [*lines, "", *aligned(_positions(report.state))]
+    slot = _slot(report.state)
+    if positions:
+        slot += _positions(report.state)
+    return [*lines, "", *aligned(slot)]
 
 
-def watch(look: Callable[[], Report]) -> None:
+def watch(look: Callable[[], Report], positions: bool) -> None:
     """Show the report every two seconds until Ctrl-C, on a terminal from its first line on.
 
     A server that cannot be reached for a while is shown as such. Raises other LoaderErrors.
@@ -63,7 +67,7 @@ def watch(look: Callable[[], Report]) -> None:
     try:
         while True:
             try:
-                lines, color = _lines_of(look())
+                lines, color = _lines_of(look(), positions)
             except TRANSIENT as error:
                 lines, color = f"Error: {error.sentence}".split("\n"), "red"
             if sys.stdout.isatty():
@@ -111,7 +115,7 @@ def _remarks(fact: FactStatus) -> Iterator[str]:
         yield f"{fact.name} leaves out rows that lack a dimension: {', '.join(left_out)}"
 
 
-def _positions(state: State) -> list[tuple[str, str]]:
+def _slot(state: State) -> list[tuple[str, str]]:
     slot, stored = state.slot.state, state.stored
     lines = [("slot", state.slot.name)]
     if slot is None:
@@ -128,6 +132,12 @@ def _positions(state: State) -> list[tuple[str, str]]:
         if stored.newest_commit_at:
             lines.append(("newest change", f"committed {ago(stored.newest_commit_at)}"))
         lines.append(("stored", plural(stored.record.stored_changes, "change")))
+    return lines
+
+
+def _positions(state: State) -> list[tuple[str, str]]:
+    lines = []
+    if stored := state.stored:
         position = lsn.show(stored.record.position_lsn)
         lines.append(("position", f"{position}, moved {ago(stored.moved_at)}"))
     for fact in facts_of(state):

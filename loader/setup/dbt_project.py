@@ -24,7 +24,7 @@ log = logging.getLogger("loader")
 
 _QUIET = (
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
-    *("--no-send-anonymous-usage-stats", "--no-partial-parse"),
+    "--no-send-anonymous-usage-stats",
 )
 
 
@@ -75,11 +75,22 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         if profiles is None:
             profiles = Path(temporary)
             _write_profile(profiles, name, environment)
-        folders += ["--profiles-dir", str(profiles)]
+        folders += ["--profiles-dir", str(profiles), *_unchanged(project)]
         outcome = dbtRunner().invoke(["parse", *folders, *_QUIET])
         if not outcome.success:
             raise _refused(outcome.exception, project)
         return read_manifest(Path(temporary) / "manifest.json")
+
+
+def _unchanged(project: Path) -> Sequence[str]:
+    """Return the options by which dbt takes what has not changed since it last parsed the project.
+
+    dbt itself decides that, by files, variables, profile and version.
+    """
+    saved = project / _settings(project).get("target-path", "target") / "partial_parse.msgpack"
+    if not saved.is_file():
+        return ["--no-partial-parse"]
+    return ["--partial-parse", "--partial-parse-file-path", str(saved)]
 
 
 def _no_dbt(error: Exception) -> BuildFailed:
@@ -116,9 +127,13 @@ def _is_project(folder: Path) -> bool:
     return (folder / "dbt_project.yml").is_file()
 
 
+def _settings(project: Path) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
+    return settings
+
+
 def _profile_name(project: Path) -> str:
-    settings = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
-    return str(settings.get("profile", "default"))
+    return str(_settings(project).get("profile", "default"))
 
 
 def _find_profile(name: str, project: Path, environment: Mapping[str, str]) -> Path | None:

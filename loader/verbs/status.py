@@ -22,6 +22,9 @@ def status_command(
     schema: Schema = DEFAULT_SCHEMA,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Show where slot and facts are in the WAL too.")
+    ] = False,
     max_lag_seconds: Annotated[
         float,
         typer.Option(
@@ -66,12 +69,12 @@ def status_command(
         return status.report(settings, thresholds)
 
     if watch:
-        status_text.watch(look)
+        status_text.watch(look, positions)
         return
     report = look()
     if as_json:
         typer.echo(json.dumps(report.as_json(), indent=2))
     else:
-        status_text.show(report)
+        status_text.show(report, positions)
     if report.findings:
         raise typer.Exit(report.findings[0].exit_code)

@@ -79,7 +79,8 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
     source.insert(1234)
     with following(source) as process:
         wait_until(lambda: source.staged() == 1234, "all is staged")
-        shown = " ".join(source.must("status").split())
+        shown = " ".join(source.must("status", "--positions").split())
+        assert "position" not in source.must("status"), "only where it is asked for"
         end(process)
     assert shown.startswith("healthy, but ft_service_stats waits: it was not built yet Try: `loa")
     assert f"slot {source.slot} followed by pid" in shown
