@@ -116,8 +116,8 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     return [each for each in found if not settings.facts or each.fact.name in settings.facts]
 
 
-FEW_CHANGES = 5_000
-"""Up to here the driver is done before Spark has planned a job."""
+FEW_CHANGES = 100_000
+"""Up to here one core is done in two seconds, before Spark has started."""
 
 CHANGES_PER_TASK = 50_000
 """A second of one core."""
