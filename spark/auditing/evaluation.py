@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Set
 
 from common import exact_sums
 from common.errors import AuditIncomplete
+from counting.counts import NO_NUMBER
 from deltas.rules import FactChanges
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from auditing.report import Comparison, Difference, LeftOut, Total
+from auditing.report import Comparison, Difference, LeftOut, NotFinite, Total
 from waltally.facts import Fact
 
 CORRECTED = 10_000
 """A roll-up is recounted over a fact with at most so many wrong values."""
 
 
-def left_out(counts: DataFrame, facts: Sequence[Fact]) -> dict[str, list[LeftOut]]:
-    """Return by fact how many rows of each table cannot be counted, and why."""
+def uncounted(counts: DataFrame, fact: Fact) -> tuple[list[LeftOut], list[NotFinite]]:
+    """Return how many rows of each table cannot be counted, and why; and which numbers are none."""
     found = (
         counts.where("reason is not null")
-        .groupBy("fact", "part", "reason")
-        .agg(sql.sum("row_count").alias("row_count"))
+        .groupBy("part", "reason", sql.when(sql.col("reason") == NO_NUMBER, sql.col("example")))
+        .agg(sql.sum("row_count"))
         .collect()
     )
-    return {
-        fact.name: [
-            LeftOut(str(fact.part(row["part"]).table), row["reason"], row["row_count"])
-            for row in sorted(found)
-            if row["fact"] == fact.name
-        ]
-        for fact in facts
-    }
+    rows: list[LeftOut] = []
+    numbers: list[NotFinite] = []
+    for part, reason, column, count in sorted(found, key=str):
+        table = str(fact.part(part).table)
+        if column is None:
+            rows.append(LeftOut(table, reason, count))
+        else:
+            numbers.append(NotFinite(table, column, count))
+    return rows, numbers
 
 
 def compare_fact(

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from shutil import get_terminal_size
 from typing import Annotated
@@ -205,7 +205,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as groups,
             spark_errors(settings.work, exported.check),
         ):
-            return found, cached(groups), exported.position
+            return found, cached(groups.frame()), exported.position
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:
@@ -253,14 +253,12 @@ def compared(
     reports = []
     with spark_errors(settings.work):
         log = read_log(spark, target, begin, end, [each.built for each in stored])
-        left_out = evaluation.left_out(counts, [each.built.fact for each in stored])
         for each in stored:
             name = each.built.fact.name
             own = counts.where(sql.col("fact") == name)
             print_status(f"comparing {each.built.fact.relation}")
             try:
-                report = compare(settings, each, own, log, emptied, limit)
-                reports.append(replace(report, left_out=left_out[name]))
+                reports.append(compare(settings, each, own, log, emptied, limit))
             except AuditIncomplete as error:
                 refused[name] = error
     return reports
@@ -312,7 +310,7 @@ def compare(
         evaluation.archived_totals(archived, fact),
         unseen,
         rejected,
-        [],
+        *evaluation.uncounted(counts, fact),
         notes(built, rejected),
         built.is_whole,
     )

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from common.exact_sums import EXACT
+from counting.values import say_no_numbers
 from deltas.rules import Rejected
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -83,6 +84,15 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class NotFinite:
+    """Values of a column that are NaN or infinite, which are null to every model."""
+
+    source_table: str
+    column: str
+    value_count: int
+
+
+@dataclass(frozen=True)
 class FactReport:
     """One fact against the tables at the report's snapshot.
 
@@ -101,6 +111,7 @@ class FactReport:
     unseen: Mapping[str, str]
     rejected: Rejected
     left_out: Sequence[LeftOut]
+    not_finite: Sequence[NotFinite]
     notes: Sequence[str]
     is_whole: bool
 
@@ -130,6 +141,7 @@ class FactReport:
                 "first_lsn": None if first is None else lsn.show(first),
             },
             "left_out": [asdict(each) for each in self.left_out],
+            "not_finite": [asdict(each) for each in self.not_finite],
             "notes": list(self.notes),
         }
 
@@ -145,6 +157,8 @@ class FactReport:
             yield from (f"Note: {note}" for note in self.notes)
         for each in self.left_out:
             yield f"Left out: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
+        for one in self.not_finite:
+            yield f"Note: {say_no_numbers(one.value_count, one.column, one.source_table)}"
         for measure, amount in self.purged.items():
             if measure not in self.unseen:
                 yield (

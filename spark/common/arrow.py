@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
+from common import kept
 from waltally.tables import Table
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -169,11 +170,12 @@ class Written:
     row_count: int
 
 
-def append(rows: DataFrame, conninfo: str, table: Table) -> Written:
-    """Append the rows, each with its attempt's id in the column `attempt`.
+def append(mapped: Callable[[Task, str], DataFrame], conninfo: str, table: Table) -> Written:
+    """Append rows, each with its attempt's id in the column `attempt`.
 
-    A task that Spark runs twice commits its rows twice: only those of the attempts that are
-    returned count. Where a task fails, Spark's report names WriteFailed.
+    `mapped` has a task run on the rows where they are computed. A task that Spark runs twice
+    commits its rows twice: only those of the attempts that are returned count. Where a task fails,
+    Spark's report names WriteFailed.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -182,7 +184,7 @@ def append(rows: DataFrame, conninfo: str, table: Table) -> Written:
         attempt = secrets.randbits(62)
         count = 0
         try:
-            with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
+            with kept.session(conninfo) as connection, connection.cursor() as cursor:
                 for batch in batches:
                     mark = pa.array([attempt] * batch.num_rows, pa.int64())
                     marked = pa.RecordBatch.from_arrays(
@@ -198,7 +200,7 @@ def append(rows: DataFrame, conninfo: str, table: Table) -> Written:
         yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [count]})
 
     # Spark gives the result of one attempt of each task.
-    written = map_batches(rows, write, _WRITTEN).collect()
+    written = mapped(write, _WRITTEN).collect()
     return Written([row["attempt"] for row in written], sum(row["row_count"] for row in written))
 
 

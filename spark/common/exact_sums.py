@@ -10,13 +10,11 @@ Groups have `dimensions`, an array of texts, and `sums`, an array with a number 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import BooleanType, StringType
+from pyspark.sql.types import StringType
 
 from waltally.facts import Fact
 
@@ -48,40 +46,12 @@ def sum_text(total: Column) -> Column:
     return text(total["whole"], total["fraction"], total["scale"], total["long"])
 
 
-def product(one: Column, other: Column) -> Column:
-    """Return the text of the exact product of two number texts; null for null."""
-    return sql.udf(_product, StringType(), useArrow=False)(one, other)
-
-
-def is_at_least(text: Column, bound: str) -> Column:
-    """Return whether a number text is not below a number; null for null."""
-    compared = sql.udf(
-        lambda number: number and Decimal(number) >= Decimal(bound), BooleanType(), useArrow=False
-    )
-    return compared(text)
-
-
-def lower_bound(text: Column, bounds: Sequence[str]) -> Column:
-    """Return the last of ascending bounds that a number text is not below; null below the first."""
-    numbers = [Decimal(bound) for bound in bounds]
-
-    def found(number: str | None) -> str | None:
-        place = bisect_right(numbers, Decimal(number)) if number else 0
-        return bounds[place - 1] if place else None
-
-    return sql.udf(found, StringType(), useArrow=False)(text)
-
-
 def add(numbers: list[str]) -> str:
     """Return the exact sum of the texts as a text without an exponent."""
     total = Decimal(0)
     for number in numbers:
         total = EXACT.add(total, Decimal(number))
     return f"{total:f}" if total else f"{abs(total):f}"
-
-
-def _product(one: str | None, other: str | None) -> str | None:
-    return one and other and f"{EXACT.multiply(Decimal(one), Decimal(other)):f}"
 
 
 def _text(

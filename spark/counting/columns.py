@@ -1,7 +1,7 @@
 """The SQL of the dimensions: uuids leave the server as 16 bytes, other types as the stream's text.
 
-Turning uuids into text would be the server's largest cost per row. The bytes become text after
-counting, once per group.
+Turning uuids into text would be the server's largest cost per row. The bytes become text once for
+each uuid that a task meets; whole numbers travel as they are too.
 
 The stream's text of a value is what wal2json writes and `value #>> '{}'` of that JSON gives: the
 type's output function, with the exceptions in `_WRITTEN`. A cast to text can differ: it strips the
@@ -10,16 +10,14 @@ blanks of char(n), appends /32 to an inet, and users can define their own casts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common.typed_values import LONGEST_NUMBER
 
 from counting.values import ROW_COUNT, Value, column_name
-from waltally.facts import Condition
 from waltally.tables import Table, literal, quoted
 
 if TYPE_CHECKING:
@@ -71,17 +69,13 @@ _TYPES = """
 _AS_IT_IS = "{0}::pg_catalog.text"
 # Not `is not null`: a composite value is that only where all its fields are.
 OUTPUT = "case pg_catalog.num_nulls({0}) when 0 then pg_catalog.concat({0}) end"
-# JSON has no other numbers: the plugin writes null.
-_FINITE = "case when {0} > '-Infinity' and {0} < 'Infinity' then "
-_NUMBER = _FINITE + "pg_catalog.concat({0}) end"
 # Of 1e+20 the JSON parser keeps the digits.
-_FLOAT = _FINITE + "pg_catalog.concat(pg_catalog.concat({0})::numeric) end"
+_FLOAT = "case when {0} is not null then pg_catalog.concat(pg_catalog.concat({0})::numeric) end"
 _WRITTEN = {
     "text": _AS_IT_IS,
     "varchar": _AS_IT_IS,
     "bool": _AS_IT_IS,
     "bytea": "pg_catalog.encode({0}, 'hex')",
-    "numeric": _NUMBER,
     "float4": _FLOAT,
     "float8": _FLOAT,
 }
@@ -93,6 +87,9 @@ CONVERTIBLE = "{0} > '4000-01-01 BC' and {0} < '20000-01-01'"
 _INSTANTS = {"timestamp": "({0} at time zone {column_timezone})", "timestamptz": "{0}"}
 """By the base type's name in pg_catalog."""
 
+
+WHOLE_NUMBERS = ("int2", "int4", "int8")
+_WITH_NOT_FINITE = ("numeric", "float4", "float8")
 
 IS_SHORT = "{0} between -1e900 and 1e900 and scale({0}) <= 90"
 """Not NaN or infinite, and well below LONGEST_NUMBER digits."""
@@ -116,33 +113,27 @@ class ColumnType:
         return self.name == "uuid"
 
     @property
+    def may_be_infinite(self) -> bool:
+        """Whether it has values that are null in the stream, being no number of JSON."""
+        return self.name in _WITH_NOT_FINITE
+
+    @property
     def output(self) -> str:
         """The SQL of the output function, with a place for the column."""
         return OUTPUT if self.needs_output else _AS_IT_IS
 
 
-SparkColumn = tuple[str, Literal["string", "binary", "bigint"]]
-"""Name and Spark's type."""
-
-
 @dataclass(frozen=True)
 class Selection:
-    """How a query reads values of a table, and what Spark calls them.
+    """How a query reads values of a table.
 
     With `grouped` the server counts: that is the select list of the groups, of which the first
     `keys` columns tell them apart, and `sql` is what is made of each group.
     """
 
     sql: str
-    columns: tuple[SparkColumn, ...]
-    """A uuid is binary."""
     grouped: str = ""
     keys: int = 0
-
-    @property
-    def schema(self) -> str:
-        """The columns of the rows as DDL for Spark."""
-        return ", ".join(f"{name} {kind}" for name, kind in self.columns)
 
     def query(self, source: str) -> str:
         """Return the query of a FROM clause with its condition."""
@@ -153,18 +144,6 @@ class Selection:
         having = f"group by {places}" if self.keys else "having count(*) > 0"
         return f"select {self.sql} from (select {self.grouped} {source} {having}) as grouped"
 
-    def shaped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches with the columns of `schema`."""
-        return map(self._shaped, batches)
-
-    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        # Spark has neither Arrow's uuid type nor its bytes of fixed size.
-        columns = [
-            column.cast(pa.binary()) if kind == "binary" else column
-            for column, (_, kind) in zip(batch.columns, self.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
     def row_count(self, batch: pa.RecordBatch) -> int:
         """Return how many rows of the table a batch stands for."""
         if not self.grouped:
@@ -174,17 +153,22 @@ class Selection:
 
 def rows(types: Mapping[str, ColumnType], values: Sequence[Value]) -> Selection:
     """Return how the values of `needed` are read row by row."""
+    listed = [
+        f"{sent(replace(value, columns=(column,)), types[column])} as {column_name(place, factor)}"
+        for place, value in enumerate(values)
+        for factor, column in enumerate(value.columns)
+    ]
     # Of a fact that needs no column, rows are still counted.
-    if not values:
-        return Selection(f"'' as {column_name(0)}", ((column_name(0), "string"),))
-    listed: list[str] = []
-    columns: list[SparkColumn] = []
-    for place, value in enumerate(values):
-        type_, name = types[value.column], column_name(place)
-        is_uuid = value.kind == "text" and type_.is_uuid
-        listed.append(f"{quoted(value.column) if is_uuid else spelled(value, type_)} as {name}")
-        columns.append((name, "binary" if is_uuid else "string"))
-    return Selection(", ".join(listed), tuple(columns))
+    return Selection(", ".join(listed) or f"'' as {column_name(0)}")
+
+
+def sent(value: Value, type_: ColumnType) -> str:
+    """Return the SQL of a value of one column as it leaves the server."""
+    (name,) = value.columns
+    column = quoted(name)
+    if value.kind in ("text", "number") and (type_.is_uuid or type_.name in WHOLE_NUMBERS):
+        return column
+    return spelled(value, type_)
 
 
 def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[str, str]:
@@ -193,65 +177,26 @@ def texts(connection: Connection, table: Table, names: Sequence[str]) -> dict[st
     Only for types whose text is the same in every session; `checks.tables` refuses the others.
     """
     found = types_of(connection, table, names)
-    return {name: spelled(Value(name), type_) for name, type_ in found.items()}
+    return {name: spelled(Value((name,)), type_) for name, type_ in found.items()}
 
 
 def spelled(value: Value, type_: ColumnType) -> str:
-    """Return the SQL of a value as a text."""
-    column = quoted(value.column)
-    if value.kind == "number":
-        return written(*number(value, type_))
-    if value.kind == "text":
-        return written(type_, column)
-    if value.kind == "condition":
-        met = " and ".join(_met(each, type_) for each in value.conditions)
-        return f"({met})::pg_catalog.text"
-    if value.kind == "bucket":
-        return _bucket(value, type_)
+    """Return the SQL of a value of one column as a text."""
+    (name,) = value.columns
+    column = quoted(name)
     if value.kind == "path":
-        return _at_path(value, type_)
-    convertible, period = CONVERTIBLE.format(column), period_of(value, type_)
-    return f"case when {convertible} then {period}::text else {OUTPUT.format(column)} end"
+        return _at_path(column, value.path, type_)
+    if value.kind == "period":
+        convertible, period = CONVERTIBLE.format(column), period_of(value, type_)
+        return f"case when {convertible} then {period}::text else {OUTPUT.format(column)} end"
+    if value.kind == "presence" and not type_.may_be_infinite:
+        return f"case pg_catalog.num_nulls({column}) when 0 then '' end"
+    return written(type_, column)
 
 
 def written(type_: ColumnType, column: str) -> str:
     """Return the SQL of the stream's text of a column, or of another expression of its type."""
     return _WRITTEN.get(str(type_.name), type_.output).format(column)
-
-
-def number(value: Value, type_: ColumnType) -> tuple[ColumnType, str]:
-    """Return the type and the SQL of a number, which may be a product."""
-    if value.factor is None:
-        return type_, quoted(value.column)
-    factors = [f"{quoted(name)}::pg_catalog.numeric" for name in value.columns]
-    # As in the stream, where a longer text is no number, and what is not finite is null.
-    fit = " and ".join(
-        f"(({IS_SHORT.format(each)}) or pg_catalog.length({each}::text) <= {LONGEST_NUMBER})"
-        for each in factors
-    )
-    finite = " and ".join(f"{each} > '-Infinity' and {each} < 'Infinity'" for each in factors)
-    # No type of the catalog's: NaN is printed, and refused.
-    return (
-        ColumnType(None, True, "numeric"),
-        f"(case when not ({finite}) then null when {fit} then {' * '.join(factors)}"
-        f" when pg_catalog.num_nulls({', '.join(factors)}) = 0 then 'NaN' end)",
-    )
-
-
-def _bucket(value: Value, type_: ColumnType) -> str:
-    """Return the SQL of the lower bound of the bucket that a number is in, null below the first.
-
-    It is `!` for what the stream's rules take for no number.
-    """
-    texts, numbers = ", ".join(map(literal, value.bounds)), ", ".join(value.bounds)
-    text = f"({written(type_, quoted(value.column))})"
-    number_ = f"{text}::pg_catalog.numeric"
-    place = f"pg_catalog.width_bucket({number_}, array[{numbers}]::pg_catalog.numeric[])"
-    return (
-        f"case when {text} in ('NaN', 'Infinity', '-Infinity')"
-        f" or pg_catalog.length({text}) > {LONGEST_NUMBER} then '!'"
-        f" else (array[{texts}]::pg_catalog.text[])[nullif({place}, 0)] end"
-    )
 
 
 # What a json column may hold and no text: an escape of U+0000, and one half of a surrogate pair.
@@ -262,41 +207,17 @@ _UNREADABLE = (
 )
 
 
-def _at_path(value: Value, type_: ColumnType) -> str:
+def _at_path(column: str, path: Sequence[str], type_: ColumnType) -> str:
     """Return the SQL of the text at a path after `=`, or `!` where the document cannot be read."""
-    column = quoted(value.column)
-    found = f"{column} #>> array[{', '.join(map(literal, value.path))}]::pg_catalog.text[]"
+    found = f"{column} #>> array[{', '.join(map(literal, path))}]::pg_catalog.text[]"
     if type_.base == "json":
         return f"case when {_UNREADABLE.format(column)} then '!' else '=' || ({found}) end"
     return f"'=' || ({found})"
 
 
-def _met(condition: Condition, type_: ColumnType) -> str:
-    """Return the SQL of whether a condition holds; null is not true."""
-    column, operator = quoted(condition.column), ">=" if condition.test == "at_least" else "<"
-    text = f"({written(type_, column)})"
-    if condition.test == "is_null":
-        return f"{text} is {'null' if condition.is_null else 'not null'}"
-    if not condition.has_bound:
-        is_in = condition.test == "in"
-        texts = [each for each in condition.values if each is not None]
-        met = "false" if is_in else "true"
-        if texts:
-            listed = ", ".join(map(literal, texts))
-            met = f"""{text} collate "C" {"in" if is_in else "not in"} ({listed})"""
-        of_null = "true" if is_in and None in condition.values else "false"
-        return f"case when {text} is null then {of_null} else {met} end"
-    bound = condition.bound
-    if condition.is_of_numbers:
-        return f"coalesce({text}::pg_catalog.numeric {operator} {bound}, false)"
-    time = bound if len(bound) > 10 else f"{bound} 00:00:00"
-    kind, zone = ("timestamptz", "+00") if type_.base == "timestamptz" else ("timestamp", "")
-    return f"coalesce({column} {operator} {literal(time + zone)}::pg_catalog.{kind}, false)"
-
-
 def period_of(value: Value, type_: ColumnType) -> str:
     """Return the SQL of the period that a CONVERTIBLE time is in, as cdc.period_of has it."""
-    column, zone = quoted(value.column), literal(value.timezone)
+    column, zone = quoted(value.columns[0]), literal(value.timezone)
     if type_.base == "date":
         local = f"{column}::timestamp"
     else:

@@ -1,262 +1,503 @@
-"""Counts rows by group, for several facts at once. Pure: DataFrame to DataFrame, no driver."""
+"""Counts a table's rows by group, for several facts at once, by the plain rules. No driver.
+
+A task judges each distinct value of a column once, adds up what has the same values, and sends each
+group to the task that adds the groups of its bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from common import typed_values
-from common.exact_sums import sum_of, sum_text
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sql
-from pyspark.sql.types import BinaryType
+import pyarrow as pa
+import pyarrow.compute as compute
+from common import sums
+from rules import values as rules
+from rules.judging import by_column
+from rules.numbers import Number, parse
+from rules.tallies import NULL_DIMENSION
+from rules.values import Text
 
-from counting.values import ROW_COUNT, FactPart, Value, column_name, total_name
+from counting.values import NOT_FINITE, ROW_COUNT, FactPart, Value, column_name, total_name
 from waltally.facts import Condition, Dimension
 
-COLUMNS = ("fact", "part", "dimensions", "row_count", "sums", "reason", "example")
-"""Of a group: `dimensions` are texts in the declaration's order, `sums` what the part adds to each
-measure, as exact texts; `reason` says why it cannot be counted, `example` is one of its rows as
-JSON; both are null where it can."""
-
-NULL_DIMENSION = "a dimension is null"
-"""The reason of rows that the stream leaves out too, without rejecting them."""
-
-_LONGEST_TEXT = 2**31 - 1
-
-
-def each_row_once(rows: DataFrame, values: Sequence[Value]) -> DataFrame:
-    """Return rows that were read one by one as `count_groups` takes them."""
-    totals = {
-        total_name(place): sql.col(column_name(place))
-        for place, value in enumerate(values)
-        if value.kind == "number"
-    }
-    return rows.withColumns({ROW_COUNT: sql.lit(1).cast("bigint"), **totals})
-
-
-def count_groups(
-    rows: DataFrame, values: Sequence[Value], parts: Sequence[FactPart], slot: str
-) -> DataFrame:
-    """Return the groups of every fact's part that a table's rows are counted for.
-
-    `rows` has the `values` under their column names: texts, or uuids as bytes. One of `rows` stands
-    for ROW_COUNT rows with the same values, and has the sum of each of their numbers as a text. A
-    number that may be refused is also among the values; one that cannot be may be null there.
-
-    The result has the columns COLUMNS, with the reasons of dbt's explain_rejection, and
-    NULL_DIMENSION. Long texts of a group that cannot be counted are cut.
-    """
-    counts = [_Counting(rows, values, part, slot) for part in parts]
-    is_bytes = [
-        any(each.is_bytes(place) for each in counts)
-        for place in range(max(len(each.keys) for each in counts))
+COLUMNS = pa.schema(
+    [
+        pa.field("fact", pa.string()),
+        pa.field("part", pa.string()),
+        pa.field("dimensions", pa.list_(pa.string())),
+        pa.field("row_count", pa.int64()),
+        pa.field("sums", pa.list_(pa.string())),
+        pa.field("reason", pa.string()),
+        pa.field("example", pa.string()),
     ]
-    sums = max(len(each.summed) for each in counts)
-    entries = [each.entry(number, is_bytes, sums) for number, each in enumerate(counts)]
-    if len(entries) == 1:
-        # Rows need no arrays then.
-        counted = rows.where(counts[0].is_counted).select(*entries[0])
-    else:
-        each_entry = (
-            sql.when(each.is_counted, sql.struct(*entry))
-            for each, entry in zip(counts, entries, strict=True)
+)
+"""Of a group: `dimensions` are texts in the declaration's order, `sums` what the part adds to each
+measure, as exact texts; `reason` says why rows are in no group, `example` is one of them as JSON.
+Both are null of a group, which the rows of one reason are not."""
+DDL = (
+    "fact string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
+    " reason string, example string"
+)
+"""COLUMNS for Spark."""
+
+NO_NUMBER = "a number is NaN or infinite"
+"""The reason in rows that say how many such values there are; the example is the column's name."""
+
+PARTIAL = "part int, bucket int, payload binary"
+"""What a task makes of its rows: groups of a part of a fact, as an Arrow stream."""
+
+Uncounted = tuple[int, str, Text]
+"""How many rows are in no group, why, and one of them as JSON."""
+
+_BYTES = 64_000_000
+"""Of rows that are counted at a time."""
+
+
+@dataclass(frozen=True)
+class TableCounting:
+    """How the rows of a table are counted: by the server where `is_grouped`."""
+
+    values: Sequence[Value]
+    parts: Sequence[FactPart]
+    slot: str
+    is_grouped: bool
+    may_be_infinite: frozenset[str]
+    """The columns whose NaN and infinite values are null in the stream."""
+    buckets: int
+    """A power of two."""
+
+    def partials(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the rows add, with the columns of PARTIAL."""
+        parts = [_PartRules(part, self) for part in self.parts]
+        for table in _tables(batches):
+            rows = _Rows(self, table)
+            for place, part in enumerate(parts):
+                yield from _sent(place, part.count(rows), self.buckets)
+
+    def groups(self, place: int, payloads: Sequence[bytes]) -> pa.RecordBatch:
+        """Return the groups of a bucket, with COLUMNS, from what tasks say of a part."""
+        part = self.parts[place]
+        tables = [pa.ipc.open_stream(each).read_all() for each in payloads]
+        numbers = [name for name in tables[0].schema.names if name.startswith("sum_")]
+        names = [name for name in tables[0].schema.names if name.startswith("key_")]
+        table = sums.together(tables, numbers)
+        is_group = compute.is_null(table["reason"])
+        found = sums.added(table.filter(is_group), names, [ROW_COUNT, *numbers])
+        size = found.num_rows
+        keys = iter(names)
+        dimensions = [
+            found[next(keys)].combine_chunks()
+            if each.column
+            else pa.repeat(pa.scalar(self.slot), size)
+            for each in part.fact.dimensions
+        ]
+        counted = pa.RecordBatch.from_arrays(
+            [
+                pa.repeat(pa.scalar(part.fact.name), size),
+                pa.repeat(pa.scalar(part.part.name), size),
+                _lists(dimensions, size),
+                found[ROW_COUNT].combine_chunks(),
+                _lists([sums.texts_of(found[name].combine_chunks()) for name in numbers], size),
+                pa.nulls(size, pa.string()),
+                pa.nulls(size, pa.string()),
+            ],
+            schema=COLUMNS,
         )
-        counted = (
-            rows.select(sql.explode(sql.array(*each_entry)).alias("entry"))
-            .where("entry is not null")
-            .select("entry.*")
+        others = table.filter(compute.invert(is_group)).select([ROW_COUNT, "reason", "example"])
+        listed = [
+            {
+                "fact": part.fact.name,
+                "part": part.part.name,
+                "dimensions": [],
+                "sums": [],
+                **each,
+            }
+            for each in others.to_pylist()
+        ]
+        return pa.concat_batches([counted, pa.RecordBatch.from_pylist(listed, schema=COLUMNS)])
+
+
+class _Coded:
+    """A column as its distinct values, and which of them each row has."""
+
+    def __init__(self, values: Sequence[Any], indices: pa.Array) -> None:
+        self.values, self.indices = values, indices
+
+    def texts(self, found: Sequence[Text]) -> pa.Array:
+        """Return a text of each value by row."""
+        return pa.array(found, pa.string()).take(self.indices)
+
+    def flags(self, found: Sequence[bool | None]) -> pa.Array:
+        """Return an answer of each value by row."""
+        return pa.array(found, pa.bool_()).take(self.indices)
+
+    def beside(self, other: _Coded) -> _Coded:
+        """Return the pairs of both columns."""
+        size = len(other.values)
+        place = compute.add(
+            compute.multiply(self.indices.cast(pa.int64()), size), other.indices.cast(pa.int64())
+        ).dictionary_encode()
+        pairs = [
+            (self.values[each // size], other.values[each % size])
+            for each in place.dictionary.to_pylist()
+        ]
+        return _Coded(pairs, place.indices)
+
+
+class _Rows:
+    """Rows of a table as they came, or groups of them."""
+
+    def __init__(self, counting: TableCounting, table: pa.Table) -> None:
+        self._counting, self._table = counting, table
+        self._coded: dict[Value, _Coded] = {}
+        self.size = table.num_rows
+        self.counts = (
+            table[ROW_COUNT].combine_chunks()
+            if counting.is_grouped
+            else pa.repeat(pa.scalar(1, pa.int64()), self.size)
         )
-    keys = [*(f"key_{place}" for place in range(len(is_bytes))), *(("refused",) if sums else ())]
-    grouped = counted.groupBy("entry_number", *keys).agg(
-        sql.sum(ROW_COUNT).alias(ROW_COUNT),
-        *(sum_of(sql.col(f"number_{place}")).alias(f"sum_{place}") for place in range(sums)),
-        *((sql.min("refused_text").alias("refused_text"),) if sums else ()),
-    )
-    nothing = sql.lit(None).cast("string")
-    totals = grouped.withColumns(
-        {f"sum_{place}": sum_text(sql.col(f"sum_{place}")) for place in range(sums)}
-        if sums
-        else {"refused": nothing, "refused_text": nothing}
-    )
-    groups = [each.group(is_bytes) for each in counts]
-    return totals.select(_choose(groups).alias("group")).select("group.*")
+
+    def coded(self, value: Value) -> _Coded:
+        """Return the texts of a value, as the stream has them, or the pairs of two columns."""
+        if value not in self._coded:
+            place = self._counting.values.index(value)
+            columns = [
+                self._column(place, factor, name) for factor, name in enumerate(value.columns)
+            ]
+            self._coded[value] = reduce(_Coded.beside, columns)
+        return self._coded[value]
+
+    def totals(self, value: Value) -> list[Number]:
+        """Return what the server has added up of a number; of what it cannot add, nothing."""
+        column = self._table[total_name(self._counting.values.index(value))]
+        return [parse(text) if text else 0 for text in column.cast(pa.string()).to_pylist()]
+
+    def not_finite(self, column: str) -> int:
+        """Return how many rows have NaN or an infinite number in a column."""
+        for place, value in enumerate(self._counting.values):
+            if column in value.columns:
+                raw = self._table[column_name(place, value.columns.index(column))]
+                is_one = compute.is_in(raw, pa.array(NOT_FINITE, raw.type))
+                return _sum(self.counts, is_one.combine_chunks())
+        return 0
+
+    def _column(self, place: int, factor: int, name: str) -> _Coded:
+        found = self._table[column_name(place, factor)].combine_chunks()
+        if not pa.types.is_integer(found.type) and not pa.types.is_string(found.type):
+            found = found.cast(pa.binary())
+        coded = found.dictionary_encode(null_encoding="encode")
+        kind = coded.dictionary.type
+        if pa.types.is_binary(kind):
+            texts = [raw and _uuid_text(raw.hex()) for raw in coded.dictionary.to_pylist()]
+        else:
+            texts = coded.dictionary.cast(pa.string()).to_pylist()
+        if name in self._counting.may_be_infinite:
+            texts = [None if text in NOT_FINITE else text for text in texts]
+        return _Coded(texts, coded.indices)
 
 
-def stream_text(column: Column, dimension: Dimension) -> Column:
-    """Return what the stream would have, where the server says also that it cannot be read."""
-    if dimension.kind not in ("path", "bucket"):
-        return column
-    found = sql.substring(column, 2, _LONGEST_TEXT) if dimension.kind == "path" else column
-    return sql.when(column == "!", typed_values.UNREADABLE).otherwise(found)
+class _PartRules:
+    """The rules for the rows of a table as a part of a fact, column by column.
 
+    They are those of `rules.judging`, which judges one row after the other.
+    """
 
-class _Counting:
-    """How the rows of a table count for one part of a fact."""
-
-    def __init__(self, rows: DataFrame, values: Sequence[Value], part: FactPart, slot: str) -> None:
-        self._rows = rows
-        self._values = list(values)
+    def __init__(self, part: FactPart, counting: TableCounting) -> None:
+        fact = part.fact
         self._part = part
-        self._slot = slot
-        self.keys = [each for each in part.fact.dimensions if each.kind != "slot"]
-        self.measures = part.fact.measures_of(part.part)
-        self.summed = list(
-            dict.fromkeys((m.columns, m.where) for m in self.measures if m.columns or m.where)
-        )
-        """What is added up besides rows: products of columns, () for rows, under conditions."""
-
-    @property
-    def is_counted(self) -> Column:
-        """Whether a row meets every condition; null is not true, as in SQL."""
-        return self._meets(self._part.fact.where)
-
-    def is_bytes(self, place: int) -> bool:
-        """Return whether the key at this place leaves the server as a uuid's bytes."""
-        return place < len(self.keys) and self._is_bytes(self.keys[place])
-
-    def entry(self, number: int, is_bytes: Sequence[bool], sums: int) -> list[Column]:
-        """Return what a row adds: the same columns for every part, so that all are grouped once."""
-        keys = [
-            sql.lit(number).alias("entry_number"),
-            *(
-                self._key(place, as_bytes).alias(f"key_{place}")
-                for place, as_bytes in enumerate(is_bytes)
-            ),
-            sql.col(ROW_COUNT),
+        self._is_grouped = counting.is_grouped
+        self._columns = [
+            column
+            for column in fact.needed_columns(part.part)
+            if column in counting.may_be_infinite
         ]
-        if not sums:
-            return keys
-        refused, refused_text = self._refused()
+        self._dimensions = [
+            _DimensionRules(
+                part.dimension(each), each, fact.kind == "fact" or each.name in fact.key
+            )
+            for each in fact.dimensions
+            if each.column
+        ]
+        self._slots = {each.name: counting.slot for each in fact.dimensions if not each.column}
+        self._refuse_key = rules.refuse_key(fact)
+        self._where = self._tests(fact.where)
+        self._measures = [
+            _MeasureRules(
+                part.number(each) if each.columns else None,
+                self._tests(each.where),
+                rules.refuse_factors(each),
+            )
+            if part.part.name in each.of
+            else None
+            for each in fact.measures
+        ]
+
+    def _tests(self, where: Sequence[Condition]) -> list[_Test]:
         return [
-            *keys,
-            refused.alias("refused"),
-            refused_text.alias("refused_text"),
-            *(
-                (
-                    sql.when(refused.isNull(), self._added(*self.summed[place]))
-                    if place < len(self.summed)
-                    else sql.lit(None).cast("string")
-                ).alias(f"number_{place}")
-                for place in range(sums)
-            ),
+            _Test(self._part.tested(each), rules.holds(each), rules.refuse_bound(each))
+            for each in by_column(where)
         ]
 
-    def group(self, is_bytes: Sequence[bool]) -> Column:
-        """Return the group as a struct of COLUMNS."""
-        fact = self._part.fact
-        texts: list[Column] = []
-        reason, left_out = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
-        place = 0
-        for dimension in fact.dimensions:
-            if dimension.kind == "slot":
-                texts.append(sql.lit(self._slot))
+    def count(self, rows: _Rows) -> pa.Table:
+        """Return the groups of the rows, and how many are in none: keys, counts, sums, reason."""
+        keys = [each.of(rows) for each in self._dimensions]
+        where, refused = _tested(rows, self._where)
+        meets = compute.fill_null(where, True)
+        is_left_out = pa.repeat(pa.scalar(False), rows.size)
+        for each in keys:
+            if each.is_left_out is not None:
+                is_left_out = compute.or_(is_left_out, each.is_left_out)
+        reasons = [each.reasons for each in keys if each.reasons is not None]
+        reasons += self._key_reasons(rows, keys) + refused
+        added, of_measures = [], []
+        for measure in self._measures:
+            if measure is None:
+                added.append(pa.repeat(pa.scalar(0, pa.int64()), rows.size))
                 continue
-            text = self._text(dimension, sql.col(f"key_{place}"), is_bytes[place])
-            place += 1
-            texts.append(text)
-            if dimension.nulls == "leave_out":
-                left_out = left_out.when(text.isNull(), NULL_DIMENSION)
-            is_limited = fact.kind == "fact" or dimension.name in fact.key
-            found = typed_values.dimension_reason(text, dimension, is_limited)
-            reason = reason.when(found.isNotNull(), found)
-        names = [dimension.name for dimension in fact.dimensions]
-        reason = sql.coalesce(
-            reason, typed_values.key_reason(dict(zip(names, texts, strict=True)), fact)
+            is_measured, refused = _tested(rows, measure.where)
+            reasons += refused
+            is_measured = compute.fill_null(is_measured, False)
+            numbers, why = measure.of(rows, self._is_grouped)
+            if why is not None:
+                of_measures.append(compute.if_else(is_measured, why, None))
+            added.append(
+                compute.if_else(is_measured, numbers, pa.scalar(0).cast(numbers.type))
+                if measure.where
+                else numbers
+            )
+        why = compute.coalesce(*reasons, *of_measures, pa.nulls(rows.size, pa.string()))
+        has = compute.and_(meets, compute.invert(is_left_out))
+        is_group = compute.and_(has, compute.is_null(why))
+        names = [f"key_{place}" for place in range(len(keys))]
+        numbers_ = [f"sum_{place}" for place in range(len(added))]
+        columns = dict(zip(names, (each.printed for each in keys), strict=True))
+        columns |= {ROW_COUNT: rows.counts, **dict(zip(numbers_, added, strict=True))}
+        table = pa.table(columns).filter(is_group)
+        groups = sums.added(table, names, [ROW_COUNT, *numbers_])
+        left_out = _sum(rows.counts, compute.and_(meets, is_left_out))
+        listed: list[Uncounted] = [(left_out, NULL_DIMENSION, None)] if left_out else []
+        listed += self._refused(rows, keys, compute.if_else(has, why, None))
+        listed += [
+            (number, NO_NUMBER, column)
+            for column in self._columns
+            if (number := rows.not_finite(column))
+        ]
+        return _with_others(groups, listed)
+
+    def _key_reasons(self, rows: _Rows, keys: Sequence[_Key]) -> list[pa.Array]:
+        """Return why the values of a row cannot be a key together; nothing where all can."""
+        names = [each.name for each in self._dimensions]
+        longest = {name: each.longest for name, each in zip(names, keys, strict=True)}
+        if self._refuse_key(longest) is None:
+            return []
+        labels = zip(*(each.labels.to_pylist() for each in keys), strict=True)
+        found = [self._refuse_key(dict(zip(names, each, strict=True))) for each in labels]
+        return [pa.array(found, pa.string())]
+
+    def _refused(self, rows: _Rows, keys: Sequence[_Key], why: pa.Array) -> list[Uncounted]:
+        """Return by reason how many rows cannot be counted, and one of them."""
+        found: list[Uncounted] = []
+        for reason in compute.unique(why.drop_null()).to_pylist():
+            at = compute.index(why, reason).as_py()
+            example = {each.name: each.example(rows, at) for each in self._dimensions} | self._slots
+            for measure in filter(None, self._measures):
+                if (number := measure.example(rows, at, reason)) is not None:
+                    example["value"] = number
+            number_of_rows = _sum(rows.counts, compute.fill_null(compute.equal(why, reason), False))
+            found.append((number_of_rows, reason, json.dumps(example)))
+        return found
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A dimension of each row."""
+
+    printed: pa.Array
+    """What the fact has."""
+    labels: pa.Array
+    longest: Text
+    """Of the labels."""
+    reasons: pa.Array | None
+    """Why it cannot be counted; None where each can."""
+    is_left_out: pa.Array | None
+    """Whether a null leaves it out; None where none does."""
+
+
+class _DimensionRules:
+    """The rules for the values of a dimension."""
+
+    def __init__(self, value: Value, dimension: Dimension, is_key: bool) -> None:
+        self.name = dimension.name
+        self._value = value
+        self._leaves_out = dimension.nulls == "leave_out"
+        self._read = _found_at_path if dimension.kind == "path" else rules.read(dimension)
+        self._refuse = rules.refuse(dimension, is_key=is_key)
+        self._label, self._print = rules.label(dimension), rules.print_value(dimension)
+
+    def of(self, rows: _Rows) -> _Key:
+        coded = rows.coded(self._value)
+        read = [self._read(text) for text in coded.values]
+        reasons = [self._refuse(value) for value in read]
+        fit = [None if reason else value for value, reason in zip(read, reasons, strict=True)]
+        labels = [self._label(value) for value in fit]
+        nulls = [value is None for value in read]
+        return _Key(
+            coded.texts([self._print(value) for value in fit]),
+            coded.texts(labels),
+            max(labels, key=lambda label: len((label or "").encode()), default=None),
+            coded.texts(reasons) if any(reasons) else None,
+            coded.flags(nulls) if self._leaves_out and any(nulls) else None,
         )
-        why = sql.coalesce(left_out, reason, sql.col("refused"))
-        cut = [typed_values.example(text) for text in texts]
-        example = sql.struct(
-            *(text.alias(name) for text, name in zip(cut, names, strict=True)),
-            # The number that the reason is about.
-            sql.when(reason.isNull(), sql.col("refused_text")).alias("value"),
+
+    def example(self, rows: _Rows, at: int) -> Text:
+        """Return what is shown of a row's value."""
+        coded = rows.coded(self._value)
+        text = coded.values[coded.indices[at].as_py()]
+        value = self._read(text)
+        return rules.example(text if value == rules.UNREADABLE else value)
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Conditions on a column."""
+
+    value: Value
+    holds: Callable[[Text], bool | None]
+    refused: Text
+    """Why a text cannot be compared with their bounds."""
+
+
+@dataclass(frozen=True)
+class _MeasureRules:
+    """The rules for a measure."""
+
+    number: Value | None
+    """What it adds up; None where it counts."""
+    where: Sequence[_Test]
+    refuse: Callable[[Sequence[Text]], Text]
+
+    def of(self, rows: _Rows, is_grouped: bool) -> tuple[pa.Array, pa.Array | None]:
+        """Return by row what it adds, and why it cannot; None where all rows can."""
+        if self.number is None:
+            return rows.counts, None
+        coded = rows.coded(self.number)
+        factors = [self._factors(each) for each in coded.values]
+        reasons = [self.refuse(each) for each in factors]
+        why = coded.texts(reasons) if any(reasons) else None
+        if is_grouped:
+            return sums.numbers_of(rows.totals(self.number)), why
+        amounts = [
+            0 if reason else rules.amount(each)
+            for each, reason in zip(factors, reasons, strict=True)
+        ]
+        return sums.numbers_of(amounts).take(coded.indices), why
+
+    def example(self, rows: _Rows, at: int, reason: str) -> Text:
+        """Return what is shown of a row's number, where this is what is wrong with it."""
+        if self.number is None:
+            return None
+        coded = rows.coded(self.number)
+        factors = self._factors(coded.values[coded.indices[at].as_py()])
+        if self.refuse(factors) != reason:
+            return None
+        return rules.example(" * ".join(text or "null" for text in factors))
+
+    def _factors(self, found: Any) -> tuple[Text, ...]:
+        return found if isinstance(found, tuple) else (found,)
+
+
+def _found_at_path(text: Text) -> Text:
+    """Read what the server says of a path: the text after `=`, or `!` for no readable document."""
+    return rules.UNREADABLE if text == "!" else text and text[1:]
+
+
+def _tested(rows: _Rows, tests: Sequence[_Test]) -> tuple[pa.Array, list[pa.Array]]:
+    """Return by row whether all conditions hold, null where nobody can say, and why nobody can."""
+    met, refused = pa.repeat(pa.scalar(True), rows.size), []
+    for test in tests:
+        coded = rows.coded(test.value)
+        found = [test.holds(text) for text in coded.values]
+        met = compute.and_kleene(met, coded.flags(found))
+        if None in found:
+            why = [test.refused if each is None else None for each in found]
+            refused.append(coded.texts(why))
+    return met, refused
+
+
+def _sum(counts: pa.Array, mask: pa.Array) -> int:
+    return int(compute.sum(counts.filter(mask)).as_py() or 0)
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows in tables of bounded size."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size > _BYTES:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _with_others(groups: pa.Table, listed: Sequence[Uncounted]) -> pa.Table:
+    """Return the groups, and the rows that are in none, by reason."""
+    nothing = pa.nulls(groups.num_rows, pa.string())
+    whole = groups.append_column("reason", nothing).append_column("example", nothing)
+    others = [
+        {ROW_COUNT: count, "reason": reason, "example": example}
+        for count, reason, example in listed
+    ]
+    return pa.concat_tables([whole, pa.Table.from_pylist(others, schema=whole.schema)])
+
+
+def _sent(place: int, groups: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
+    """Yield the groups of a part by their buckets."""
+    marks = pa.repeat(pa.scalar(0, pa.int64()), groups.num_rows)
+    for name in groups.schema.names:
+        if name.startswith("key_"):
+            coded = groups[name].combine_chunks().dictionary_encode(null_encoding="encode")
+            own = [zlib.crc32((text or "").encode()) for text in coded.dictionary.to_pylist()]
+            marks = compute.add(
+                compute.multiply(marks, 31), pa.array(own, pa.int64()).take(coded.indices)
+            )
+    bucket = compute.bit_wise_and(compute.shift_right(marks, 8), buckets - 1)
+    groups = groups.take(compute.sort_indices(bucket))
+    at = 0
+    for found in compute.value_counts(bucket.take(compute.sort_indices(bucket))).to_pylist():
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, groups.schema) as stream:
+            stream.write_table(groups.slice(at, found["counts"]))
+        at += found["counts"]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array([place], pa.int32()),
+                "bucket": pa.array([found["values"]], pa.int32()),
+                "payload": pa.array([out.getvalue().to_pybytes()], pa.binary()),
+            }
         )
-        return sql.struct(
-            sql.lit(fact.name).alias("fact"),
-            sql.lit(self._part.part.name).alias("part"),
-            sql.when(why.isNull(), sql.array(*texts))
-            .otherwise(sql.array(*cut))
-            .cast("array<string>")
-            .alias("dimensions"),
-            sql.col(ROW_COUNT),
-            sql.array(*(self._measured(number) for number in range(len(fact.measures))))
-            .cast("array<string>")
-            .alias("sums"),
-            why.alias("reason"),
-            sql.when(why.isNotNull(), sql.to_json(example)).alias("example"),
-        )
-
-    def _key(self, place: int, as_bytes: bool) -> Column:
-        if place >= len(self.keys):
-            return sql.lit(None).cast("binary" if as_bytes else "string")
-        dimension = self.keys[place]
-        column = self._column(self._value(dimension))
-        if self._is_bytes(dimension):
-            return column
-        # Before counting, where one value can have several texts.
-        text = typed_values.labelled(stream_text(column, dimension), dimension)
-        return text.cast("binary") if as_bytes else text
-
-    def _text(self, dimension: Dimension, key: Column, is_bytes: bool) -> Column:
-        if self._is_bytes(dimension):
-            return typed_values.uuid_text(sql.lower(sql.hex(key)))
-        return key.cast("string") if is_bytes else key
-
-    def _refused(self) -> tuple[Column, Column]:
-        """Return why a number of the row cannot be added, null where all can, and its text."""
-        why, text = sql.when(sql.lit(False), ""), sql.when(sql.lit(False), "")
-        for measure in self.measures:
-            if measure.columns:
-                number = self._column(self._part.number(measure.columns))
-                found = typed_values.number_reason(number, measure)
-                is_refused = found.isNotNull() & self._meets(measure.where)
-                why = why.when(is_refused, found)
-                text = text.when(is_refused, typed_values.example(number))
-        return why, text
-
-    def _measured(self, number: int) -> Column:
-        measure = self._part.fact.measures[number]
-        if self._part.part.name not in measure.of:
-            return sql.lit("0")
-        if not measure.columns and not measure.where:
-            return sql.col(ROW_COUNT).cast("string")
-        return sql.col(f"sum_{self.summed.index((measure.columns, measure.where))}")
-
-    def _added(self, columns: tuple[str, ...], where: Sequence[Condition]) -> Column:
-        """Return what the rows of one of `rows` add to a sum, or their number; null is nothing."""
-        if not columns:
-            return sql.when(self._meets(where), sql.col(ROW_COUNT).cast("string"))
-        place = self._values.index(self._part.number(columns))
-        return sql.when(self._meets(where), sql.col(total_name(place)))
-
-    def _meets(self, where: Sequence[Condition]) -> Column:
-        met = (self._column(value) == "true" for value in self._part.met(where))
-        return reduce(lambda one, other: one & other, met, sql.lit(True))
-
-    def _value(self, dimension: Dimension) -> Value:
-        value = self._part.dimension(dimension)
-        assert value is not None
-        return value
-
-    def _column(self, value: Value) -> Column:
-        return sql.col(self._name(value))
-
-    def _name(self, value: Value) -> str:
-        return column_name(self._values.index(value))
-
-    def _has_bytes(self, value: Value) -> bool:
-        kind = self._rows.schema[self._name(value)].dataType
-        return isinstance(kind, BinaryType)
-
-    def _is_bytes(self, dimension: Dimension) -> bool:
-        return self._has_bytes(self._value(dimension))
 
 
-def _choose(groups: Sequence[Column]) -> Column:
-    """Return the struct of the part that the group belongs to."""
-    if len(groups) == 1:
-        return groups[0]
-    chosen = sql.when(sql.col("entry_number") == 0, groups[0])
-    for number, group in enumerate(groups[1:], 1):
-        chosen = chosen.when(sql.col("entry_number") == number, group)
-    return chosen
+def _lists(columns: Sequence[pa.Array], size: int) -> pa.ListArray:
+    """Return a list of each row's values in these columns."""
+    width = len(columns)
+    ends = compute.multiply(pa.arange(0, size + 1), width).cast(pa.int32())
+    if not width:
+        return pa.ListArray.from_arrays(ends, pa.array([], pa.string()))
+    places = pa.arange(0, size * width)
+    row = compute.divide(places, width)
+    column = compute.subtract(places, compute.multiply(row, width))
+    at = compute.add(compute.multiply(column, size), row)
+    return pa.ListArray.from_arrays(ends, pa.concat_arrays(columns).take(at))
+
+
+def _uuid_text(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

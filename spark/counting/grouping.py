@@ -7,13 +7,12 @@ is rows that Spark could not tell apart either, and everything else is done as f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from common.arrow import LOCK_TIMEOUT
-from common.typed_values import limits_of
 from psycopg2 import errors
+from rules.values import limits_of
 
 from counting.columns import (
     CONVERTIBLE,
@@ -21,9 +20,8 @@ from counting.columns import (
     OUTPUT,
     ColumnType,
     Selection,
-    SparkColumn,
-    number,
     period_of,
+    sent,
     spelled,
     written,
 )
@@ -57,69 +55,87 @@ def groups(
     keys: list[str] = []
     totals: list[str] = []
     listed: list[str] = []
-    columns: list[SparkColumn] = []
 
     def key(sql: str) -> str:
         keys.append(f"{sql} as key_{len(keys)}")
         return f"key_{len(keys) - 1}"
 
     for place, value in enumerate(values):
-        type_, column = types[value.column], quoted(value.column)
-        kind: Literal["string", "binary"] = "string"
+        own = [types[column] for column in value.columns]
         if value.kind == "number":
-            added = number(value, type_)
-            refused = may_be_refused(*added, measures[value])
-            text = spelled(value, type_)
-            sql = key(f"case when {refused} then {text} end") if refused else "null::text"
-            totals.append(f"{_total(*added)} as {total_name(place)}")
-        elif value.kind == "period":
-            is_time = CONVERTIBLE.format(column)
-            period = key(f"case when {is_time} then {period_of(value, type_)} end")
-            other = key(f"case when {is_time} then null else {column} end")
-            sql = f"coalesce({period}::text, {OUTPUT.format(other)})"
-        elif value.kind == "text" and type_.is_uuid:
-            sql, kind = key(column), "binary"
-        elif value.kind == "text" and (type_.name in _BY_VALUE or type_.is_enum):
-            sql = written(type_, key(column))
+            refused = may_be_refused(value, own, measures[value])
+            found = [
+                key(f"case when {refused} then {written(type_, quoted(column))} end")
+                if refused
+                else "null::text"
+                for column, type_ in zip(value.columns, own, strict=True)
+            ]
+            totals.append(f"{_total(value, own)} as {total_name(place)}")
         else:
-            # A collation can take two different texts for equal.
-            sql = key(f'({spelled(value, type_)}) collate "C"')
-        listed.append(f"{sql} as {column_name(place)}")
-        columns.append((column_name(place), kind))
+            found = [_key_of(value, own[0], key)]
+        listed += [f"{sql} as {column_name(place, at)}" for at, sql in enumerate(found)]
 
-    listed = listed or [f"'' as {column_name(0)}"]
-    columns = columns or [(column_name(0), "string")]
     sums = [total_name(place) for place, each in enumerate(values) if each.kind == "number"]
     return Selection(
         ", ".join([*listed, ROW_COUNT, *(f"{name}::text as {name}" for name in sums)]),
-        (*columns, (ROW_COUNT, "bigint"), *((name, "string") for name in sums)),
         ", ".join([*keys, f"count(*) as {ROW_COUNT}", *totals]),
         len(keys),
     )
 
 
-def may_be_refused(type_: ColumnType, column: str, measures: Iterable[Measure]) -> str:
-    """Return the SQL of whether typed_values.number_reason may refuse a number, "" for never.
+def _key_of(value: Value, type_: ColumnType, key: Callable[[str], str]) -> str:
+    """Return the SQL of a group's value, made of keys that tell it from others."""
+    (name,) = value.columns
+    column = quoted(name)
+    if value.kind == "period":
+        is_time = CONVERTIBLE.format(column)
+        period = key(f"case when {is_time} then {period_of(value, type_)} end")
+        other = key(f"case when {is_time} then null else {column} end")
+        return f"coalesce({period}::text, {OUTPUT.format(other)})"
+    if value.kind == "text" and sent(value, type_) == column:
+        return key(column)
+    if value.kind == "text" and (type_.name in _BY_VALUE or type_.is_enum):
+        return written(type_, key(column))
+    # A collation can take two different texts for equal.
+    return key(f'({spelled(value, type_)}) collate "C"')
+
+
+def may_be_refused(value: Value, types: Sequence[ColumnType], measures: Iterable[Measure]) -> str:
+    """Return the SQL of whether a number may be refused, or may not be finite, "" for never.
 
     Never null: true also for numbers that are not refused, and false for null.
     """
-    is_numeric = type_.base == "numeric"
-    fits = [IS_SHORT.format(column)] if is_numeric else []
+    is_numeric = any(each.base == "numeric" for each in types)
+    number = _number(value)
+    fits = [IS_SHORT.format(quoted(column)) for column in value.columns] if is_numeric else []
     for measure in measures:
         if (limits := limits_of(measure)) is None:
             continue
         kept, least, most = limits
         if is_numeric:
-            fits.append(f"min_scale({column}) <= {kept}")
-        if is_numeric or _LARGEST.get(type_.base, 0) > most:
-            fits.append(f"{column} between {least} and {most}")
-    return f"not coalesce({' and '.join(fits)}, {column} is null)" if fits else ""
+            fits.append(f"min_scale({number}) <= {kept}")
+        # Whole numbers have no bounds together.
+        largest = _LARGEST.get(types[0].base, 0) if len(types) == 1 else most + 1
+        if is_numeric or largest > most:
+            fits.append(f"{number} between {least} and {most}")
+    return f"not coalesce({' and '.join(fits)}, {number} is null)" if fits else ""
 
 
-def _total(type_: ColumnType, column: str) -> str:
-    if type_.base != "numeric":
-        return f"sum({column})"
-    return f"sum({column}) filter (where {_CAN_BE_ADDED.format(column)})"
+def _total(value: Value, types: Sequence[ColumnType]) -> str:
+    number = _number(value)
+    if all(each.base != "numeric" for each in types):
+        return f"sum({number})"
+    return f"sum({number}) filter (where {_CAN_BE_ADDED.format(number)})"
+
+
+def _number(value: Value) -> str:
+    """Return the SQL of a number, or of the product of two."""
+    if len(value.columns) == 1:
+        return quoted(value.columns[0])
+    factors = [f"{quoted(column)}::numeric" for column in value.columns]
+    # The product of longer ones, which are refused, would be an error.
+    fit = " and ".join(f"{each} between -1e2001 and 1e2001" for each in factors)
+    return f"(case when {fit} then {' * '.join(factors)} end)"
 
 
 SAMPLED_PAGES = 300

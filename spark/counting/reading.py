@@ -6,22 +6,26 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
+import pyarrow as pa
 from common import arrow, session, submitted
-from common.arrow import Counters, Query
+from common.arrow import Counters, Query, Task
 from common.command import Settings
 from common.errors import FAILURES
 from common.progress import Measure, Progress, print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from counting import columns, grouping, ranges, values
 from counting.columns import Selection
-from counting.counts import count_groups, each_row_once
+from counting.counts import DDL, PARTIAL, TableCounting
 from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
 from waltally.errors import LoaderError
 from waltally.facts import Fact
 from waltally.tables import Table
+
+_PAGES_PER_BUCKET = 4096
 
 _READING = " ".join(
     f"-c {setting}"
@@ -32,38 +36,57 @@ _READING = " ".join(
 )
 
 
+class Groups:
+    """What the tasks that read the tables have counted, to be added up and read once."""
+
+    def __init__(self, partials: DataFrame, countings: Sequence[TableCounting]) -> None:
+        self._partials, self._countings = partials, countings
+
+    def mapped(self, task: Task, ddl: str) -> DataFrame:
+        """Return what `task` makes of the groups, which have the columns counts.COLUMNS."""
+        countings = self._countings
+
+        def add(key: tuple[pa.Scalar, ...], partials: pa.Table) -> pa.Table:
+            table, part, _ = (each.as_py() for each in key)
+            payloads = partials["payload"].to_pylist()
+            return pa.Table.from_batches(task(iter([countings[table].groups(part, payloads)])))
+
+        return self._partials.groupBy("table", "part", "bucket").applyInArrow(add, ddl)
+
+    def frame(self) -> DataFrame:
+        """Return the groups, with the columns counts.COLUMNS."""
+        return self.mapped(lambda batches: batches, DDL)
+
+
 @contextlib.contextmanager
 def counted_groups(
     spark: SparkSession, settings: Settings, facts: Sequence[Fact], exported: ExportedSnapshot
-) -> Iterator[DataFrame]:
+) -> Iterator[Groups]:
     """Yield the groups of all facts, to be used once within the block; progress is printed.
 
-    The columns are counts.COLUMNS. Each table is read once. A running Spark job is cancelled when
-    the snapshot is lost.
+    Each table is read once. A running Spark job is cancelled when the snapshot is lost.
     """
-    needed = {table: values.needed(facts, table) for table, _ in exported.found}
     counters = None if session.is_remote() else Counters(*submitted.accumulators(spark, 2))
     if counters is None:
         print_status("over Spark Connect there is no figure of progress")
-    pages = 0
-    groups = []
-    for table, leaves in exported.found:
+    pages = sum(leaf.pages for _, leaves in exported.found for leaf in leaves)
+    buckets = bucket_count(pages)
+    countings, partials = [], []
+    for number, (table, leaves) in enumerate(exported.found):
         # Nobody can change the columns' types: the snapshot comes with locks on the tables.
-        selection, size = select(exported, settings, facts, table, leaves)
+        counting, selection, size = select(exported, settings, facts, table, leaves, buckets)
         parts = ranges.plan(leaves, size, selection.query)
-        pages += sum(part.pages for part in parts)
-        rows = arrow.mapped(
+        found = arrow.mapped(
             spark,
             for_readers(exported.conninfo),
             [Query(part.query, part.pages, selection.row_count) for part in parts],
-            selection.shaped,
-            selection.schema,
+            counting.partials,
+            PARTIAL,
             exported.name,
             counters,
         )
-        counted = rows if selection.grouped else each_row_once(rows, needed[table])
-        of_table = values.parts_of(facts, table)
-        groups.append(count_groups(counted, needed[table], of_table, settings.slot))
+        countings.append(counting)
+        partials.append(found.select(sql.lit(number).alias("table"), "*"))
 
     def cancel_if_lost() -> None:
         try:
@@ -77,7 +100,15 @@ def counted_groups(
         return Measure(counters.size, pages, counters.rows)
 
     with Progress(measure if counters else None, cancel_if_lost):
-        yield reduce(DataFrame.unionByName, groups)
+        yield Groups(reduce(DataFrame.unionByName, partials), countings)
+
+
+def bucket_count(pages: int) -> int:
+    """Return in how many buckets the groups of tables of so many pages are added up.
+
+    A task holds the groups of one bucket, which are some 400,000 where every row is one.
+    """
+    return max(2, 1 << (pages // _PAGES_PER_BUCKET).bit_length())
 
 
 def select(
@@ -86,8 +117,11 @@ def select(
     facts: Sequence[Fact],
     table: Table,
     leaves: Sequence[Leaf],
-) -> tuple[Selection, int]:
-    """Return how ranges of the table are read, row by row or as groups, and their pages.
+    buckets: int = 2,
+) -> tuple[TableCounting, Selection, int]:
+    """Return how the table is counted, how its ranges are read, and their pages.
+
+    A range is read row by row or as groups.
 
     Current rows are all different: grouping them would only cost.
     """
@@ -96,21 +130,28 @@ def select(
     types = columns.types_of(
         exported.monitor, table, [name for each in needed for name in each.columns]
     )
+
+    def counted(selection: Selection) -> TableCounting:
+        infinite = frozenset(name for name, type_ in types.items() if type_.may_be_infinite)
+        is_grouped = bool(selection.grouped)
+        return TableCounting(needed, parts, settings.slot, is_grouped, infinite, buckets)
+
     size = ranges.pages_per_range(exported.found, settings.partitions)
-    by_row = columns.rows(types, needed), size
+    by_row = columns.rows(types, needed)
     if any(part.fact.kind != "fact" for part in parts):
-        return by_row
+        return counted(by_row), by_row, size
     numbers = [each for each in needed if each.kind == "number"]
     measures = {each: values.measures_of(facts, table, each) for each in numbers}
     groups = grouping.groups(types, needed, measures)
-    size = ranges.pages_per_range(
+    grouped_size = ranges.pages_per_range(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
-    if not groups.keys:
-        return groups, size
-    largest = max(leaves, key=lambda leaf: leaf.pages)
-    found = grouping.estimate(exported.monitor, largest, size, groups)
-    return (groups, size) if found is not None and found.are_few else by_row
+    if groups.keys:
+        largest = max(leaves, key=lambda leaf: leaf.pages)
+        found = grouping.estimate(exported.monitor, largest, grouped_size, groups)
+        if found is None or not found.are_few:
+            return counted(by_row), by_row, size
+    return counted(groups), groups, grouped_size
 
 
 def for_readers(conninfo: str) -> str:

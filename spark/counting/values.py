@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
+
+from rules.judging import by_column
 
 from waltally.facts import Condition, Dimension, Fact, FactTable, Measure
 from waltally.tables import Table
 
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""JSON has no such number: the plugin writes null for it, but not for a domain's."""
+
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a row: the stream's text of a column, a number of it, or a period of time.
+    """A column of a row, or the columns that a measure adds up: what the server sends of them.
 
-    Of conditions it is `true` or `false`: values of which most differ would otherwise tell rows
-    apart that count alike.
+    It is the stream's text. Where most texts differ, the server may send another one that the rules
+    take for alike: of a time the beginning of its `period`, of a document what is at its `path`, of
+    a column whose `presence` alone matters an empty text.
     """
 
-    column: str
-    """The table's own name of the column."""
-    kind: Literal["text", "number", "period", "bucket", "path", "condition"] = "text"
+    columns: tuple[str, ...]
+    """The table's own names; only a number has two, which are multiplied."""
+    kind: Literal["text", "number", "period", "path", "presence"] = "text"
     unit: str = "day"
     """Of a period."""
     timezone: str = "UTC"
     column_timezone: str = "UTC"
-    factor: str | None = None
-    """Of a number: the column that it is multiplied with."""
     path: tuple[str, ...] = ()
-    bounds: tuple[str, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    """What must hold of the column, as the table calls it."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it is made of."""
-        return (self.column,) if self.factor is None else (self.column, self.factor)
 
 
 @dataclass(frozen=True)
@@ -45,48 +41,39 @@ class FactPart:
     fact: Fact
     part: FactTable
 
-    def dimension(self, dimension: Dimension) -> Value | None:
-        """Return the value that the dimension is made of; None for the slot's name."""
-        if dimension.column is None:
-            return None
-        column = self.part.column(dimension.column)
+    def dimension(self, dimension: Dimension) -> Value:
+        """Return the value that a dimension with a column is made of."""
+        columns = (self.part.column(str(dimension.column)),)
         if dimension.kind == "period":
             return Value(
-                column,
+                columns,
                 "period",
                 dimension.unit or "day",
                 dimension.timezone or "UTC",
                 dimension.column_timezone or "UTC",
             )
-        if dimension.kind == "bucket" or dimension.kind == "path":
-            return Value(column, dimension.kind, path=dimension.path, bounds=dimension.bounds)
-        return Value(column)
+        if dimension.kind == "path":
+            return Value(columns, "path", path=dimension.path)
+        return Value(columns)
 
-    def met(self, conditions: Iterable[Condition]) -> list[Value]:
-        """Return by column whether all of these conditions hold."""
-        by_column: dict[str, list[Condition]] = {}
-        for each in conditions:
-            own = self.part.column(each.column)
-            by_column.setdefault(own, []).append(replace(each, column=own))
-        return [
-            Value(column, "condition", conditions=tuple(found))
-            for column, found in by_column.items()
-        ]
+    def tested(self, conditions: Sequence[Condition]) -> Value:
+        """Return the value that conditions on one column are tested of."""
+        columns = (self.part.column(conditions[0].column),)
+        is_presence = all(each.test == "is_null" for each in conditions)
+        return Value(columns, "presence" if is_presence else "text")
 
-    def number(self, columns: tuple[str, ...]) -> Value:
-        """Return the number that a sum of these columns adds up."""
-        column, *factors = map(self.part.column, columns)
-        return Value(column, "number", factor=factors[0] if factors else None)
+    def number(self, measure: Measure) -> Value:
+        """Return the number that a sum adds up."""
+        return Value(tuple(map(self.part.column, measure.columns)), "number")
 
     @property
     def values(self) -> list[Value]:
         """All values, some of them perhaps twice."""
-        dimensions = (self.dimension(each) for each in self.fact.dimensions)
         return [
-            *(value for value in dimensions if value is not None),
-            *self.met(self.fact.where),
-            *(self.number(each.columns) for each in self._measures if each.columns),
-            *(value for each in self._measures for value in self.met(each.where)),
+            *(self.dimension(each) for each in self.fact.dimensions if each.column),
+            *map(self.tested, by_column(self.fact.where)),
+            *(self.number(each) for each in self._measures if each.columns),
+            *(self.tested(each) for one in self._measures for each in by_column(one.where)),
         ]
 
     @property
@@ -111,19 +98,25 @@ def measures_of(facts: Iterable[Fact], table: Table, number: Value) -> list[Meas
         measure
         for each in parts_of(facts, table)
         for measure in each.fact.measures_of(each.part)
-        if measure.columns and each.number(measure.columns) == number
+        if measure.columns and each.number(measure) == number
     ]
 
 
-def column_name(place: int) -> str:
-    """Return what the value at this place of `needed` is called in Spark."""
-    return f"value_{place}"
+def say_no_numbers(count: int, column: str, table: Table | str) -> str:
+    """Return how many values of a column are NaN or infinite, as a sentence."""
+    are = "value is" if count == 1 else "values are"
+    return f"{count:,} {are} NaN or infinite, so null, in {column} of {table}"
+
+
+def column_name(place: int, factor: int = 0) -> str:
+    """Return what a query calls the value at this place of `needed`, or a factor of it."""
+    return f"value_{place}_{factor}"
 
 
 def total_name(place: int) -> str:
-    """Return what the sum of the number at this place of `needed` is called in Spark."""
+    """Return what a query calls the sum of the number at this place of `needed`."""
     return f"total_{place}"
 
 
 ROW_COUNT = "row_count"
-"""What Spark calls the number of rows that have the same values."""
+"""What a query calls the number of rows that have the same values."""

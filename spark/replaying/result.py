@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from archiving.manifests import Baseline
-from common import typed_values
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
@@ -134,7 +133,7 @@ def row_id(fact: Fact) -> Column:
     values = [_in_row(place, each) for place, each in enumerate(fact.dimensions)]
     separated = [part for value in values for part in (sql.lit(","), value)][1:]
     text = sql.concat(sql.lit("("), *separated, sql.lit(")"))
-    return typed_values.uuid_text(sql.md5(text))
+    return sql.regexp_replace(sql.md5(text), "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
 def _in_row(place: int, dimension: Dimension) -> Column:

@@ -17,10 +17,11 @@ from archiving.manifests import Baseline
 from common import exact_sums
 from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from counting.counts import NULL_DIMENSION
+from counting.counts import DDL
 from deltas.rules import FactChanges
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from rules.tallies import NULL_DIMENSION
 
 from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition
@@ -28,12 +29,6 @@ from seeding.archived import WENT
 from waltally import lsn
 from waltally.errors import combine
 from waltally.facts import Fact, FactTable
-
-SCHEMA = (
-    "fact string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
-    " reason string, example string"
-)
-"""The columns counts.COLUMNS for Spark."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +143,7 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
         for each in baseline.rejections
         if each["part"] not in later.truncates
     ]
-    groups.append(archive.spark.createDataFrame(uncounted, SCHEMA))
+    groups.append(archive.spark.createDataFrame(uncounted, DDL))
     return Found(reduce(DataFrame.unionByName, groups), baseline.identities)
 
 
@@ -175,7 +170,7 @@ def _counted(archive: Archive, fact: Fact, at: int) -> Found:
     ]
     return Found(
         _as_groups(own.deltas(), fact, None).unionByName(
-            archive.spark.createDataFrame(uncounted, SCHEMA)
+            archive.spark.createDataFrame(uncounted, DDL)
         ),
         reduce(lambda one, other: {**one, **other}, identities),
     )

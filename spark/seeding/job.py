@@ -121,7 +121,7 @@ def from_archive(
         with session.fitted(spark, archive.row_count):
             found = archived_facts.count(archive, facts, at)
             groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-            write(groups, target)
+            write(groups.mapInArrow, target)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 
@@ -159,7 +159,7 @@ def count(
             counted_groups(spark, settings, facts, exported) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows, target)
+            write(rows.mapped, target)
     return found
 
 

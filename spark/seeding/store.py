@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from common import arrow
+from common.arrow import Task
 from common.command import Settings
 from common.connections import TargetSession, resolved
 from common.errors import AnotherSeed, CountingFailed
 from common.progress import print_status
 from counting import checks
-from counting.counts import COLUMNS, NULL_DIMENSION
+from counting.counts import NO_NUMBER
 from psycopg2 import DataError, IntegrityError
 from pyspark.sql import DataFrame
+from rules.tallies import NULL_DIMENSION
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
@@ -41,11 +43,13 @@ class Rejection:
 class StoredBaseline:
     """A fact's stored baseline; the dictionaries are by part, as the fact calls its tables.
 
-    `tables` has the (rows, groups) that were counted, `left_out` the rows with a null dimension.
+    `tables` has the (rows, groups) that were counted, `left_out` the rows with a null dimension,
+    `not_finite` by column how many values are NaN or infinite, which are null to every model.
     """
 
     tables: dict[str, tuple[int, int]]
     left_out: dict[str, int]
+    not_finite: dict[str, dict[str, int]]
     rejections: list[Rejection]
     purged: Purged
 
@@ -97,12 +101,13 @@ def acquire_seed_lock(
             target.ask(f"drop table if exists {incoming}")
 
 
-def write(groups: DataFrame, target: TargetSession) -> None:
-    """Append the groups, which have the columns COLUMNS, to the incoming table.
+def write(mapped: Callable[[Task, str], DataFrame], target: TargetSession) -> None:
+    """Append groups, which have the columns counts.COLUMNS, to the incoming table.
 
-    Only rows of the attempts that Spark reports are kept. Raises CountingFailed.
+    `mapped` has a task run on them where they are computed. Only rows of the attempts that Spark
+    reports are kept. Raises CountingFailed.
     """
-    written = arrow.append(groups.select(*COLUMNS), resolved(target), target.incoming)
+    written = arrow.append(mapped, resolved(target), target.incoming)
     with target.transaction():
         target.ask(
             f"delete from {target.incoming.quoted} where attempt <> all(%s)", (written.attempts,)
@@ -228,9 +233,17 @@ def _replace_one(
         (fact.name,),
     )
     found = {name: (rows, count) for name, rows, count in totals}
+    not_finite: dict[str, dict[str, int]] = {part.name: {} for part in fact.tables}
+    for name, column, count in target.ask(
+        f"select part, example, sum(row_count)::bigint from {incoming}"
+        " where fact = %s and reason = %s group by part, example order by part, example",
+        (fact.name, NO_NUMBER),
+    ):
+        not_finite[name][column] = count
     return StoredBaseline(
         {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
         left_out,
+        not_finite,
         rejections,
         purged,
     )
@@ -255,7 +268,7 @@ def _store_uncounted(
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
         f" from {incoming} where fact = %s and reason <> all (%s) group by fact, part, reason"
         " returning part, reason, row_count, example",
-        (*this, [NULL_DIMENSION, archived.WENT]),
+        (*this, [NULL_DIMENSION, NO_NUMBER, archived.WENT]),
     )
     return (
         {part.name: found.get(part.name, 0) for part in fact.tables},

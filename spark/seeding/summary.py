@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from counting.values import say_no_numbers
+
 from seeding.archived import FORGET, Purged
 from seeding.store import StoredBaseline
 from waltally import lsn
@@ -49,6 +51,7 @@ class FactSummary:
                     "rows": self.stored.tables[part.name][0],
                     "groups": self.stored.tables[part.name][1],
                     "left_out": self.stored.left_out[part.name],
+                    "not_finite": self.stored.not_finite[part.name],
                 }
                 for part in self.fact.tables
             },
@@ -68,6 +71,9 @@ class FactSummary:
         for part, count in self.stored.left_out.items():
             if count:
                 yield f"  {plural(count, 'row')} of {tables[part]} left out: a dimension is null"
+        for part, columns in self.stored.not_finite.items():
+            for column, count in columns.items():
+                yield f"  {say_no_numbers(count, column, tables[part])}"
         for each in self.stored.rejections:
             yield (
                 f"  {plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from auditing import evaluation
 from auditing.job import refuse, show, why_unseen
-from auditing.report import Comparison, Difference, FactReport, LeftOut, Report, Total
+from auditing.report import Comparison, Difference, FactReport, LeftOut, NotFinite, Report, Total
 from common.arrow import Snapshot
 from common.errors import AuditIncomplete
+from counting.counts import NO_NUMBER
 from deltas.rules import Rejected
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 from rich.console import Console
 from warehouse.fact import Built
 
@@ -28,7 +28,8 @@ from waltally.escapes import escaped
 
 GROUP = "dimensions array<string>, sums array<string>"
 COUNTS = (
-    "part string, dimensions array<string>, row_count bigint, sums array<string>, reason string"
+    "part string, dimensions array<string>, row_count bigint, sums array<string>, reason string,"
+    " example string"
 )
 DELTAS = f"part string, {GROUP}"
 FACT = notify()
@@ -95,13 +96,15 @@ GONE: dict[tuple[str, ...], tuple[int, int]] = {FAILED: (0, 1), SENT: (0, 2), NE
 def counts(spark: SparkSession) -> DataFrame:
     """What the tables hold: a group that the fact lacks, and rows that cannot be counted."""
     found = [
-        *(("archived", group, 2, ["0", "2"], None) for group in GONE),
-        ("live", OTHER, 9, ["9", "0"], None),
-        ("live", NEW, 5, ["5", "0"], "too long"),
-        ("live", FAILED, 2, ["2", "0"], "too long"),
+        *(("archived", group, 2, ["0", "2"], None, None) for group in GONE),
+        ("live", OTHER, 9, ["9", "0"], None, None),
+        ("live", (), 5, [], "too long", "{}"),
+        ("live", (), 2, [], "too long", '{"a": 1}'),
+        ("live", (), 4, [], NO_NUMBER, "size"),
+        ("live", (), 3, [], NO_NUMBER, "size"),
     ]
     rows = [(part, list(group), *more) for part, group, *more in found]
-    return spark.createDataFrame(rows, COUNTS).withColumn("fact", sql.lit(FACT.name))
+    return spark.createDataFrame(rows, COUNTS)
 
 
 def test_only_rows_that_were_purged_may_be_missing_and_the_largest_differences_come_first(
@@ -123,10 +126,10 @@ def test_only_rows_that_were_purged_may_be_missing_and_the_largest_differences_c
 
 
 def test_what_cannot_be_counted_is_told(counts: DataFrame) -> None:
-    assert evaluation.left_out(counts, [FACT, replace(FACT, name="ft_other")]) == {
-        FACT.name: [LeftOut("public.notifications", "too long", 7)],
-        "ft_other": [],
-    }
+    assert evaluation.uncounted(counts, FACT) == (
+        [LeftOut("public.notifications", "too long", 7)],
+        [NotFinite("public.notifications", "size", 7)],
+    )
 
 
 def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared(spark: SparkSession) -> None:
@@ -187,6 +190,7 @@ REPORT = FactReport(
     {"archived_count": "the log is pruned"},
     Rejected(1, 20),
     [LeftOut("public.x", "too long", 4000)],
+    [NotFinite("public.x", "size", 1)],
     ["why"],
     False,
 )
@@ -202,6 +206,7 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
     assert "and 2 differences that are not larger; --limit shows more" in said
     assert "Note: why" in said
     assert "Left out: 4,000 rows of public.x: too long" in said
+    assert "Note: 1 value is NaN or infinite, so null, in size of public.x" in said
     assert "live_count 1,010 9 +1,001" in said
     assert any(line.startswith("archived_count may be too high without being") for line in said)
     assert said[-2:] == [
@@ -214,10 +219,11 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
 def test_a_value_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = Difference({EVIL: EVIL}, EVIL, "2", "1")
     compared = replace(REPORT.comparison, totals={EVIL: Total("2", "1")}, differences=[wrong])
-    left_out = [LeftOut(EVIL, EVIL, 3)]
-    report = replace(REPORT, comparison=compared, left_out=left_out, notes=[EVIL], relation=EVIL)
+    left_out, no_numbers = [LeftOut(EVIL, EVIL, 3)], [NotFinite(EVIL, EVIL, 3)]
+    report = replace(REPORT, comparison=compared, left_out=left_out, not_finite=no_numbers)
+    report = replace(report, notes=[EVIL], relation=EVIL)
     show(Report("slot", 255, [report], {}, 2), 30)
     said = capsys.readouterr().out
     assert [line for line in said.splitlines() if escaped(line) != line] == []
     assert not any(line.startswith("ft_x: forged") for line in said.splitlines())
-    assert said.count(escaped(EVIL)) >= 7
+    assert said.count(escaped(EVIL)) >= 9

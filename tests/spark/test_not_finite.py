@@ -32,6 +32,9 @@ def test_what_json_has_no_number_for_adds_nothing(source: Source, who: str) -> N
     source.execute(TABLE)
     source.register(FACT, "ft_measured")
     with counted_by(who):
-        assert "cannot be counted" not in source.must_seed("--fact", "ft_measured")
+        said = source.must_seed("--fact", "ft_measured")
+    assert "cannot be counted" not in said
+    assert "3 values are NaN or infinite, so null, in size of public.measured" in said
+    assert "2 values are NaN or infinite, so null, in factor of public.measured" in said
     numbers = [Decimal(7), Decimal("4.5"), Decimal(3)]
     assert source.groups("ft_measured") == {("rows", "a"): numbers}

@@ -27,6 +27,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     stored = StoredBaseline(
         {"live": (1, 1), "archived": (0, 0)},
         {"live": 1, "archived": 0},
+        {"live": {EVIL: 2}, "archived": {}},
         [Rejection("live", EVIL, 7, {EVIL: EVIL})],
         Purged("kept"),
     )
@@ -39,7 +40,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     lines = out.splitlines() + err.splitlines()
     assert [line for line in lines if escaped(line) != line or line.startswith("ft_x: ")] == []
-    assert len(lines) == 5 + 4 + 1
+    assert len(lines) == 6 + 4 + 1
     found = json.loads(json.dumps(seeded.as_json()))
     assert found["rejections"][0]["example"] == {EVIL: EVIL}, "a program gets it as it is"
 

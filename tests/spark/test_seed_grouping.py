@@ -41,8 +41,8 @@ def test_the_server_counts_where_a_sample_shows_few_groups(
     with exported(source, fact) as held:
         [(table, leaves)] = held.found
         assert leaves[0].pages > 3 * grouping.SAMPLED_PAGES
-        selection, _ = reading.select(held, job_settings(source), [fact], table, leaves)
-    assert bool(selection.grouped) == is_grouped
+        counting, *_ = reading.select(held, job_settings(source), [fact], table, leaves)
+    assert counting.is_grouped == is_grouped
 
 
 def test_a_table_that_another_session_waits_for_is_not_sampled(
@@ -55,13 +55,13 @@ def test_a_table_that_another_session_waits_for_is_not_sampled(
         waiting = pool.submit(other.ask, "truncate notifications")
         wait_until(lambda: source.waiting("relation"))
         found = [
-            reading.select(held, job_settings(source), facts, table, leaves)[0].grouped
+            reading.select(held, job_settings(source), facts, table, leaves)[0].is_grouped
             for table, leaves in held.found
         ]
         other.cancel()
         with pytest.raises(LoaderError, match="canceling statement"):
             waiting.result()
-    assert [bool(each) for each in found] == [False, True]
+    assert found == [False, True]
 
 
 def test_what_a_sample_says_of_a_range() -> None:

@@ -9,6 +9,7 @@ import pytest
 from common import arrow
 from common.connections import connect
 from counting import checks, columns
+from counting.values import NOT_FINITE
 
 from loader.source.table import BY_SESSION
 from testkit.facts import notify
@@ -157,10 +158,13 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
         for found in batch.to_pylist():
             seeded.update({(found["id"], name): found[name] for name in names.values()})
     types = {column: name for name, column in names.items()}
+    numeric = ("numeric", "numeric(8,3)", "float4", "float8")
     wrong = {
         (types[column], value, seeded[row, column])
         for (row, column), value in streamed.items()
         if value != seeded[row, column]
+        # Tasks take these for null, and say how many there are.
+        and not (types[column] in numeric and seeded[row, column] in NOT_FINITE)
     }
     assert not wrong
     assert len(streamed) == len(seeded) == (2 * most + 1) * len(names)

@@ -1,0 +1,82 @@
+"""Sums of groups in Arrow's tables, without rounding. Pure.
+
+A column of numbers is of 64-bit integers, of decimals or of texts, whichever holds its numbers and
+their sum. Arrow adds the first two; it does not say where one overflows, so they are used only
+where none can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as compute
+from rules.numbers import Number, print_number, total
+
+_MOST = 2**63 - 1
+_DIGITS = 38
+_DECIMALS = 6
+"""With more of them Arrow prints small numbers with an exponent."""
+
+
+def numbers_of(numbers: Sequence[Number]) -> pa.Array:
+    """Return the numbers as a column."""
+    if all(isinstance(each, int) and abs(each) <= _MOST for each in numbers):
+        return pa.array(numbers, pa.int64())
+    decimals = max(-int(Decimal(each).as_tuple().exponent) for each in numbers)
+    largest = max(abs(Decimal(each)) for each in numbers)
+    if 0 <= decimals <= _DECIMALS and largest < 10 ** (_DIGITS - _DECIMALS):
+        return pa.array([Decimal(each) for each in numbers], pa.decimal128(_DIGITS, _DECIMALS))
+    return pa.array(map(print_number, numbers), pa.string())
+
+
+def texts_of(numbers: pa.Array) -> pa.Array:
+    """Return the one text of each number, as `print_number` does."""
+    if not pa.types.is_decimal(numbers.type):
+        return numbers.cast(pa.string())
+    return compute.utf8_rtrim(compute.utf8_rtrim(numbers.cast(pa.string()), "0"), ".")
+
+
+def together(tables: Sequence[pa.Table], sums: Sequence[str]) -> pa.Table:
+    """Return the rows of tables whose sums may be of different types."""
+    for name in sums:
+        if len({table.schema.field(name).type for table in tables}) > 1:
+            place = tables[0].schema.get_field_index(name)
+            tables = [table.set_column(place, name, texts_of(table[name])) for table in tables]
+    return pa.concat_tables(tables)
+
+
+def added(table: pa.Table, keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
+    """Return the exact sums by these keys, which are texts; null is a key too."""
+    coded = {key: table[key].combine_chunks().dictionary_encode() for key in keys}
+    columns = {key: each.indices for key, each in coded.items()}
+    by = list(columns)
+    if not by:
+        # Without a key Arrow adds nothing up where there is no row.
+        by, columns = ["all"], {"all": pa.nulls(table.num_rows, pa.int32())}
+    columns |= {name: _addable(table[name]) for name in sums}
+    how = {name: "list" if pa.types.is_string(columns[name].type) else "sum" for name in sums}
+    found = (
+        pa.table(columns)
+        .group_by(by, use_threads=False)
+        .aggregate([(name, how[name]) for name in sums])
+    )
+    result = {key: each.dictionary.take(found[key].combine_chunks()) for key, each in coded.items()}
+    for name, kind in how.items():
+        total_ = found[f"{name}_{kind}"].combine_chunks()
+        if kind == "list":
+            total_ = numbers_of([total(texts) for texts in total_.to_pylist()])
+        result[name] = total_
+    return pa.table(result)
+
+
+def _addable(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the numbers in a type in which no sum of them overflows."""
+    if pa.types.is_string(numbers.type) or not len(numbers):
+        return numbers
+    ends = compute.min_max(numbers).as_py().values()
+    largest = max(abs(each) for each in ends) * len(numbers)
+    is_decimal = pa.types.is_decimal(numbers.type)
+    limit = 10 ** (_DIGITS - _DECIMALS) if is_decimal else _MOST
+    return numbers if largest < limit else texts_of(numbers)
