@@ -93,7 +93,8 @@ def _open(kind: type[_Kind], dsn: str, place: str) -> _Kind:
         raise server_errors.login_error(str(error), place) from error
     connection.place = place
     connection.autocommit = True
-    connection.ask(session_settings.PIN_NEWER)
+    if not all(is_pinned for _, is_pinned in connection.ask(session_settings.PIN_NEWER)):
+        raise server_errors.behind_a_proxy(place, "it ignores the settings that we log in with")
     return connection
 
 

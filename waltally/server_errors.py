@@ -146,6 +146,8 @@ def login_error(said: str, place: str) -> LoaderError:
     """
     # libpq's own hints, indented, ask what the remedy says.
     said = " ".join(" ".join(line for line in said.splitlines() if line[:1] != "\t").split())
+    if "unsupported startup parameter" in said:
+        return behind_a_proxy(place, said)
     if _LOGIN_REFUSED.search(said):
         return LoginRefused(
             f"The {place} refuses the login: {said}",
@@ -153,6 +155,15 @@ def login_error(said: str, place: str) -> LoaderError:
             f"{_variables(place)}, and the server's pg_hba.conf",
         )
     return connection_lost(said, place)
+
+
+def behind_a_proxy(place: str, said: str) -> LoginRefused:
+    """Return the error for a proxy that gives a session to each transaction, as pgbouncer does."""
+    return LoginRefused(
+        f"The {place} is reached through a pooling proxy: {said}; "
+        "locks, snapshots and slots belong to a session",
+        f"let {_variables(place)} name the server itself",
+    )
 
 
 def connection_lost(said: str, place: str) -> CannotConnect:

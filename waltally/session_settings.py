@@ -54,11 +54,13 @@ PINS = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value
 """As libpq's `options`; every supported server knows them and any role may set them."""
 
 PIN_NEWER = """
-select set_config(name, case vartype when 'string' then '' else '0' end, false)
+select
+    set_config(name, case vartype when 'string' then '' else '0' end, false),
+    current_setting('row_security') = 'off'
 from pg_settings
 where name in ('idle_session_timeout', 'transaction_timeout', 'restrict_nonsystem_relation_kind')
 """
-"""Settings that older servers do not know, turned off after the login."""
+"""Turns off settings that older servers do not know, and says whether the pins hold."""
 
 
 NEWER_TIMEOUTS = """

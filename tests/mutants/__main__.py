@@ -96,7 +96,8 @@ def run_one(scratch: Path, mutant: Mutant, name: str) -> str:
         (scratch / name).write_text(before)
     if done.returncode == 1:
         waited = f"waited {SECONDS} s: " if "from pytest-timeout" in done.stdout else ""
-        return f"found, {waited}{' '.join(re.findall('^FAILED ([^ ]+)', done.stdout, re.M))}"
+        failed = re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+        return f"found, {waited}{' '.join(failed)}"
     return "COULD NOT RUN\n" + done.stdout[-2000:] if done.returncode else "NOT FOUND"
 
 
