@@ -30,7 +30,7 @@ def operate(
     console: Console,
     page: bool = False,
 ) -> None:
-    """Set up, take the baselines, follow and build under traffic; end it, and apply the rest.
+    """Set up, follow and build, take the baselines under traffic; end it, and apply the rest.
 
     `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown, with
     a page of them beside it where `page` says so.
@@ -40,11 +40,11 @@ def operate(
     commands.run("dbt", "deps")
     for source in sources:
         commands.run("loader", "setup", **source)
-        # Before anything is applied: deletes of history that are written down count, and the
-        # recount at the end knows only those after the seed.
-        commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
         commands.run("dbt", "build", **source)
+    # What is written while the seed counts is staged meanwhile, so the facts are live when it ends.
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
+    for source in sources:
+        commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
     apply = ("spark-submit", str(installed.files / "spark" / "apply.py"))
     appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_facts]
     if page:

@@ -1,7 +1,8 @@
 """The rows that were deleted from tables whose deletes a fact ignores: a new baseline keeps them.
 
 The fact wrote them down when it ignored their deletes, in the staging table archived_delete. So at
-position X a table adds to a group what its rows add, and what was deleted from it before X.
+position X a table adds to a group what its rows add, and what was deleted from it before X. The
+first baseline of a declaration counts the stored rows alone: no baseline had counted the others.
 """
 
 from __future__ import annotations
@@ -33,51 +34,50 @@ _POLL_SECONDS = 0.2
 class Purged:
     """What became of a fact's archived deletes: how many rows, in how many groups; None: not known.
 
-    `gap_lsn`: deletes from there on, up to where the change log is whole, were never applied.
+    `first`: it is the first baseline, which adds none. `gap_lsn`: deletes from there on, up to
+    where the change log is whole, were never applied.
     """
 
-    outcome: Literal["kept", "forgotten", "unknown"]
+    outcome: Literal["kept", "forgotten", "first"]
     rows: int | None = 0
     groups: int | None = 0
     gap_lsn: int | None = None
 
 
-@dataclass(frozen=True)
-class Built:
-    """How far a fact that ignores deletes is built, and whether as it is declared now."""
+def find(target: TargetSession, fact: Fact) -> int | None:
+    """Return up to where the deletes that the fact ignores are in its baseline or written down.
 
-    applied_lsn: int
-    is_as_declared: bool
-
-
-def find(target: TargetSession, fact: Fact) -> Built | None:
-    """Return how far the fact is built; None where it is not, or ignores no deletes."""
+    None where it ignores none, or no baseline has counted it as it is declared now.
+    """
     if all(not part.ignores_deletes for part in fact.tables):
         return None
     rows = target.ask(
-        "select mark.applied_lsn::text, mark.declaration = fact.declaration"
-        f" from {target.table('model_watermark')} as mark"
-        f" inner join {target.table('fact')} as fact using (slot_name)"
-        " where slot_name = %s and fact_name = %s and model_name = %s",
-        (target.slot, fact.name, str(fact.relation)),
+        "select coalesce("
+        "case when coalesce(baseline.baseline_id = mark.baseline_id, true)"
+        " then mark.applied_lsn end,"
+        " case when baseline.declaration = fact.declaration then baseline.snapshot_lsn end)::text"
+        f" from {target.table('fact')} as fact"
+        f" left join {target.table('baseline')} as baseline using (slot_name, fact_name)"
+        f" left join {target.table('model_watermark')} as mark"
+        " on mark.slot_name = fact.slot_name and mark.model_name = %s"
+        " and mark.declaration = fact.declaration and mark.baseline_id is not null"
+        " where fact.slot_name = %s and fact_name = %s",
+        (str(fact.relation), target.slot, fact.name),
     )
-    return Built(lsn.parse(rows[0][0]), rows[0][1]) if rows else None
+    return None if not rows or rows[0][0] is None else lsn.parse(rows[0][0])
 
 
 def remembering(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts whose archived deletes the seed is to keep."""
     if settings.forget_purged:
         return []
-    built = ((fact, find(target, fact)) for fact in facts)
-    return [fact for fact, found in built if found is not None and found.is_as_declared]
+    return [fact for fact in facts if find(target, fact) is not None]
 
 
 def needs_changes(target: TargetSession, facts: Sequence[Fact]) -> bool:
     """Return whether one of the facts goes on with the change log."""
-    applied = ((fact, find(target, fact)) for fact in facts)
-    return any(
-        built is not None and not is_gap(target, fact, built.applied_lsn) for fact, built in applied
-    )
+    known = ((fact, find(target, fact)) for fact in facts)
+    return any(at is not None and not is_gap(target, fact, at) for fact, at in known)
 
 
 def wait(
@@ -90,11 +90,11 @@ def wait(
     """
     gaps, pending = {}, []
     for fact in facts:
-        built = find(target, fact)
-        if built is None or built.applied_lsn >= position:
+        known_lsn = find(target, fact)
+        if known_lsn is None or known_lsn >= position:
             continue
-        if is_gap(target, fact, built.applied_lsn):
-            gaps[fact.name] = built.applied_lsn
+        if is_gap(target, fact, known_lsn):
+            gaps[fact.name] = known_lsn
         else:
             pending.append(fact)
     if pending:
@@ -104,7 +104,7 @@ def wait(
     while pending:
         found = {each.relation: each for each in apply(target)}
         states = {fact.name: found[str(fact.relation)] for fact in pending}
-        pending = [f for f in pending if (states[f.name].applied_lsn or 0) < position]
+        pending = [fact for fact in pending if (find(target, fact) or 0) < position]
         for state in (states[fact.name] for fact in pending):
             is_stuck = state.state != "follows" and not state.is_behind
             if is_stuck or time.monotonic() > deadline:
@@ -125,8 +125,8 @@ def settle(
     """Bring the deletes before the position together, one row a group; or forget them.
 
     In the seed's storing transaction: until its end no batch is applied to the fact. A seed from an
-    archive has all of them in the incoming table, so they replace what was written down. Raises
-    CountingFailed where the fact was built anew since `wait`.
+    archive has all of them in the incoming table, so they replace what was written down; before a
+    first baseline nothing counts. Raises CountingFailed where the fact was rebuilt since `wait`.
     """
     if all(not part.ignores_deletes for part in fact.tables):
         return Purged("kept")
@@ -134,18 +134,18 @@ def settle(
         f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
         (str(fact.relation),),
     )
-    built = find(target, fact)
-    if built is not None and not built.is_as_declared:
-        return Purged("unknown", None, None)
-    if settings.archive is not None:
-        target.ask(f"delete {of_fact(target, fact, position)}")
-    elif built is None:
-        return Purged("kept")
-    elif not settings.forget_purged and gap_lsn is None and built.applied_lsn < position:
-        raise CountingFailed(
-            f"{fact.relation} was built anew while the seed was counting", "run the seed again"
-        )
     archived = target.table("archived_delete")
+    before = of_fact(target, fact, position)
+    known_lsn = find(target, fact)
+    if settings.archive is not None:
+        target.ask(f"delete {before}")
+    elif known_lsn is None:
+        gone = target.ask(f"delete {before} returning 1")
+        return Purged("first", None, None) if gone else Purged("kept")
+    elif not settings.forget_purged and gap_lsn is None and known_lsn < position:
+        raise CountingFailed(
+            f"{fact.relation} was rebuilt while the seed was counting", "run the seed again"
+        )
     target.ask(
         f"with went as (delete from {target.incoming.quoted}"
         " where fact = %s and reason = %s returning *)"
@@ -153,7 +153,6 @@ def settle(
         " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
         (fact.name, WENT, target.slot, str(fact.relation), lsn.show(position - 1)),
     )
-    before = of_fact(target, fact, position)
     ((rows, groups),) = target.ask(
         f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"

@@ -114,10 +114,10 @@ class Summary:
 def purged_notes(fact: Fact, purged: Purged) -> list[str]:
     """Return what a person should know of the purged rows."""
     tables = ", ".join(str(part.table) for part in fact.tables if part.ignores_deletes)
-    if purged.outcome == "unknown":
+    if purged.outcome == "first":
         return [
-            f"rows that were purged from {tables} are forgotten: the fact counted them by another"
-            " declaration"
+            f"rows that were deleted from {tables} before this baseline are not added: no baseline"
+            " of this declaration had counted them"
         ]
     notes = []
     if purged.groups:

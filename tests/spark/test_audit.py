@@ -26,6 +26,7 @@ from testkit.commands import ROOT, wait_until
 from testkit.facts import notify
 from tests.spark.audited import (
     ARCHIVE,
+    DIMENSIONS,
     SESSIONS,
     SLOTS,
     Audited,
@@ -167,6 +168,34 @@ def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: 
     audited.must("run", "--once")
     audited.build()
     assert audited.archived() == archived - 20
+
+
+@pytest.mark.parametrize("is_applied", [True, False], ids=["applied before the seed", "staged"])
+def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
+    audited: Audited, is_applied: bool
+) -> None:
+    audited.source.execute(
+        "truncate cdc.baseline, cdc.baseline_group, cdc.model_watermark, analytics.ft_service_stats"
+    )
+    with audited.follow():
+        audited.purge(5)
+        audited.stage()
+        if is_applied:
+            audited.build()
+        for kept in (0, 20, 40):
+            code, out, err = audited.run("--json", job="seed")
+            assert code == 0, err
+            purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+            assert (purged["rows"] or 0) == kept
+            audited.purge(20)
+            audited.stage()
+        audited.build()
+        [fact] = audit(audited.settings()).facts
+    stored = audited.source.value(
+        f"select count(*) from notification_history where num_nulls({DIMENSIONS}) = 0"
+    )
+    assert (fact.comparison.differences, fact.purged) == ([], {"archived_count": "60"})
+    assert audited.archived() == stored + 60
 
 
 # What it refuses, and how it waits for the loader.

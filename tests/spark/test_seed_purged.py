@@ -47,10 +47,11 @@ def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
 
 
 def mark(source: Source, applied_lsn: str, declaration: dict[str, Any] = ORDERS) -> None:
-    """Say how far the fact is built."""
+    """Say how far the fact is built on a baseline."""
     source.execute(
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)"
-        " values ('analytics.ft_orders', %s, %s, %s)",
+        "insert into cdc.model_watermark"
+        " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
+        " values ('analytics.ft_orders', %s, %s, gen_random_uuid(), %s)",
         source.slot,
         applied_lsn,
         json.dumps(declaration),
@@ -134,6 +135,10 @@ def test_what_was_written_down_before_the_snapshot_stays_counted(
     assert len(kept) == len(groups) + len(some)
     later = "delete from cdc.archived_delete where commit_lsn = %s"
     shop.execute(later, lsn.show(position))
+    built = (
+        "update cdc.model_watermark set baseline_id = made.baseline_id from cdc.baseline as made"
+    )
+    shop.execute(built)
     left = shop.execute(ARCHIVED)
     assert shop.seed()[0] == 0
     assert shop.execute(ARCHIVED) == left
@@ -164,14 +169,16 @@ def test_purged_rows_are_forgotten_when_asked(
     assert {at for at, *_ in shop.execute(ARCHIVED)} == {snapshot}
 
 
-def test_a_fact_that_is_not_built_as_it_is_declared_remembers_nothing(shop: Source) -> None:
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
+    shop: Source, is_built: bool
+) -> None:
     write_down(shop, purged(shop), "0/1")
-    assert said(shop.must_seed("--json")) == {"outcome": "kept", "rows": 0, "groups": 0}
+    if is_built:
+        mark(shop, LATE, ORDERS | {"key": ["x"]})
+    assert said(shop.must_seed("--json")) == {"outcome": "first", "rows": None, "groups": None}
     assert total(shop.groups("ft_orders")) == recounted(shop)
-    mark(shop, LATE, ORDERS | {"key": ["x"]})
-    unknown = {"outcome": "unknown", "rows": None, "groups": None}
-    assert said(shop.must_seed("--json")) == unknown
-    assert total(shop.groups("ft_orders")) == recounted(shop)
+    assert shop.execute(ARCHIVED) == []
 
 
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(

@@ -16,20 +16,11 @@ begin
         set declaration = null
         where other.model_name = plan.model_name and other.slot_name <> plan.slot_name;
     end if;
+    -- What was written down before its baseline is in it: the seed has seen to that.
     delete from cdc.archived_delete as old
     where
         old.slot_name = plan.slot_name
         and old.model_name = plan.model_name
-        and (
-            old.commit_lsn >= plan.from_lsn
-            -- Of a model that was never built, a seed from an archive has restored them.
-            or exists (
-                select from cdc.model_watermark as mark
-                where
-                    mark.slot_name = plan.slot_name
-                    and mark.model_name = plan.model_name
-                    and mark.declaration is distinct from plan.declaration
-            )
-        );
+        and (old.commit_lsn >= plan.from_lsn or plan.baseline_id is null);
 end
 $$;
