@@ -120,7 +120,6 @@ class Soaked(System):
     def _make_slots(self) -> None:
         # In this process, while nothing else of it reads the environment.
         self.do("loader", "setup")
-        self.do("dbt", "run")
         tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
         self.do("loader", "setup", **self.second)
@@ -128,7 +127,7 @@ class Soaked(System):
         self.second_comparison = Comparison(
             self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
         )
-        # After the slots, so that the stream holds these rows too and no seed is needed.
+        # After the slots, so that the log holds these rows too.
         source.fill(
             self.dsn,
             services=5,
@@ -138,6 +137,9 @@ class Soaked(System):
             seed=self._seed,
             null_share=0.02 if self.identity == "full" else 0.0,
         )
+        # Before the first purge, which counts from the first baseline on.
+        self.do("spark-submit", "spark/seed.py")
+        self.do("dbt", "run")
 
     def _start(self) -> None:
         self.position_watcher = PositionWatcher(self.dsn, SLOT, self.target_dsn)

@@ -129,6 +129,7 @@ class OddTable:
             "first": {"min": second},
             "largest": {"max": self.total},
         }
+        smallest = {"smallest": {"min": self.total}}
         # The amount of a row is taken for the id of its parent, a row of the same table.
         lookups = {
             name: f"{{'rows': ref({ODD_ROWS!r}), 'by': {{'id': {key!r}}}}}"
@@ -144,8 +145,12 @@ class OddTable:
             f" measures={measures!r}) }}}}",
             ODD_ROWS: f"{{{{ waltally.current_rows(table={place}, key=['id'],"
             f" columns={columns!r}) }}}}",
-            ODD_ROLL_UP: f"{{{{ waltally.roll_up(fact=ref({ODD!r}),"
-            f" dimensions={ {first: first}!r}, measures={rolled!r}) }}}}",
+            # A person changes its schema, and whether it has one more measure.
+            ODD_ROLL_UP: "{{ config(schema=var('rolled_schema', none)) }}"
+            f"{{% set measures = {rolled!r} %}}"
+            f"{{% if var('more', none) %}}{{% do measures.update({smallest!r}) %}}{{% endif %}}"
+            f"{{{{ waltally.roll_up(fact=ref({ODD!r}),"
+            f" dimensions={ {first: first}!r}, measures=measures) }}}}",
             ODD_AMOUNTS: f"{{{{ waltally.fact(tables={{'odd': {place}}},"
             f" dimensions={ {self.amount: 'bigint'}!r},"
             " measures={'row_count': {'count': 'odd'}}) }}",
