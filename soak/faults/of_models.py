@@ -31,7 +31,7 @@ def redeclare_roll_up(system: Soaked) -> None:
         system.wait_for_model(ODD_ROLL_UP, "follows")
         row = f"select to_jsonb(rolled) ? 'smallest' from analytics.{ODD_ROLL_UP} as rolled limit 1"
         if system.ask_target(row) not in (None, bool(variables)):
-            raise SoakFailed(f"{ODD_ROLL_UP} has not the columns that it declares")
+            raise SoakFailed(f"{ODD_ROLL_UP} has not the columns of {variables}")
 
 
 @fault(1)

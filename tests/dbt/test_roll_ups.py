@@ -341,7 +341,13 @@ def test_one_whose_fact_was_made_again_is_filled(rolled: Warehouse, shop: Shop) 
 
 
 def test_a_changed_one_is_filled_again(rolled: Warehouse, shop: Shop) -> None:
-    """With a dimension more and another measure."""
+    """With a measure less; then with a dimension more and another measure."""
+    rolled.execute("alter table analytics.ft_channels add column note text")
+    done = rolled.dbt("run", "--select", "ft_channels", "--vars", "changed: fewer")
+    assert done.success, messages(done)
+    columns = "select attname from pg_attribute where attrelid = 'analytics.ft_channels'::regclass"
+    held = {name for (name,) in rolled.execute(f"{columns} and attnum > 0 and not attisdropped")}
+    assert ("longest" in held, "note" in held) == (False, True)
     done = rolled.dbt("run", "--select", "ft_channels", "--vars", "changed: roll_up")
     assert done.success, messages(done)
     rolled.append(*(shop.transaction() for _ in range(5)))

@@ -1,7 +1,8 @@
 {# A step of the materialization: make the model's table where it is not there. Where it is, change its
-   derived columns, if nothing else is declared otherwise: another declaration waits for its baseline, and
-   the routine changes the table when it comes. A roll-up's table is changed when it is filled. #}
+   derived columns and drop what is no longer declared, if nothing else is declared otherwise: another declaration
+   waits for its baseline, and the routine changes the table when it comes. A roll-up's changes it when it is filled. #}
 {% macro make_table(declared, derived, relation, sql) %}
+    {%- set is_roll_up = declared.kind == 'roll_up' -%}
     {%- set columns = waltally.quote_names(derived) -%}
     {%- set computed -%}
         select {{ derived.values() | join(', ') }}
@@ -21,13 +22,12 @@ begin
             {{ waltally.quote_literal(this.include(database=false)) }}, {{ waltally.describe_key(declared) }}
         );
     end if;
-    {%- elif declared.kind == 'roll_up' %}
-    null;
     {%- else %}
+    {%- set routine = model.name ~ ('__fill' if is_roll_up else '__apply') %}
     perform {{ waltally.adapt_table(
-        declared, derived, waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply')
+        declared, derived, waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(routine)
     ) }};
-    {%- if derived %}
+    {%- if derived and not is_roll_up %}
     update {{ waltally.name_table() }} as stored
     set ({{ columns }}) = ({{ computed }})
     where exists (
