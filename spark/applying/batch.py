@@ -19,8 +19,6 @@ from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession, resolved
 from common.errors import CountingFailed
 from pyspark.sql import SparkSession
-from rules import messages
-from rules.tallies import Position
 
 from applying import counts
 from applying.counts import PARTIAL, WRITTEN, Note, Work
@@ -29,7 +27,6 @@ from waltally import failpoints, lsn
 from waltally.errors import SettingError
 from waltally.facts import Fact
 from waltally.settings import SlotSettings
-from waltally.tables import Table
 
 MAX_CHANGES = 2_000_000
 
@@ -159,7 +156,7 @@ def compute(start: Start, target: TargetSession, plans: Sequence[Plan], to_lsn: 
     cuts = [first]
     for begin, end in itertools.pairwise(inner):
         cuts += [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
-    truncates = _truncates(target, first, to_lsn)
+    truncates = changes.truncates(target, first, to_lsn)
     work = Work(
         target.slot,
         target.schema,
@@ -304,20 +301,3 @@ def _has_few(target: TargetSession, begin: int, end: int) -> bool:
         (FEW_CHANGES, target.slot, lsn.show(begin), lsn.show(end), FEW_CHANGES + 1),
     )
     return bool(is_few)
-
-
-def _truncates(target: TargetSession, begin: int, end: int) -> dict[Table, Position]:
-    """Return where each table was last emptied in between."""
-    rows = target.ask(
-        f"select commit_lsn::text, ordinal, payload from {target.table('change_log')}"
-        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
-        # The condition of the index change_log_truncates, word for word.
-        " and (action is null or action = 'T') order by commit_lsn, ordinal",
-        (target.slot, lsn.show(begin), lsn.show(end)),
-    )
-    found: dict[Table, Position] = {}
-    for at, ordinal, payload in rows:
-        table = messages.truncated_table(payload)
-        if table is not None:
-            found[table] = lsn.parse(at), ordinal
-    return found

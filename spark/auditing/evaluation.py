@@ -1,119 +1,49 @@
-"""Brings a fact to the snapshot and compares it with the counts there, as Spark columns. Pure."""
+"""Brings a fact to the snapshot and compares it with the counts there, bucket by bucket. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from common import exact_sums
+import pyarrow as pa
+import pyarrow.compute as compute
+from common import sums
 from common.errors import AuditIncomplete
-from counting.counts import NO_NUMBER
-from deltas.rules import FactChanges
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
+from counting.counts import NO_NUMBER, Uncounted
+from rules.numbers import EXACT, Number, add, parse, print_number
 
 from auditing.report import Comparison, Difference, LeftOut, NotFinite, Total
-from waltally.facts import Fact
+from waltally.facts import Fact, FactTable
 
 CORRECTED = 10_000
 """A roll-up is recounted over a fact with at most so many wrong values."""
 
 
-def uncounted(counts: DataFrame, fact: Fact) -> tuple[list[LeftOut], list[NotFinite]]:
+def uncounted(
+    found: Iterable[tuple[FactTable, Uncounted]],
+) -> tuple[list[LeftOut], list[NotFinite]]:
     """Return how many rows of each table cannot be counted, and why; and which numbers are none."""
-    found = (
-        counts.where("reason is not null")
-        .groupBy("part", "reason", sql.when(sql.col("reason") == NO_NUMBER, sql.col("example")))
-        .agg(sql.sum("row_count"))
-        .collect()
-    )
-    rows: list[LeftOut] = []
-    numbers: list[NotFinite] = []
-    for part, reason, column, count in sorted(found, key=str):
-        table = str(fact.part(part).table)
-        if column is None:
-            rows.append(LeftOut(table, reason, count))
-        else:
-            numbers.append(NotFinite(table, column, count))
-    return rows, numbers
-
-
-def compare_fact(
-    forward: DataFrame,
-    counts: DataFrame,
-    archived: DataFrame,
-    uncertain: Collection[str],
-    fact: Fact,
-    limit: int,
-) -> Comparison:
-    """Compare the fact at the snapshot's position with the counts of the tables' rows.
-
-    `counts` has part, dimensions, row_count, sums and reason, `archived` the deletes that the fact
-    ignored. Of the measures in `uncertain` more rows went. The largest `limit` differences are
-    listed, largest first.
-    """
-    both = exact_sums.both(fact, forward, counted(counts, archived, fact)).persist()
-    found = differences(both, fact, uncertain)
-    group_count, totals = exact_sums.measured(both, fact, "left", "right")
-    difference_count = found.count()
-    listed = []
-    if difference_count:
-        size = sql.abs(sql.col("fact").cast("double") - sql.col("counted").cast("double"))
-        first = max(limit, CORRECTED)
-        listed = found.orderBy(size.desc(), "measure", "dimensions").limit(first).collect()
-    wrong = [
-        Difference(
-            dict(zip(names(fact), row["dimensions"], strict=True)),
-            row["measure"],
-            row["fact"],
-            row["counted"],
-        )
-        for row in listed
-    ]
-    return Comparison(
-        group_count,
-        {
-            measure.name: Total(totals["left"][place], totals["right"][place])
-            for place, measure in enumerate(fact.measures)
-        },
-        difference_count,
-        wrong[:limit],
-        wrong,
+    rows: dict[tuple[str, str], int] = {}
+    numbers: dict[tuple[str, str], int] = {}
+    for part, (count, reason, example) in found:
+        is_number = reason == NO_NUMBER
+        key = str(part.table), str(example) if is_number else reason
+        into = numbers if is_number else rows
+        into[key] = into.get(key, 0) + count
+    return (
+        [LeftOut(*key, rows[key]) for key in sorted(rows)],
+        [NotFinite(*key, numbers[key]) for key in sorted(numbers)],
     )
 
 
-def names(fact: Fact) -> list[str]:
-    """Return the names of the dimensions."""
-    return [each.name for each in fact.dimensions]
+def without_truncated(rows: Sequence[pa.Table], fact: Fact, truncated: set[str]) -> list[pa.Table]:
+    """Return a fact's rows without what it had of the tables that were truncated after it.
 
-
-def archived_totals(archived: DataFrame, fact: Fact) -> dict[str, str]:
-    """Return by measure that keeps what was deleted from a table how much that is."""
-    kept = {part.name for part in fact.tables if part.ignores_deletes}
-    if not kept:
-        return {}
-    _, totals = exact_sums.measured(archived, fact, "sums")
-    found = zip(fact.measures, totals["sums"], strict=True)
-    return {measure.name: total for measure, total in found if kept & set(measure.of)}
-
-
-def brought_forward(rows: DataFrame, changes: FactChanges) -> DataFrame:
-    """Return the fact's rows with the changes applied, as dbt would apply them.
-
-    Raises AuditIncomplete where a TRUNCATE took away a part of a measure that has other parts:
-    the fact does not know how much that was.
+    Raises AuditIncomplete where one is a part of a measure that has other parts: the fact does not
+    know how much that was.
     """
-    if changes.fact.kind == "current_rows":
-        return changes.applied_to(rows, "dimensions")
-    return moved(rows, changes.deltas(), changes.fact, changes.truncates.keys())
-
-
-def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -> DataFrame:
-    """Return the fact after `deltas`, which have part, dimensions and sums.
-
-    A part in `truncated` starts from zero; its deltas are those after the TRUNCATE.
-    Raises AuditIncomplete as brought_forward does.
-    """
-    kept = []
+    gone = []
     for place, measure in enumerate(fact.measures):
         lost = sorted(truncated & set(measure.of))
         if lost and len(lost) < len(measure.of):
@@ -122,42 +52,115 @@ def moved(rows: DataFrame, deltas: DataFrame, fact: Fact, truncated: Set[str]) -
                 f" {measure.name} adds up other tables too",
                 "`dbt build`, then the audit again",
             )
-        kept.append(sql.lit("0") if lost else sql.get("sums", place))
-    before = rows.select("dimensions", sql.array(*kept).alias("sums"))
-    return exact_sums.summed(before.unionByName(deltas.drop("part")), fact, "dimensions")
+        if lost:
+            gone.append(place)
+    names = sums.sum_names(len(fact.measures))
+    kept = []
+    for table in rows:
+        nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+        for place in gone:
+            at = table.schema.get_field_index(names[place])
+            table = table.set_column(at, names[place], nothing)
+        kept.append(table)
+    return kept
 
 
-def counted(counts: DataFrame, archived: DataFrame, fact: Fact) -> DataFrame:
-    """Return the counts of the stored rows and the archived deletes as a fact has them."""
-    rows = counts.where("reason is null").select("dimensions", "sums")
-    return exact_sums.summed(
-        rows.unionByName(archived.select("dimensions", "sums")), fact, "dimensions"
-    )
+@dataclass
+class Comparing:
+    """The comparison of a fact with the counts, bucket by bucket.
 
-
-def differences(both: DataFrame, fact: Fact, uncertain: Collection[str]) -> DataFrame:
-    """Return a row per wrong value: dimensions, `measure`, `fact` and `counted` as number texts.
-
-    `both` has the fact's sums as `left` and the counts' as `right`. Of the measures in `uncertain`
-    rows went with a partition: a count may be larger than counted, and a sum is not compared.
+    Of the measures in `uncertain` rows went with a partition: a count may be larger than counted,
+    and a sum is not compared. The largest `limit` differences are listed.
     """
-    pairs = [
-        sql.struct(
-            sql.lit(measure.name).alias("measure"),
-            sql.get("left", place).alias("fact"),
-            sql.get("right", place).alias("counted"),
-            sql.lit(measure.name in uncertain).alias("is_uncertain"),
-            sql.lit(measure.kind == "count").alias("is_count"),
-        )
-        for place, measure in enumerate(fact.measures)
-    ]
-    is_below = sql.when(
-        sql.col("is_count"), sql.expr("cast(fact as bigint) < cast(counted as bigint)")
-    ).otherwise(sql.lit(False))
+
+    fact: Fact
+    slot: str
+    uncertain: Collection[str]
+    limit: int
+    _groups: int = 0
+    _totals: list[Number] = field(default_factory=list)
+    _different: int = 0
+    _largest: list[tuple[Number, Difference]] = field(default_factory=list)
+
+    def add(self, forward: Sequence[pa.Table], counted: Sequence[pa.Table]) -> None:
+        """Compare the groups of a bucket: the fact's at the position, and the counts."""
+        measures = self.fact.measures
+        names = sums.sum_names(len(measures))
+        sides = [(0, each) for each in forward] + [(1, each) for each in counted]
+        if not sides:
+            return
+        tables = [_beside(each, names, side) for side, each in sides]
+        both = [f"{name}_{side}" for name in names for side in (0, 1)]
+        keys = list(filter(sums.is_key, tables[0].schema.names))
+        found = sums.added(sums.together(tables, both), keys, both)
+        self._groups += found.num_rows
+        totals = sums.added(found.select(both), [], both).to_pylist()
+        own = [parse(str(each)) for row in totals for each in row.values()] or [0] * len(both)
+        self._totals = [
+            add(one, more) for one, more in zip(self._totals or [0] * len(both), own, strict=True)
+        ]
+        dimensions = sums.dimensions_of(found, self.fact, self.slot)
+        for measure, name in zip(measures, names, strict=True):
+            left, right = (
+                sums.texts_of(found[f"{name}_{side}"].combine_chunks()) for side in (0, 1)
+            )
+            wrong = compute.indices_nonzero(compute.not_equal(left, right))
+            texts = (each.take(wrong).to_pylist() for each in (*dimensions, left, right))
+            self._note(measure.name, measure.kind == "count", zip(*texts, strict=True))
+
+    def _note(self, measure: str, is_count: bool, wrong: Iterable[tuple[str | None, ...]]) -> None:
+        names = [each.name for each in self.fact.dimensions]
+        for *group, left, right in wrong:
+            size = EXACT.subtract(*(EXACT.create_decimal(str(text)) for text in (left, right)))
+            if measure in self.uncertain and not (is_count and size < 0):
+                continue
+            self._different += 1
+            each = Difference(dict(zip(names, group, strict=True)), measure, str(left), str(right))
+            self._largest.append((abs(size), each))
+            if len(self._largest) > 2 * max(self.limit, CORRECTED):
+                self._largest = self._first()
+
+    def _first(self) -> list[tuple[Number, Difference]]:
+        return heapq.nsmallest(max(self.limit, CORRECTED), self._largest, key=_order)
+
+    def result(self) -> Comparison:
+        """Return what all buckets came to."""
+        wrong = [each for _, each in self._first()]
+        numbers = iter(map(print_number, self._totals or [0] * 2 * len(self.fact.measures)))
+        totals = {each.name: Total(next(numbers), next(numbers)) for each in self.fact.measures}
+        return Comparison(self._groups, totals, self._different, wrong[: self.limit], wrong)
+
+
+def _order(found: tuple[Number, Difference]) -> tuple[Number, str, list[tuple[bool, str]]]:
+    size, each = found
     return (
-        both.select("dimensions", sql.explode(sql.array(*pairs)).alias("pair"))
-        .select("dimensions", "pair.*")
-        .where("fact <> counted")
-        .where(~sql.col("is_uncertain") | is_below)
-        .select("dimensions", "measure", "fact", "counted")
+        -size,
+        each.measure,
+        [(text is not None, text or "") for text in each.dimensions.values()],
     )
+
+
+def _beside(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
+    """Return groups with their sums on one side, and zeros on the other."""
+    nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+    columns = {name: table[name] for name in filter(sums.is_key, table.schema.names)}
+    for name in names:
+        columns |= {f"{name}_{side}": table[name], f"{name}_{1 - side}": nothing}
+    order = [f"{name}_{each}" for name in names for each in (0, 1)]
+    keys = list(filter(sums.is_key, columns))
+    return pa.table({name: columns[name] for name in keys + order})
+
+
+def archived_totals(archived: Sequence[pa.Table], fact: Fact) -> dict[str, str]:
+    """Return by measure that keeps what was deleted from a table how much that is."""
+    kept = {part.name for part in fact.tables if part.ignores_deletes}
+    names = sums.sum_names(len(fact.measures))
+    found: dict[str, str] = {}
+    for measure, name in zip(fact.measures, names, strict=True):
+        if kept & set(measure.of):
+            total: Number = 0
+            for table in archived:
+                for text in sums.texts_of(table[name].combine_chunks()).to_pylist():
+                    total = add(total, parse(text))
+            found[measure.name] = print_number(total)
+    return found

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache
 from shutil import get_terminal_size
 from typing import Annotated
 
+import pyarrow as pa
 import typer
-from common import changes, session, submitted
+from common import changes, gathering, session, submitted
 from common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -22,17 +23,21 @@ from common.command import (
     Settings,
     Timeout,
 )
-from common.connections import TargetSession, connect, connect_target
+from common.connections import TargetSession, connect, connect_target, resolved
 from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
+from common.gathering import Gathered, gather
 from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
-from counting.reading import counted_groups
-from deltas.rules import FactChanges, Rejected
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from counting.counts import TableCounting, Uncounted, added
+from counting.reading import bucket_count, counted_groups, counted_here
+from counting.values import ROW_COUNT
+from deltas.gathered import Later, task_of
+from deltas.rules import Rejected
+from pyspark.sql import SparkSession
 from rich.console import Console
 from warehouse import loader_progress
 from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
+from warehouse.groups import ROWS
 
 from auditing import evaluation, roll_ups
 from auditing.report import FactReport, Report, RollUpReport
@@ -42,7 +47,7 @@ from loader.source.table_identity import TableIdentities
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
-from waltally.facts import Fact, source_tables
+from waltally.facts import Fact, FactTable, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
@@ -55,28 +60,42 @@ APPLY_SECONDS = 10.0
 """How long an audit waits for the apply that takes a new baseline."""
 
 
+Start = Callable[[], SparkSession] | None
+"""Gives the session; None where the audit needs none, as its tables have few rows."""
+
+
 @dataclass(frozen=True)
 class StoredFact:
-    """A fact as it was read: cached, as its snapshot has ended.
-
-    `archived` has the deletes that it ignored.
-    """
+    """A fact as it was read: its rows, and the deletes that it ignored."""
 
     built: Built
-    rows: DataFrame
-    archived: DataFrame
+    stored: Gathered
 
 
 @dataclass(frozen=True)
-class Log:
-    """The changes up to the snapshot, cached; `change_counts` are those after each fact, by name.
+class Counts:
+    """The tables' groups at a position, by table and part in so many buckets."""
 
-    Only with `may_truncate` a TRUNCATE can be among them.
-    """
+    position: int
+    gathered: Gathered
+    countings: Sequence[TableCounting]
+    buckets: int
 
-    changes: DataFrame
-    may_truncate: bool
-    change_counts: Mapping[str, int]
+    def of(
+        self, fact: Fact, bucket: int
+    ) -> tuple[list[pa.Table], list[tuple[FactTable, Uncounted]]]:
+        """Return the groups of a fact, and its rows that are in none."""
+        groups, others = [], []
+        for counting in self.countings:
+            for place, each in enumerate(counting.parts):
+                if each.fact.name != fact.name:
+                    continue
+                tables = self.gathered.tables(counting.kind(place), bucket)
+                if tables:
+                    found, uncounted = added(tables)
+                    groups.append(found.drop_columns([ROW_COUNT]))
+                    others += [(each.part, one) for one in uncounted]
+        return groups, others
 
 
 def audit(settings: Settings, limit: int = 50) -> Report:
@@ -91,19 +110,25 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
         source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
         facts, refused = comparable(target, source, settings)
-        spark = stack.enter_context(session.running(work, settings.timeout))
         rows = ranges.row_estimate(source, source_tables(facts))
         rows += ranges.row_estimate(target, [fact.relation for fact in facts])
-        stack.enter_context(session.fitted(spark, rows))
-        found = read_facts(spark, target, settings, facts)
-        found, counts, end = count(spark, source, settings, found, refused)
-        loader_progress.wait_for_position(target, settings, end)
-        reports = compared(spark, target, settings, found, counts, end, refused, limit)
+
+        @cache
+        def session_of_all() -> SparkSession:
+            return stack.enter_context(session.running(work, settings.timeout))
+
+        start = None if rows <= gathering.FEW_ROWS else session_of_all
+        buckets = 1 if start is None else bucket_count(rows)
+        found = read_facts(start, target, settings, facts, buckets)
+        found, counts = count(start, source, settings, found, refused, buckets)
+        loader_progress.wait_for_position(target, settings, counts.position)
+        reports = compared(session_of_all, target, settings, found, counts, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
             refuse_gap(target, each.built)
         rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
-    return Report(settings.slot, end, reports, refused, time.monotonic() - begun, rolled)
+    seconds = time.monotonic() - begun
+    return Report(settings.slot, counts.position, reports, refused, seconds, rolled)
 
 
 def comparable(
@@ -142,46 +167,26 @@ def readable(
 
 
 def read_facts(
-    spark: SparkSession, target: TargetSession, settings: Settings, facts: Sequence[Fact]
+    start: Start, target: TargetSession, settings: Settings, facts: Sequence[Fact], buckets: int
 ) -> list[StoredFact]:
-    """Read the facts' rows and the deletes that they ignored, in one Spark job."""
-    with (
-        open_facts(target, facts) as found,
-        spark_errors(settings.work),
-    ):
+    """Read the facts' rows and the deletes that they ignored, as of one moment."""
+    with open_facts(target, facts) as found, spark_errors(settings.work):
         for each in found:
             print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
-        stored = [each.stored(spark).withColumn("fact", sql.lit(each.fact.name)) for each in found]
-        rows = cached(reduce(DataFrame.unionByName, stored))
-    own = [rows.where(sql.col("fact") == each.fact.name) for each in found]
-    return [
-        StoredFact(
-            each,
-            mine.where("part is null"),
-            mine.where("part is not null").select("part", "dimensions", "sums"),
-        )
-        for each, mine in zip(found, own, strict=True)
-    ]
-
-
-def cached(rows: DataFrame) -> DataFrame:
-    """Read the rows now and cache them: after the snapshot has ended they cannot be read again."""
-    rows = rows.persist()
-    rows.count()
-    return rows
+        return [StoredFact(each, each.stored(start, buckets)) for each in found]
 
 
 def count(
-    spark: SparkSession,
+    start: Start,
     source: Connection,
     settings: Settings,
     stored: Sequence[StoredFact],
     refused: Refused,
-) -> tuple[list[StoredFact], DataFrame, int]:
-    """Count the tables; return the facts that were built from them, the counts, and their position.
+    buckets: int,
+) -> tuple[list[StoredFact], Counts]:
+    """Count the tables; return the facts that were built from them, and the counts.
 
-    The counts are cached: the snapshot has ended. Why a fact was not built from these tables is
-    noted in `refused`.
+    Why a fact was not built from these tables is noted in `refused`.
     """
     facts = [each.built.fact for each in stored]
     with snapshot.export(settings, facts, source) as exported:
@@ -201,11 +206,14 @@ def count(
         print_status(
             f"counting {', '.join(each.name for each in facts)} at {lsn.show(exported.position)}"
         )
-        with (
-            counted_groups(spark, settings, facts, exported) as groups,
-            spark_errors(settings.work, exported.check),
-        ):
-            return found, cached(groups.frame()), exported.position
+        with spark_errors(settings.work, exported.check):
+            countings: Sequence[TableCounting]
+            if start is None:
+                gathered, countings = counted_here(settings, facts, exported)
+            else:
+                with counted_groups(start(), settings, facts, exported, buckets) as groups:
+                    gathered, countings = Gathered(groups.partials), groups.countings
+        return found, Counts(exported.position, gathered, countings, buckets)
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:
@@ -233,12 +241,11 @@ def refuse_gap(target: TargetSession, built: Built) -> None:
 
 
 def compared(
-    spark: SparkSession,
+    start: Callable[[], SparkSession],
     target: TargetSession,
     settings: Settings,
     stored: Sequence[StoredFact],
-    counts: DataFrame,
-    end: int,
+    counts: Counts,
     refused: Refused,
     limit: int,
 ) -> list[FactReport]:
@@ -250,40 +257,49 @@ def compared(
     print_status(f"reading the changes from {lsn.show(begin)} on")
     # Only now the loader has seen the partitions that went before the tables were counted.
     emptied = target.emptied()
-    reports = []
+    found: dict[str, FactReport] = {}
     with spark_errors(settings.work):
-        log = read_log(spark, target, begin, end, [each.built for each in stored])
-        for each in stored:
-            name = each.built.fact.name
-            own = counts.where(sql.col("fact") == name)
-            print_status(f"comparing {each.built.fact.relation}")
-            try:
-                reports.append(compare(settings, each, own, log, emptied, limit))
-            except AuditIncomplete as error:
-                refused[name] = error
-    return reports
+        for position in dict.fromkeys(each.built.position for each in stored):
+            own = [each for each in stored if each.built.position == position]
+            later, change_count = read_log(start, target, own, position, counts)
+            for each, changes_ in zip(own, later, strict=True):
+                fact = each.built.fact
+                print_status(f"comparing {fact.relation}")
+                try:
+                    found[fact.name] = compare(each, changes_, change_count, counts, emptied, limit)
+                except AuditIncomplete as error:
+                    refused[fact.name] = error
+    names = [each.built.fact.name for each in stored]
+    return [found[name] for name in names if name in found]
 
 
 def read_log(
-    spark: SparkSession, target: TargetSession, begin: int, end: int, facts: Sequence[Built]
-) -> Log:
-    """Read and cache the changes from `begin` up to `end`."""
-    found = changes.read(spark, target, begin, end).persist()
-    row = found.agg(
-        sql.expr("count_if(action is null or action = 'T')").alias("truncate_count"),
-        *(sql.count_if(sql.col("commit_lsn") >= each.position) for each in facts),
-    ).first()
-    assert row is not None
-    truncate_count, *counts = row
-    names = [each.fact.name for each in facts]
-    return Log(found, truncate_count > 0, dict(zip(names, counts, strict=True)))
+    start: Callable[[], SparkSession],
+    target: TargetSession,
+    stored: Sequence[StoredFact],
+    begin: int,
+    counts: Counts,
+) -> tuple[list[Later], int]:
+    """Read the changes of facts from their position up to the counts; return how many there are."""
+    facts = [each.built.fact for each in stored]
+    number = changes.count(target, begin, counts.position)
+    truncates = changes.truncates(target, begin, counts.position)
+    task = task_of(facts, target.slot, truncates, counts.buckets)
+    gathered = gather(
+        None if number <= gathering.FEW_ROWS else start,
+        resolved(target),
+        changes.queries(target, begin, counts.position, columns=changes.COUNTED) if number else [],
+        task,
+    )
+    later = [Later(fact, target.slot, at, gathered, truncates) for at, fact in enumerate(facts)]
+    return later, number
 
 
 def compare(
-    settings: Settings,
     found: StoredFact,
-    counts: DataFrame,
-    log: Log,
+    later: Later,
+    change_count: int,
+    counts: Counts,
     emptied: Mapping[str, int],
     limit: int,
 ) -> FactReport:
@@ -292,25 +308,34 @@ def compare(
     `emptied` has by table a position after its last partition that went.
     """
     built, fact = found.built, found.built.fact
-    forward, archived, rejected = found.rows, found.archived, built.rejected
-    change_count = log.change_counts[fact.name]
-    if change_count:
-        mine = log.changes.where(sql.col("commit_lsn") >= built.position)
-        later = FactChanges(mine, fact, settings.slot, may_truncate=log.may_truncate)
-        rejected = rejected.and_then(later.rejected)
-        forward = evaluation.brought_forward(found.rows, later)
-        archived = later.untruncated(archived).unionByName(later.archived_deletes())
+    rejected = built.rejected.and_then(later.rejected)
     unseen = why_unseen(built, emptied)
+    kept = [part.name for part in fact.tables if part.name not in later.truncated]
+    comparing = evaluation.Comparing(fact, later.slot, unseen.keys(), limit)
+    purged: list[pa.Table] = []
+    others: list[tuple[FactTable, Uncounted]] = []
+    for bucket in range(counts.buckets):
+        rows = found.stored.tables(ROWS, bucket)
+        if fact.kind == "fact":
+            rows = evaluation.without_truncated(rows, fact, later.truncated)
+        elif change_count:
+            rows = later.applied(rows)
+        archived = [each for name in kept for each in found.stored.tables(name, bucket)]
+        archived += later.archived(bucket)
+        counted, uncounted = counts.of(fact, bucket)
+        comparing.add([*rows, *later.deltas(bucket)], [*counted, *archived])
+        purged += archived
+        others += uncounted
     return FactReport(
         fact.name,
         str(fact.relation),
         built.position,
         change_count,
-        evaluation.compare_fact(forward, counts, archived, unseen.keys(), fact, limit),
-        evaluation.archived_totals(archived, fact),
+        comparing.result(),
+        evaluation.archived_totals(purged, fact),
         unseen,
         rejected,
-        *evaluation.uncounted(counts, fact),
+        *evaluation.uncounted(others),
         notes(built, rejected),
         built.is_whole,
     )

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
+from rules import messages
+from rules.tallies import Position
 
 from common.arrow import rows
 from common.connections import TargetSession, resolved
@@ -21,15 +23,15 @@ SCHEMA = (
 CHANGES_PER_RANGE = 200_000
 """A few seconds of reading, and one step of progress."""
 
+_ALL = (
+    "(commit_lsn - '0/0')::bigint as commit_lsn, ordinal, xid, committed_at, staged_at,"
+    " action::text as action, payload"
+)
+COUNTED = "(commit_lsn - '0/0')::bigint as commit_lsn, ordinal, action::text as action, payload"
+"""What counting needs of a change."""
+
 _SELECT = """
-    select
-        (commit_lsn - '0/0')::bigint as commit_lsn,
-        ordinal,
-        xid,
-        committed_at,
-        staged_at,
-        action::text as action,
-        payload
+    select {columns}
     from {log}
     where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
 """
@@ -52,16 +54,23 @@ def read(
 
 
 def queries(
-    target: TargetSession, from_lsn: int, to_lsn: int, changes: int = CHANGES_PER_RANGE
+    target: TargetSession,
+    from_lsn: int,
+    to_lsn: int,
+    changes: int = CHANGES_PER_RANGE,
+    columns: str = _ALL,
 ) -> list[str]:
     """Return the SQL of ranges that hold the changes with from_lsn <= commit_lsn < to_lsn."""
     cuts = [from_lsn, *ends(target, from_lsn, to_lsn, changes)]
-    return [query(target.schema, target.slot, *bounds) for bounds in itertools.pairwise(cuts)]
+    return [
+        query(target.schema, target.slot, *bounds, columns) for bounds in itertools.pairwise(cuts)
+    ]
 
 
-def query(schema: str, slot: str, from_lsn: int, to_lsn: int) -> str:
+def query(schema: str, slot: str, from_lsn: int, to_lsn: int, columns: str = _ALL) -> str:
     """Return the SQL of the changes with from_lsn <= commit_lsn < to_lsn."""
     return _SELECT.format(
+        columns=columns,
         log=Table(schema, "change_log").quoted,
         slot=slot,
         begin=lsn.show(from_lsn),
@@ -85,6 +94,23 @@ def ends(
         ((found,),) = target.ask(query, (target.slot, lsn.show(end), lsn.show(to_lsn), changes))
         end = lsn.parse(found)
         yield end
+
+
+def truncates(target: TargetSession, from_lsn: int, to_lsn: int) -> dict[Table, Position]:
+    """Return where each table was last emptied in between."""
+    rows = target.ask(
+        f"select commit_lsn::text, ordinal, payload from {target.table('change_log')}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
+        # The condition of the index change_log_truncates, word for word.
+        " and (action is null or action = 'T') order by commit_lsn, ordinal",
+        (target.slot, lsn.show(from_lsn), lsn.show(to_lsn)),
+    )
+    found: dict[Table, Position] = {}
+    for at, ordinal, payload in rows:
+        table = messages.truncated_table(payload)
+        if table is not None:
+            found[table] = lsn.parse(at), ordinal
+    return found
 
 
 def count(target: TargetSession, from_lsn: int, to_lsn: int) -> int:

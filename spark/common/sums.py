@@ -1,4 +1,7 @@
-"""Sums of groups in Arrow's tables, without rounding. Pure.
+"""Groups as Arrow's tables, and their sums without rounding. Pure.
+
+A table of groups has the texts of its dimensions, without the slot's name, in columns `key_0`,
+`key_1`, and what it adds to each measure in `sum_0`, `sum_1`, in the declaration's order.
 
 A column of numbers is of 64-bit integers, of decimals or of texts, whichever holds its numbers and
 their sum. Arrow adds the first two; it does not say where one overflows, so they are used only
@@ -7,17 +10,61 @@ where none can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from rules.numbers import Number, print_number, total
+from rules.judging import Group
+from rules.numbers import Number, parse, print_number, total
+
+from waltally.facts import Fact
 
 _MOST = 2**63 - 1
 _DIGITS = 38
 _DECIMALS = 6
 """With more of them Arrow prints small numbers with an exponent."""
+
+
+def key_names(count: int) -> list[str]:
+    """Return the names of so many dimensions."""
+    return [f"key_{place}" for place in range(count)]
+
+
+def sum_names(count: int) -> list[str]:
+    """Return the names of so many measures."""
+    return [f"sum_{place}" for place in range(count)]
+
+
+def is_key(name: str) -> bool:
+    """Return whether a column is one of a dimension."""
+    return name.startswith("key_")
+
+
+def groups_of(groups: Mapping[Group, Sequence[Number]], fact: Fact) -> pa.Table:
+    """Return groups by the texts of all their dimensions as a table."""
+    places = [place for place, each in enumerate(fact.dimensions) if each.column]
+    keys, adds = list(groups), list(groups.values())
+    columns = {
+        name: pa.array([key[place] for key in keys], pa.string())
+        for name, place in zip(key_names(len(places)), places, strict=True)
+    }
+    columns |= {
+        name: numbers_of([each[place] for each in adds])
+        for place, name in enumerate(sum_names(len(fact.measures)))
+    }
+    return pa.table(columns)
+
+
+def dimensions_of(table: pa.Table, fact: Fact, slot: str) -> list[pa.Array]:
+    """Return the texts of all dimensions, with the slot's name."""
+    keys = iter(filter(is_key, table.schema.names))
+    return [
+        table[next(keys)].combine_chunks()
+        if each.column
+        else pa.repeat(pa.scalar(slot), table.num_rows)
+        for each in fact.dimensions
+    ]
 
 
 def numbers_of(numbers: Sequence[Number]) -> pa.Array:
@@ -29,6 +76,15 @@ def numbers_of(numbers: Sequence[Number]) -> pa.Array:
     if 0 <= decimals <= _DECIMALS and largest < 10 ** (_DIGITS - _DECIMALS):
         return pa.array([Decimal(each) for each in numbers], pa.decimal128(_DIGITS, _DECIMALS))
     return pa.array(map(print_number, numbers), pa.string())
+
+
+def parsed(texts: pa.Array) -> pa.Array:
+    """Return the numbers that a column of texts says; null is 0."""
+    texts = texts.fill_null("0")
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return numbers_of([parse(text) for text in texts.to_pylist()])
 
 
 def texts_of(numbers: pa.Array) -> pa.Array:

@@ -7,7 +7,6 @@ group to the task that adds the groups of its bucket.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as compute
 from common import sums
+from common.buckets import by_bucket, chunks
 from rules import values as rules
 from rules.judging import by_column
 from rules.numbers import Number, parse
@@ -48,20 +48,16 @@ DDL = (
 NO_NUMBER = "a number is NaN or infinite"
 """The reason in rows that say how many such values there are; the example is the column's name."""
 
-PARTIAL = "part int, bucket int, payload binary"
-"""What a task makes of its rows: groups of a part of a fact, as an Arrow stream."""
-
 Uncounted = tuple[int, str, Text]
 """How many rows are in no group, why, and one of them as JSON."""
-
-_BYTES = 64_000_000
-"""Of rows that are counted at a time."""
 
 
 @dataclass(frozen=True)
 class TableCounting:
     """How the rows of a table are counted: by the server where `is_grouped`."""
 
+    number: int
+    """The table's place among those that are counted."""
     values: Sequence[Value]
     parts: Sequence[FactPart]
     slot: str
@@ -71,55 +67,57 @@ class TableCounting:
     buckets: int
     """A power of two."""
 
+    def kind(self, place: int) -> str:
+        """Return what the groups of a part are called among what tasks make."""
+        return f"{self.number} {place}"
+
     def partials(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the rows add, with the columns of PARTIAL."""
         parts = [_PartRules(part, self) for part in self.parts]
-        for table in _tables(batches):
+        for table in chunks(batches):
             rows = _Rows(self, table)
             for place, part in enumerate(parts):
-                yield from _sent(place, part.count(rows), self.buckets)
+                yield from by_bucket(self.kind(place), part.count(rows), self.buckets)
 
-    def groups(self, place: int, payloads: Sequence[bytes]) -> pa.RecordBatch:
+    def groups(self, place: int, tables: Sequence[pa.Table]) -> pa.RecordBatch:
         """Return the groups of a bucket, with COLUMNS, from what tasks say of a part."""
         part = self.parts[place]
-        tables = [pa.ipc.open_stream(each).read_all() for each in payloads]
-        numbers = [name for name in tables[0].schema.names if name.startswith("sum_")]
-        names = [name for name in tables[0].schema.names if name.startswith("key_")]
-        table = sums.together(tables, numbers)
-        is_group = compute.is_null(table["reason"])
-        found = sums.added(table.filter(is_group), names, [ROW_COUNT, *numbers])
+        found, others = added(tables)
         size = found.num_rows
-        keys = iter(names)
-        dimensions = [
-            found[next(keys)].combine_chunks()
-            if each.column
-            else pa.repeat(pa.scalar(self.slot), size)
-            for each in part.fact.dimensions
+        numbers = [
+            sums.texts_of(found[name].combine_chunks())
+            for name in sums.sum_names(len(part.fact.measures))
         ]
         counted = pa.RecordBatch.from_arrays(
             [
                 pa.repeat(pa.scalar(part.fact.name), size),
                 pa.repeat(pa.scalar(part.part.name), size),
-                _lists(dimensions, size),
+                _lists(sums.dimensions_of(found, part.fact, self.slot), size),
                 found[ROW_COUNT].combine_chunks(),
-                _lists([sums.texts_of(found[name].combine_chunks()) for name in numbers], size),
+                _lists(numbers, size),
                 pa.nulls(size, pa.string()),
                 pa.nulls(size, pa.string()),
             ],
             schema=COLUMNS,
         )
-        others = table.filter(compute.invert(is_group)).select([ROW_COUNT, "reason", "example"])
+        same = {"fact": part.fact.name, "part": part.part.name, "dimensions": [], "sums": []}
         listed = [
-            {
-                "fact": part.fact.name,
-                "part": part.part.name,
-                "dimensions": [],
-                "sums": [],
-                **each,
-            }
-            for each in others.to_pylist()
+            {**same, ROW_COUNT: count, "reason": reason, "example": example}
+            for count, reason, example in others
         ]
         return pa.concat_batches([counted, pa.RecordBatch.from_pylist(listed, schema=COLUMNS)])
+
+
+def added(tables: Sequence[pa.Table]) -> tuple[pa.Table, list[Uncounted]]:
+    """Return the groups of what tasks say of a bucket, and the rows that are in none."""
+    names = tables[0].schema.names
+    numbers = [name for name in names if name.startswith("sum_")]
+    table = sums.together(tables, numbers)
+    is_group = compute.is_null(table["reason"])
+    keys = [name for name in names if sums.is_key(name)]
+    found = sums.added(table.filter(is_group), keys, [ROW_COUNT, *numbers])
+    others = table.filter(compute.invert(is_group)).select([ROW_COUNT, "reason", "example"])
+    return found, [tuple(each.values()) for each in others.to_pylist()]
 
 
 class _Coded:
@@ -254,10 +252,10 @@ class _PartRules:
                 is_left_out = compute.or_(is_left_out, each.is_left_out)
         reasons = [each.reasons for each in keys if each.reasons is not None]
         reasons += self._key_reasons(rows, keys) + refused
-        added, of_measures = [], []
+        adds, of_measures = [], []
         for measure in self._measures:
             if measure is None:
-                added.append(pa.repeat(pa.scalar(0, pa.int64()), rows.size))
+                adds.append(pa.repeat(pa.scalar(0, pa.int64()), rows.size))
                 continue
             is_measured, refused = _tested(rows, measure.where)
             reasons += refused
@@ -265,7 +263,7 @@ class _PartRules:
             numbers, why = measure.of(rows, self._is_grouped)
             if why is not None:
                 of_measures.append(compute.if_else(is_measured, why, None))
-            added.append(
+            adds.append(
                 compute.if_else(is_measured, numbers, pa.scalar(0).cast(numbers.type))
                 if measure.where
                 else numbers
@@ -273,10 +271,9 @@ class _PartRules:
         why = compute.coalesce(*reasons, *of_measures, pa.nulls(rows.size, pa.string()))
         has = compute.and_(meets, compute.invert(is_left_out))
         is_group = compute.and_(has, compute.is_null(why))
-        names = [f"key_{place}" for place in range(len(keys))]
-        numbers_ = [f"sum_{place}" for place in range(len(added))]
+        names, numbers_ = sums.key_names(len(keys)), sums.sum_names(len(adds))
         columns = dict(zip(names, (each.printed for each in keys), strict=True))
-        columns |= {ROW_COUNT: rows.counts, **dict(zip(numbers_, added, strict=True))}
+        columns |= {ROW_COUNT: rows.counts, **dict(zip(numbers_, adds, strict=True))}
         table = pa.table(columns).filter(is_group)
         groups = sums.added(table, names, [ROW_COUNT, *numbers_])
         left_out = _sum(rows.counts, compute.and_(meets, is_left_out))
@@ -433,21 +430,6 @@ def _sum(counts: pa.Array, mask: pa.Array) -> int:
     return int(compute.sum(counts.filter(mask)).as_py() or 0)
 
 
-def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of bounded size."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-            size += batch.nbytes
-        if size > _BYTES:
-            yield pa.Table.from_batches(held)
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
-
-
 def _with_others(groups: pa.Table, listed: Sequence[Uncounted]) -> pa.Table:
     """Return the groups, and the rows that are in none, by reason."""
     nothing = pa.nulls(groups.num_rows, pa.string())
@@ -457,33 +439,6 @@ def _with_others(groups: pa.Table, listed: Sequence[Uncounted]) -> pa.Table:
         for count, reason, example in listed
     ]
     return pa.concat_tables([whole, pa.Table.from_pylist(others, schema=whole.schema)])
-
-
-def _sent(place: int, groups: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
-    """Yield the groups of a part by their buckets."""
-    marks = pa.repeat(pa.scalar(0, pa.int64()), groups.num_rows)
-    for name in groups.schema.names:
-        if name.startswith("key_"):
-            coded = groups[name].combine_chunks().dictionary_encode(null_encoding="encode")
-            own = [zlib.crc32((text or "").encode()) for text in coded.dictionary.to_pylist()]
-            marks = compute.add(
-                compute.multiply(marks, 31), pa.array(own, pa.int64()).take(coded.indices)
-            )
-    bucket = compute.bit_wise_and(compute.shift_right(marks, 8), buckets - 1)
-    groups = groups.take(compute.sort_indices(bucket))
-    at = 0
-    for found in compute.value_counts(bucket.take(compute.sort_indices(bucket))).to_pylist():
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, groups.schema) as stream:
-            stream.write_table(groups.slice(at, found["counts"]))
-        at += found["counts"]
-        yield pa.RecordBatch.from_pydict(
-            {
-                "part": pa.array([place], pa.int32()),
-                "bucket": pa.array([found["values"]], pa.int32()),
-                "payload": pa.array([out.getvalue().to_pybytes()], pa.binary()),
-            }
-        )
 
 
 def _lists(columns: Sequence[pa.Array], size: int) -> pa.ListArray:

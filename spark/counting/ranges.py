@@ -72,8 +72,12 @@ class Range:
 
 def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
     """Return about how many rows the tables hold, by their size: rows of 64 bytes."""
-    pages = sum(leaf.pages for table in tables for leaf in leaves(connection, table))
-    return pages * _ROWS_PER_PAGE
+    return rows_of([(table, leaves(connection, table)) for table in tables])
+
+
+def rows_of(found: Sequence[tuple[Table, Sequence[Leaf]]]) -> int:
+    """Return the same where the leaves of the tables are known."""
+    return sum(leaf.pages for _, leaves in found for leaf in leaves) * _ROWS_PER_PAGE
 
 
 def leaves(connection: Connection, table: Table) -> list[Leaf]:

@@ -9,23 +9,24 @@ from functools import reduce
 import pyarrow as pa
 from common import arrow, session, submitted
 from common.arrow import Counters, Query, Task
+from common.buckets import PARTIAL
 from common.command import Settings
 from common.errors import FAILURES
+from common.gathering import Gathered, made_here
 from common.progress import Measure, Progress, print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from counting import columns, grouping, ranges, values
 from counting.columns import Selection
-from counting.counts import DDL, PARTIAL, TableCounting
+from counting.counts import TableCounting
 from counting.ranges import Leaf
 from counting.snapshot import ExportedSnapshot
 from waltally.errors import LoaderError
 from waltally.facts import Fact
 from waltally.tables import Table
 
-_PAGES_PER_BUCKET = 4096
+_ROWS_PER_BUCKET = 500_000
 
 _READING = " ".join(
     f"-c {setting}"
@@ -37,30 +38,47 @@ _READING = " ".join(
 
 
 class Groups:
-    """What the tasks that read the tables have counted, to be added up and read once."""
+    """What the tasks that read the tables have counted, to be read once."""
 
     def __init__(self, partials: DataFrame, countings: Sequence[TableCounting]) -> None:
-        self._partials, self._countings = partials, countings
+        self.partials, self.countings = partials, countings
 
     def mapped(self, task: Task, ddl: str) -> DataFrame:
         """Return what `task` makes of the groups, which have the columns counts.COLUMNS."""
-        countings = self._countings
+        countings = self.countings
 
         def add(key: tuple[pa.Scalar, ...], partials: pa.Table) -> pa.Table:
-            table, part, _ = (each.as_py() for each in key)
+            number, place = map(int, key[0].as_py().split())
             payloads = partials["payload"].to_pylist()
-            return pa.Table.from_batches(task(iter([countings[table].groups(part, payloads)])))
+            tables = [pa.ipc.open_stream(each).read_all() for each in payloads]
+            groups = countings[number].groups(place, tables)
+            return pa.Table.from_batches(task(iter([groups])))
 
-        return self._partials.groupBy("table", "part", "bucket").applyInArrow(add, ddl)
+        return self.partials.groupBy("kind", "bucket").applyInArrow(add, ddl)
 
-    def frame(self) -> DataFrame:
-        """Return the groups, with the columns counts.COLUMNS."""
-        return self.mapped(lambda batches: batches, DDL)
+
+def counted_here(
+    settings: Settings, facts: Sequence[Fact], exported: ExportedSnapshot
+) -> tuple[Gathered, list[TableCounting]]:
+    """Return what this process has counted, without Spark: the tables have few rows."""
+    conninfo = for_readers(exported.conninfo)
+    countings: list[TableCounting] = []
+    found: list[pa.RecordBatch] = []
+    for number, (table, leaves) in enumerate(exported.found):
+        counting, selection, size = select(exported, settings, facts, table, leaves, number, 1)
+        queries = [each.query for each in ranges.plan(leaves, size, selection.query)]
+        found += made_here(conninfo, queries, counting.partials, exported.name)
+        countings.append(counting)
+    return Gathered(found), countings
 
 
 @contextlib.contextmanager
 def counted_groups(
-    spark: SparkSession, settings: Settings, facts: Sequence[Fact], exported: ExportedSnapshot
+    spark: SparkSession,
+    settings: Settings,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
+    buckets: int,
 ) -> Iterator[Groups]:
     """Yield the groups of all facts, to be used once within the block; progress is printed.
 
@@ -70,11 +88,12 @@ def counted_groups(
     if counters is None:
         print_status("over Spark Connect there is no figure of progress")
     pages = sum(leaf.pages for _, leaves in exported.found for leaf in leaves)
-    buckets = bucket_count(pages)
     countings, partials = [], []
     for number, (table, leaves) in enumerate(exported.found):
         # Nobody can change the columns' types: the snapshot comes with locks on the tables.
-        counting, selection, size = select(exported, settings, facts, table, leaves, buckets)
+        counting, selection, size = select(
+            exported, settings, facts, table, leaves, number, buckets
+        )
         parts = ranges.plan(leaves, size, selection.query)
         found = arrow.mapped(
             spark,
@@ -86,7 +105,7 @@ def counted_groups(
             counters,
         )
         countings.append(counting)
-        partials.append(found.select(sql.lit(number).alias("table"), "*"))
+        partials.append(found)
 
     def cancel_if_lost() -> None:
         try:
@@ -103,12 +122,9 @@ def counted_groups(
         yield Groups(reduce(DataFrame.unionByName, partials), countings)
 
 
-def bucket_count(pages: int) -> int:
-    """Return in how many buckets the groups of tables of so many pages are added up.
-
-    A task holds the groups of one bucket, which are some 400,000 where every row is one.
-    """
-    return max(2, 1 << (pages // _PAGES_PER_BUCKET).bit_length())
+def bucket_count(rows: int) -> int:
+    """Return in how many buckets the groups of so many rows are added up, one at a time."""
+    return max(2, 1 << (rows // _ROWS_PER_BUCKET).bit_length())
 
 
 def select(
@@ -117,6 +133,7 @@ def select(
     facts: Sequence[Fact],
     table: Table,
     leaves: Sequence[Leaf],
+    number: int = 0,
     buckets: int = 2,
 ) -> tuple[TableCounting, Selection, int]:
     """Return how the table is counted, how its ranges are read, and their pages.
@@ -134,7 +151,7 @@ def select(
     def counted(selection: Selection) -> TableCounting:
         infinite = frozenset(name for name, type_ in types.items() if type_.may_be_infinite)
         is_grouped = bool(selection.grouped)
-        return TableCounting(needed, parts, settings.slot, is_grouped, infinite, buckets)
+        return TableCounting(number, needed, parts, settings.slot, is_grouped, infinite, buckets)
 
     size = ranges.pages_per_range(exported.found, settings.partitions)
     by_row = columns.rows(types, needed)

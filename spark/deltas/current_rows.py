@@ -47,19 +47,24 @@ def judged(
     changes: DataFrame, fact: Fact, slot: str, truncates: Mapping[Table, Position]
 ) -> DataFrame:
     """Return what the changes do to the rows: an event each, and a note of each task."""
-    (part,) = fact.tables
-    last = truncates.get(part.table)
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = _judged(itertools.chain.from_iterable(map(rows_of, batches)), fact, slot, last)
-        while chunk := list(itertools.islice(rows, _BATCH)):
-            columns = zip(*chunk, strict=True)
-            arrays = [
-                pa.array(each, kind.type) for each, kind in zip(columns, _SCHEMA, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+        return judged_batches(batches, fact, slot, truncates)
 
     return changes.mapInArrow(judge, _JUDGED)
+
+
+def judged_batches(
+    batches: Iterator[pa.RecordBatch], fact: Fact, slot: str, truncates: Mapping[Table, Position]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same of the changes that a task reads."""
+    (part,) = fact.tables
+    changes = itertools.chain.from_iterable(map(rows_of, batches))
+    rows = _judged(changes, fact, slot, truncates.get(part.table))
+    while chunk := list(itertools.islice(rows, _BATCH)):
+        columns = zip(*chunk, strict=True)
+        arrays = [pa.array(each, kind.type) for each, kind in zip(columns, _SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 def _judged(
@@ -139,18 +144,21 @@ def applied(rows: DataFrame, judged_rows: DataFrame, fact: Fact) -> DataFrame:
 
 
 def _events(judged_rows: DataFrame) -> Iterator[Event]:
-    """Yield what happened to the rows, in order."""
+    """Return what happened to the rows, in order."""
     found = judged_rows.where("kind = 'event'").orderBy("commit_lsn", "ordinal")
-    for row in found.toLocalIterator(prefetchPartitions=True):
-        gone, texts, key = row["gone"], row["texts"], row["key"]
-        if gone is None and texts is None:
-            yield TRUNCATE
-            continue
-        yield Event(
-            None if gone is None else tuple(gone),
-            None if texts is None else tuple(zip(row["there"], texts, strict=True)),
-            None if key is None else tuple(key),
-        )
+    return (event_of(row.asDict()) for row in found.toLocalIterator(prefetchPartitions=True))
+
+
+def event_of(row: Mapping[str, Any]) -> Event:
+    """Return what an event of `judged` says."""
+    gone, texts, key = row["gone"], row["texts"], row["key"]
+    if gone is None and texts is None:
+        return TRUNCATE
+    return Event(
+        None if gone is None else tuple(gone),
+        None if texts is None else tuple(zip(row["there"], texts, strict=True)),
+        None if key is None else tuple(key),
+    )
 
 
 def _key(fact: Fact, dimensions: Column) -> Column:

@@ -51,6 +51,11 @@ class Rejected:
     first_lsn: int | None
     first_reason: str | None = None
 
+    def beside(self, other: Rejected) -> Rejected:
+        """Return both together, of which either may come first."""
+        is_first = self.first_lsn is None or (other.first_lsn or 0) < self.first_lsn
+        return other.and_then(self) if other.count and is_first else self.and_then(other)
+
     def and_then(self, later: Rejected) -> Rejected:
         """Return both together."""
         first = later if self.first_lsn is None else self
@@ -112,10 +117,7 @@ class FactChanges:
         """The changes of which something cannot be counted."""
         found = Rejected(0, None)
         for note in self._notes:
-            count, first_lsn, reason = note["rejected"]
-            more = Rejected(count, first_lsn, reason)
-            is_first = found.first_lsn is None or (first_lsn or 0) < found.first_lsn
-            found = more.and_then(found) if count and is_first else found.and_then(more)
+            found = found.beside(Rejected(*note["rejected"]))
         return found
 
     @property

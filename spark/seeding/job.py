@@ -26,7 +26,7 @@ from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
-from counting.reading import counted_groups
+from counting.reading import bucket_count, counted_groups
 from pyspark.sql import DataFrame, SparkSession
 from warehouse import loader_progress
 from warehouse.fact import read_state
@@ -84,8 +84,6 @@ def from_tables(
     stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
-    size = ranges.row_estimate(source, source_tables(facts))
-    stack.enter_context(session.fitted(spark, size))
     counted = count(spark, target, source, settings, facts, bool(remembering))
     if counted.snapshot_lsn < slot.position_lsn:
         raise SourceBehind(
@@ -155,8 +153,9 @@ def count(
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
+        buckets = bucket_count(ranges.rows_of(exported.found))
         with (
-            counted_groups(spark, settings, facts, exported) as rows,
+            counted_groups(spark, settings, facts, exported, buckets) as rows,
             spark_errors("seed", exported.check),
         ):
             write(rows.mapped, target)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
+from common.gathering import Gathered, gather
 from counting import ranges
 from deltas.rules import Rejected
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
@@ -56,12 +57,14 @@ class Built:
             if part.ignores_deletes and emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
         ]
 
-    def stored(self, spark: SparkSession) -> DataFrame:
-        """Return what is stored of the fact, to be read within `open_facts`: groups with a part.
+    def stored(self, start: Callable[[], SparkSession] | None, buckets: int) -> Gathered:
+        """Read what is stored of the fact, within `open_facts`: its rows, and archived deletes.
 
-        The slot's rows of the fact have no part; those with one are its archived deletes.
+        Its rows are of the kind ROWS, the archived deletes of the kind of their part.
         """
-        return groups.read(spark, self.snapshot, [*self.queries, self.archived_query], self.fact)
+        queries = [*self.queries, self.archived_query]
+        task = groups.tables_of(self.fact, buckets)
+        return gather(start, self.snapshot.conninfo, queries, task, self.snapshot.name)
 
 
 @contextlib.contextmanager

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from common import arrow
-from common.arrow import Snapshot
+import pyarrow as pa
+import pyarrow.compute as compute
+from common import arrow, sums
+from common.arrow import Snapshot, Task
+from common.buckets import by_bucket, chunks
 from common.connections import TargetSession
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from waltally.facts import Fact
 from waltally.tables import Table, literal, quoted
+
+ROWS = ""
+"""What the rows of a fact are called beside its parts."""
 
 
 def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: Fact) -> DataFrame:
@@ -25,6 +31,26 @@ def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: 
     return found.select(
         "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
     )
+
+
+def tables_of(fact: Fact, buckets: int) -> Task:
+    """Return the task that makes tables of the rows of these queries: by part, or `rows`."""
+    dimensions, adds = _columns(fact)
+    own = [name for name, each in zip(dimensions, fact.dimensions, strict=True) if each.column]
+    keys, numbers = sums.key_names(len(own)), sums.sum_names(len(adds))
+
+    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in chunks(batches):
+            parts = table["part"].fill_null(ROWS)
+            for part in compute.unique(parts).to_pylist():
+                rows = table.filter(compute.equal(parts, part))
+                columns = dict(zip(keys, (rows[name] for name in own), strict=True))
+                for name, column in zip(numbers, adds, strict=True):
+                    columns[name] = sums.parsed(rows[column].combine_chunks())
+                groups = sums.added(pa.table(columns), keys, numbers)
+                yield from by_bucket(part, groups, buckets)
+
+    return make
 
 
 def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> str:

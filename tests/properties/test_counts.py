@@ -110,8 +110,8 @@ def by_column(fact: Fact, rows: list[dict[str, str | None]], cuts: int) -> Count
     [part] = fact.tables
     values = needed([fact], part.table)
     parts = parts_of([fact], part.table)
-    counting = TableCounting(values, parts, SLOT, False, frozenset(), 4)
-    payloads: dict[int, list[bytes]] = {}
+    counting = TableCounting(0, values, parts, SLOT, False, frozenset(), 4)
+    tables: dict[int, list[pa.Table]] = {}
     for begin in range(0, len(rows), cuts):
         arrays = {
             column_name(place, factor): pa.array(
@@ -123,10 +123,12 @@ def by_column(fact: Fact, rows: list[dict[str, str | None]], cuts: int) -> Count
         }
         for found in counting.partials(iter([pa.RecordBatch.from_pydict(arrays)])):
             [row] = found.to_pylist()
-            payloads.setdefault(row["bucket"], []).append(row["payload"])
+            tables.setdefault(row["bucket"], []).append(
+                pa.ipc.open_stream(row["payload"]).read_all()
+            )
     groups: dict[tuple[str | None, ...], list[Any]] = {}
     others: Counter[str] = Counter()
-    for each in payloads.values():
+    for each in tables.values():
         for row in counting.groups(0, each).to_pylist():
             if row["reason"] is None:
                 assert tuple(row["dimensions"]) not in groups

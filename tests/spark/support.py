@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from common import gathering
 from common.command import Settings
 from common.connections import connect as connect_job
 from counting import grouping, snapshot
@@ -110,11 +111,13 @@ def submitted(
 
 @contextmanager
 def counted_by(who: str) -> Iterator[None]:
-    """Have tables of any size counted by the `server`, or by `Spark`."""
+    """Have tables of any size counted by the `server`, or by `Spark`, by an audit too."""
     with pytest.MonkeyPatch.context() as patch:
         most = float("inf") if who == "server" else -1.0
         patch.setattr(grouping, "MAX_GROUPS", most)
         patch.setattr(grouping, "ROWS_PER_GROUP", 1e-9)
+        if who == "Spark":
+            patch.setattr(gathering, "FEW_ROWS", -1)
         yield
 
 

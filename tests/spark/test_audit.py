@@ -13,7 +13,7 @@ import psycopg2
 import pytest
 from auditing.job import audit
 from auditing.report import LeftOut
-from common import session
+from common import gathering, session
 from common.command import Settings
 from common.connections import connect_target
 from common.errors import AuditIncomplete, SnapshotTooOld
@@ -58,9 +58,14 @@ def after_the_snapshot(
     return arrange
 
 
+@pytest.mark.parametrize("few_rows", [100_000, -1], ids=["here", "by Spark"])
 def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
-    audited: Audited, after_the_snapshot: AfterTheSnapshot
+    audited: Audited,
+    after_the_snapshot: AfterTheSnapshot,
+    few_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(gathering, "FEW_ROWS", few_rows)
     audited.write(seed=1)
     # No TRUNCATE after these, which would cancel what is wrong.
     audited.source.insert(1, "x" * 1001)

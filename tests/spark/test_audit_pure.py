@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from auditing import evaluation
 from auditing.job import refuse, show, why_unseen
 from auditing.report import Comparison, Difference, FactReport, LeftOut, NotFinite, Report, Total
+from common import sums
 from common.arrow import Snapshot
 from common.errors import AuditIncomplete
 from counting.counts import NO_NUMBER
 from deltas.rules import Rejected
-from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from warehouse.fact import Built
 
@@ -25,13 +27,8 @@ from tests.spark.shop import orders
 from tests.spark.test_printed import EVIL
 from waltally.errors import SourceBehind, TableReplaced
 from waltally.escapes import escaped
+from waltally.facts import Fact
 
-GROUP = "dimensions array<string>, sums array<string>"
-COUNTS = (
-    "part string, dimensions array<string>, row_count bigint, sums array<string>, reason string,"
-    " example string"
-)
-DELTAS = f"part string, {GROUP}"
 FACT = notify()
 NAMES = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -39,79 +36,53 @@ SENT, FAILED, NEW = (("s", "t", "sms", status) for status in ("sent", "failed", 
 OTHER = ("other", "t", "sms", "sent")
 
 
-def groups(
-    spark: SparkSession, found: Mapping[tuple[str, ...], Sequence[Any]], schema: str = GROUP
-) -> DataFrame:
-    return spark.createDataFrame(
-        [(list(group), [str(each) for each in sums]) for group, sums in found.items()], schema
-    )
-
-
-def deltas(spark: SparkSession, *found: tuple[str, tuple[str, ...], Sequence[Any]]) -> DataFrame:
-    return spark.createDataFrame(
-        [(part, list(group), [str(each) for each in sums]) for part, group, sums in found], DELTAS
-    )
-
-
-def read(frame: DataFrame) -> dict[tuple[str, ...], list[str]]:
-    return {tuple(row["dimensions"]): row["sums"] for row in frame.collect()}
+def groups(found: Mapping[Any, Sequence[Any]], fact: Fact = FACT) -> list[pa.Table]:
+    return [sums.groups_of(found, fact)]
 
 
 def named(group: tuple[str, ...]) -> dict[str, str | None]:
     return dict(zip(NAMES, group, strict=True))
 
 
-def test_deltas_are_added_and_a_truncate_takes_what_its_part_held_before(
-    spark: SparkSession,
-) -> None:
-    rows = groups(spark, {SENT: (3, 4), FAILED: (1, -2)})
-    came = deltas(spark, ("live", SENT, (2, 0)), ("archived", SENT, (0, 1)), ("live", NEW, (5, 0)))
-    for truncated, sent, failed in (
-        ((), ["5", "5"], ["1", "-2"]),
-        (("live",), ["2", "5"], ["0", "-2"]),
-        (("live", "archived"), ["2", "1"], ["0", "0"]),
+def compared(
+    forward: Sequence[pa.Table],
+    counted: Sequence[pa.Table],
+    uncertain: Sequence[str] = (),
+    fact: Fact = FACT,
+) -> Comparison:
+    comparing = evaluation.Comparing(fact, "slot", uncertain, 2)
+    comparing.add(forward, counted)
+    return comparing.result()
+
+
+def test_a_truncate_takes_what_its_part_held_before() -> None:
+    rows = groups({SENT: (3, 4), FAILED: (1, -2)})
+    for truncated, kept in (
+        ((), {SENT: (3, 4), FAILED: (1, -2)}),
+        (("live",), {SENT: (0, 4), FAILED: (0, -2)}),
+        (("live", "archived"), {SENT: (0, 0), FAILED: (0, 0)}),
     ):
-        found = read(evaluation.moved(rows, came, FACT, set(truncated)))
-        assert found == {SENT: sent, FAILED: failed, NEW: ["5", "0"]}
+        found = evaluation.without_truncated(rows, FACT, set(truncated))
+        assert compared(found, groups(kept)).difference_count == 0
 
 
-def test_a_truncate_of_one_of_several_tables_of_a_measure_is_not_guessed(
-    spark: SparkSession,
-) -> None:
+def test_a_truncate_of_one_of_several_tables_of_a_measure_is_not_guessed() -> None:
     fact = replace(orders(), measures=orders().measures[:4])
-    none = spark.createDataFrame([], GROUP)
-    came = spark.createDataFrame([], DELTAS)
     with pytest.raises(AuditIncomplete, match="amount adds up other tables too") as caught:
-        evaluation.moved(none, came, fact, {"archived"})
+        evaluation.without_truncated([], fact, {"archived"})
     assert caught.value.remedy == "`dbt build`, then the audit again"
-    evaluation.moved(none, came, fact, {"refunds"})
-    evaluation.moved(none, came, fact, {"archived", "placed"})
+    evaluation.without_truncated([], fact, {"refunds"})
+    evaluation.without_truncated([], fact, {"archived", "placed"})
 
 
 GONE: dict[tuple[str, ...], tuple[int, int]] = {FAILED: (0, 1), SENT: (0, 2), NEW: (0, 3)}
 """Of each group the fact counts two archived rows that are not there."""
 
 
-@pytest.fixture(scope="module")
-def counts(spark: SparkSession) -> DataFrame:
-    """What the tables hold: a group that the fact lacks, and rows that cannot be counted."""
-    found = [
-        *(("archived", group, 2, ["0", "2"], None, None) for group in GONE),
-        ("live", OTHER, 9, ["9", "0"], None, None),
-        ("live", (), 5, [], "too long", "{}"),
-        ("live", (), 2, [], "too long", '{"a": 1}'),
-        ("live", (), 4, [], NO_NUMBER, "size"),
-        ("live", (), 3, [], NO_NUMBER, "size"),
-    ]
-    rows = [(part, list(group), *more) for part, group, *more in found]
-    return spark.createDataFrame(rows, COUNTS)
-
-
-def test_only_rows_that_were_purged_may_be_missing_and_the_largest_differences_come_first(
-    spark: SparkSession, counts: DataFrame
-) -> None:
-    forward, gone = groups(spark, dict.fromkeys(GONE, (0, 4))), groups(spark, GONE)
-    found = evaluation.compare_fact(forward, counts, gone, (), FACT, 2)
+def test_only_rows_that_were_purged_may_be_missing_and_the_largest_differences_come_first() -> None:
+    counted = groups(dict.fromkeys(GONE, (0, 2))) + groups({OTHER: (9, 0)}) + groups(GONE)
+    forward = groups(dict.fromkeys(GONE, (0, 4)))
+    found = compared(forward, counted)
     wrong = [
         Difference(named(OTHER), "live_count", "0", "9"),
         Difference(named(FAILED), "archived_count", "4", "3"),
@@ -121,25 +92,26 @@ def test_only_rows_that_were_purged_may_be_missing_and_the_largest_differences_c
     assert found == Comparison(4, totals, 3, wrong[:2], wrong)
     assert [each.difference for each in wrong] == ["-9", "1", "-1"]
     # Where not all of the purged rows are known a count may be above.
-    some = evaluation.compare_fact(forward, counts, gone, ["archived_count"], FACT, 2)
+    some = compared(forward, counted, ["archived_count"])
     assert some.differences == [wrong[0], wrong[2]]
 
 
-def test_what_cannot_be_counted_is_told(counts: DataFrame) -> None:
-    assert evaluation.uncounted(counts, FACT) == (
+def test_what_cannot_be_counted_is_told() -> None:
+    live, _ = FACT.tables
+    found = [(5, "too long", "{}"), (2, "too long", None), (4, NO_NUMBER, "size")]
+    assert evaluation.uncounted((live, each) for each in [*found, found[2]]) == (
         [LeftOut("public.notifications", "too long", 7)],
-        [NotFinite("public.notifications", "size", 7)],
+        [NotFinite("public.notifications", "size", 8)],
     )
 
 
-def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared(spark: SparkSession) -> None:
+def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared() -> None:
     group = ("east", "1", "", "", "true", "2026-11-22", "2026-11-01")
-    both = spark.createDataFrame(
-        [(list(group), ["1", "1", "5", "2"], ["2", "0", "9", "2.01"])],
-        "dimensions array<string>, left array<string>, right array<string>",
-    )
-    found = evaluation.differences(both, orders(), ["archived_count", "amount"]).collect()
-    assert {row["measure"] for row in found} == {"placed_count", "refunded"}
+    left, right = ((1, 1, 5, 2), (2, 0, 9, Decimal("2.01")))
+    fact = replace(orders(), measures=orders().measures[:4])
+    forward, counted = (groups({group: side}, fact) for side in (left, right))
+    found = compared(forward, counted, ["archived_count", "amount"], fact)
+    assert {each.measure for each in found.corrections} == {"placed_count", "refunded"}
 
 
 def identified(oid: int) -> TableIdentities:
