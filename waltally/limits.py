@@ -43,6 +43,8 @@ class Limits:
     """How often a run logs a line."""
     refresh_metrics: float = 5.0
     """How often metrics ask source and target."""
+    refresh_findings: float = 60.0
+    """How often metrics ask for what `loader status` finds."""
     stale_metrics: float = 15.0
     """How old an answer may be that metrics still show."""
     stalled_seconds: float = 60.0

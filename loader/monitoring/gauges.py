@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,8 +14,10 @@ from prometheus_client.registry import Collector
 
 from loader.capture.events import RunState
 from loader.capture.poller import Poller
+from loader.monitoring.findings import Thresholds, findings
 from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
+from loader.source.read_state import read_state
 from loader.source.slot import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import FactStatus, StoredState
@@ -32,6 +36,8 @@ _METRICS = {
     "waltally_target_up": (
         "1 where the target answered in the last 15 seconds; where 0, its figures are absent.",
     ),
+    "waltally_healthy": ("1 where `loader status` finds nothing wrong, asked once a minute.",),
+    "waltally_findings": ("How many findings `loader status` has of a kind.", "kind"),
     "waltally_batch_open_seconds": (
         "How long the batch that is not committed yet has been open; 0 where none is.",
     ),
@@ -112,6 +118,12 @@ class GaugeCollector(Collector):
             "source", lambda: connect(settings.source, "source"), self._ask_source
         )
         self._target = _poller("target", lambda: connect_target(settings), self._ask_target)
+        self._findings = _poller(
+            "findings",
+            lambda: connect_target(settings),
+            self._count_findings,
+            limits.refresh_findings,
+        )
 
     def lag_seconds(self) -> float | None:
         """Return how far the position is behind the source; None where that does not answer."""
@@ -125,13 +137,13 @@ class GaugeCollector(Collector):
 
     def start(self) -> None:
         """Begin to ask both servers."""
-        self._source.start()
-        self._target.start()
+        for poller in (self._source, self._target, self._findings):
+            poller.start()
 
     def close(self) -> None:
         """Ask no more."""
-        self._source.stop()
-        self._target.stop()
+        for poller in (self._source, self._target, self._findings):
+            poller.stop()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return no names: they would have to be asked for when the registry is made."""
@@ -162,6 +174,11 @@ class GaugeCollector(Collector):
             yield from _of_source(source)
         for fact in target.facts if target is not None else ():
             yield from _of_fact(fact)
+        found = self._findings.latest(3 * limits.refresh_findings)
+        if found is not None:
+            yield "waltally_healthy", not found
+            for kind, number in found.items():
+                yield "waltally_findings", number, kind
 
     def _ask_source(self, connection: Connection) -> SourceSample:
         # The position is read first, so the end of the WAL cannot be before it.
@@ -179,13 +196,23 @@ class GaugeCollector(Collector):
     def _ask_target(self, target: Target) -> StoredState | None:
         return target_state.read_stored(target)
 
+    def _count_findings(self, target: Target) -> Counter[str]:
+        """Return how many findings there are by the name of their error."""
+        settings = self._settings
+        with closing(connect(settings.source, "source")) as source:
+            state = read_state(settings, source, target)
+        found = findings(state, Thresholds(), settings.schema)
+        return Counter(type(finding).__name__ for finding in found)
+
 
 C = TypeVar("C", bound=Connection)
 T = TypeVar("T")
 
 
-def _poller(place: str, open_: Callable[[], C], ask: Callable[[C], T]) -> Poller[C, T]:
-    """Return what asks the source or the target, over a connection that waits for no long query."""
+def _poller(
+    name: str, open_: Callable[[], C], ask: Callable[[C], T], seconds: float | None = None
+) -> Poller[C, T]:
+    """Return what asks every so many seconds, over a connection that waits for no long query."""
 
     def connected() -> C:
         connection = open_()
@@ -193,7 +220,7 @@ def _poller(place: str, open_: Callable[[], C], ask: Callable[[C], T]) -> Poller
         connection.ask("set statement_timeout to '5s'")
         return connection
 
-    return Poller(f"{place} metrics", connected, ask, limits.refresh_metrics)
+    return Poller(f"{name} metrics", connected, ask, seconds or limits.refresh_metrics)
 
 
 def _of_source(source: SourceSample) -> Iterator[_Sample]:

@@ -48,6 +48,7 @@ class Served(Pipeline):
     def serve(self) -> None:
         self.port = free_port()
         self.limits.refresh_metrics, self.limits.stale_metrics = 0.3, 5.0
+        self.limits.refresh_findings = 0.5
         self.limits.stalled_seconds = 1.0
         self.running = self.follow("--build", LOADER_METRICS_PORT=str(self.port))
 
@@ -175,6 +176,7 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
     assert 2**32 < (served.value("waltally_safe_wal_size_bytes") or 0) < 2**34
     assert served.value("waltally_wal_status", status="reserved") == 1
     assert served.value("waltally_wal_status", status="lost") == 0
+    served.wait_for("waltally_healthy")
     freshness = served.value("waltally_freshness_seconds_sum", fact=FACT)
     assert freshness is not None and 0 < freshness < 3600
     at = "select position_lsn - '0/0'::pg_lsn from cdc.slot_position"
@@ -233,6 +235,8 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
     )
     served.source.execute("alter table notifications replica identity full")
     served.wait_for("waltally_has_rejected_changes", fact=FACT)
+    served.wait_for("waltally_findings", kind="Unhealthy")
+    assert served.value("waltally_healthy") == 0
     counted = served.target.value(f"select sum(live_count) from {FACT}")
     served.source.insert(1)
     wait_until(
