@@ -189,13 +189,20 @@ def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderE
         )
 
 
+def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
+    """The target's functions have to be those of this version."""
+    if state.slot.record is not None and state.other_functions is not None:
+        yield state.other_functions
+
+
 CHECK_RULES: tuple[Rule, ...] = (
+    functions_are_ours,
     _of_source(source_rules.standby_keeps_slot),
     standbys_keep_slot,
     *SLOT_RULES,
     registered_as_declared,
 )
-"""What `--check` reports beside: setup itself mends the last ones."""
+"""What `--check` reports too: setup itself mends the first one and the last ones."""
 
 
 def not_set_up(state: State) -> list[LoaderError]:

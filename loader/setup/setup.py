@@ -70,8 +70,6 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
             found += _trial(source, settings.slot)
         state = _read_target(state, declared, target)
         state = read_record(state, settings, source, target)
-        if state.slot.record is not None and (others := migrate.functions_finding(target)):
-            found.append(others)
         found += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
         return found or not_set_up(state)
 

@@ -100,6 +100,7 @@ def read_record(state: State, settings: Settings, source: Connection, target: Ta
         state,
         registration=registration.read_registration(target),
         counted=read_counted(target),
+        other_functions=migrate.functions_finding(target),
     )
 
 

@@ -11,6 +11,7 @@ from loader.source.table import TableInfo
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
 from loader.staging.records import Registration, StoredState
+from waltally.errors import NotSetUp
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -42,5 +43,7 @@ class State:
     registration: Registration = field(default_factory=lambda: Registration(0, (), {}))
     counted: Mapping[str, TableIdentities] = field(default_factory=dict)
     """By registered fact, the tables that it counted."""
+    other_functions: NotSetUp | None = None
+    """What is said of the target's functions where they are another version's."""
     stored: StoredState | None = None
     """Positions and facts, where they were asked for and the slot is set up."""
