@@ -19,5 +19,4 @@ def test_a_function_is_a_file_of_its_name_and_not_long(path: Path) -> None:
     assert re.findall(r"^create .*function cdc\.(\w+)", text, re.MULTILINE) == [path.stem]
     assert text.startswith("-- ")
     body = text[text.index("create or replace") :]
-    # The state of a roll-up is to be cut as that of a model was.
-    assert len(body.splitlines()) <= LONGEST or path.stem == "plan_roll_ups"
+    assert len(body.splitlines()) <= LONGEST

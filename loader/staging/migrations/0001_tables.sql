@@ -356,6 +356,8 @@ create type model_plan as (
     is_locked boolean,
     retry_at timestamptz,
     engine text,
+    installed_version xid,
+    watermark_version xid,
     rejected_lsn pg_lsn
 );
 
@@ -364,6 +366,9 @@ comment on type model_plan is
     'which starts from the baseline; or null, because of the verdict.';
 
 comment on column model_plan.is_ready is 'Whether it moves with the others that follow.';
+
+comment on column model_plan.installed_version is
+    'The version of its row of installed_model, with watermark_version that of model_watermark: whether the plan still holds.';
 
 comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 

@@ -3,16 +3,23 @@
 create or replace view cdc.known_model as
 with model as (
     select
-        fact.slot_name,
-        fact.fact_name,
-        fact.relation_schema || '.' || fact.relation_name as model_name
-    from cdc.fact
-    union
-    select
         installed.slot_name,
         installed.fact_name,
         installed.model_name
     from cdc.installed_model as installed
+    union all
+    select
+        registered.slot_name,
+        registered.fact_name,
+        registered.relation_schema || '.' || registered.relation_name as model_name
+    from cdc.fact as registered
+    where not exists (
+        select from cdc.installed_model as installed
+        where
+            installed.slot_name = registered.slot_name
+            and installed.fact_name = registered.fact_name
+            and installed.model_name = registered.relation_schema || '.' || registered.relation_name
+    )
 )
 
 select
@@ -37,10 +44,12 @@ select
     installed.is_locked is true as is_locked,
     installed.retry_at,
     coalesce(installed.engine, 'database') as engine,
+    installed.xmin as installed_version,
     mark.applied_lsn,
     mark.declaration as built_by,
     mark.baseline_id as built_on,
     mark.left_out,
+    mark.xmin as watermark_version,
     baseline.baseline_id,
     baseline.declaration as counted_by,
     baseline.snapshot_lsn,
@@ -48,19 +57,13 @@ select
     baseline.left_out as baseline_left_out,
     -- Where a rebuild begins.
     coalesce(baseline.snapshot_lsn, log.start_lsn) as base_lsn,
-    -- From which position on the log holds all that it needs; null where something is not followed yet.
-    cdc.held_since(fact.slot_name, fact.needed) as held_lsn,
     exists (
         select from cdc.baseline as other
         where other.slot_name = model.slot_name
     ) as has_any_baseline,
-    cdc.other_slot(
-        model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, installed.declaration)
-    ) as other_slot,
-    case
-        when mark.declaration is distinct from installed.declaration
-            then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, installed.declaration)
-    end as unready_slot
+    asked.held_lsn,
+    asked.other_slot,
+    asked.unready_slot
 from model
 inner join cdc.slot_position as log on log.slot_name = model.slot_name
 left join cdc.fact
@@ -70,4 +73,18 @@ left join cdc.installed_model as installed
 left join cdc.model_watermark as mark
     on mark.slot_name = model.slot_name and mark.model_name = model.model_name
 left join cdc.baseline
-    on baseline.slot_name = model.slot_name and baseline.fact_name = model.fact_name;
+    on baseline.slot_name = model.slot_name and baseline.fact_name = model.fact_name
+cross join lateral (
+    select
+        -- From which position on the log holds all that it needs; null where something is not followed yet.
+        cdc.held_since(fact.slot_name, fact.needed) as held_lsn,
+        cdc.other_slot(
+            model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, installed.declaration)
+        ) as other_slot,
+        case
+            when mark.declaration is distinct from installed.declaration
+                then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, installed.declaration)
+        end as unready_slot
+    -- Without it the server would call the functions again wherever a view above names a column.
+    offset 0
+) as asked;

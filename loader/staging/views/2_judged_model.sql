@@ -1,22 +1,23 @@
--- The verdict on each model: the first of these that is true. plan_models says what the next apply does because of
--- it, and explain_models says it to a person.
+-- The verdict on each model: the first of these that is true. planned_model says what the next apply does because of
+-- it, and explained_model says it to a person.
 create or replace view cdc.judged_model as
-with known as (
-    select
-        known_model.*,
-        known_model.is_refresh_asked
-        or known_model.applied_lsn is null
-        or known_model.built_by is distinct from known_model.registered
-        or known_model.baseline_id is distinct from known_model.built_on as is_rebuild,
-        -- The log lacks changes from the place on where a rebuild begins.
-        known_model.position_lsn > known_model.base_lsn
-        and coalesce(known_model.held_lsn > known_model.base_lsn, true) as is_base_lacking
-    from cdc.known_model
-)
-
 select
     known.*,
-    case
+    judged.verdict
+from cdc.known_model as known
+cross join lateral (
+    select
+        is_refresh_asked
+        or applied_lsn is null
+        or built_by is distinct from registered
+        or baseline_id is distinct from built_on as is_rebuild,
+        -- The log lacks changes from the place on where a rebuild begins.
+        position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true) as is_base_lacking
+    -- Here and below: without it the server would compute the column again wherever it is named.
+    offset 0
+) as asked
+cross join lateral (
+    select case
         -- dbt and loader setup have not both done their part.
         when compiled is null or table_nos is null then 'not installed'
         when registered is null then 'not registered'
@@ -46,4 +47,5 @@ select
         when is_base_lacking then 'log lacks columns without a baseline'
         else 'to be rebuilt'
     end as verdict
-from known;
+    offset 0
+) as judged;

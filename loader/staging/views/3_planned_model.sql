@@ -1,22 +1,24 @@
 -- What the next apply does with each model because of its verdict: add changes from from_lsn on, rebuild from the
 -- baseline, or nothing.
 create or replace view cdc.planned_model as
-with stepped as (
-    select
-        judged_model.*,
-        case
-            when judged_model.verdict in ('follows', 'follows without a baseline') then 'add'
-            when judged_model.verdict = 'to be rebuilt' then 'rebuild'
-        end as step
-    from cdc.judged_model
-)
-
 select
-    stepped.*,
-    case when step = 'add' then applied_lsn else base_lsn end as from_lsn,
+    judged.*,
+    planned.step,
+    case when planned.step = 'add' then judged.applied_lsn else judged.base_lsn end as from_lsn,
     -- Whether it moves with the others that follow. Not one whose baseline is ahead of the log: the others would pass
     -- over what is staged in between.
     coalesce(
-        step = 'add' and engine = 'database' and error is null and applied_lsn <= position_lsn, false
+        planned.step = 'add'
+        and judged.engine = 'database'
+        and judged.error is null
+        and judged.applied_lsn <= judged.position_lsn,
+        false
     ) as is_ready
-from stepped;
+from cdc.judged_model as judged
+cross join lateral (
+    select case
+        when judged.verdict in ('follows', 'follows without a baseline') then 'add'
+        when judged.verdict = 'to be rebuilt' then 'rebuild'
+    end as step
+    offset 0
+) as planned;

@@ -86,4 +86,5 @@ cross join lateral (
             when planned.verdict = 'installed before' then planned.counted_by = planned.registered
             else planned.counted_by = planned.compiled
         end as is_seeded
+    offset 0
 ) as tried;

@@ -4,7 +4,10 @@ returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
     is_locked boolean, is_behind boolean
 )
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     with said as (
         select
             models.*,
@@ -43,5 +46,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         false,
         rolled.step is not null and coalesce(rolled.retry_at <= clock_timestamp(), true)
     from cdc.plan_roll_ups(slot) as rolled
-    order by 2
+    order by 2;
+end
 $$;

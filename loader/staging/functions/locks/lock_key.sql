@@ -1,8 +1,10 @@
 -- The number of an advisory lock: by its kind, and the names of what it is of. waltally/locks.py lists the kinds, and
--- computes the same number for Python.
+-- computes the same number for Python. Not in the language sql: the server would plan its query at each call.
 create or replace function cdc.lock_key(kind text, variadic names text[]) returns bigint
-language sql immutable strict parallel safe as $$
-    select (
+language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
+begin
+    return (
         'x' || left(encode(sha256(convert_to(array_to_string(array['waltally', kind] || names, e'\n'), 'UTF8')), 'hex'), 16)
-    )::bit(64)::bigint
+    )::bit(64)::bigint;
+end
 $$;

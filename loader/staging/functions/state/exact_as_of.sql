@@ -1,65 +1,69 @@
 -- Until when everything that was committed is in a model, or without a name in every model of the slot: for a page
 -- that says how fresh its numbers are. Null where nothing was applied yet.
 create or replace function cdc.exact_as_of(slot text, fact text default null) returns timestamptz
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-    with mark as (
-        select min(own.applied_lsn) as applied_lsn
-        from cdc.model_watermark as own
-        where
-            own.slot_name = slot
-            and (
-                fact is null
-                or exists (
-                    select from cdc.fact as known
-                    where
-                        known.slot_name = slot
-                        and known.fact_name = fact
-                        and known.relation_schema || '.' || known.relation_name = own.model_name
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return (
+        with mark as (
+            select min(own.applied_lsn) as applied_lsn
+            from cdc.model_watermark as own
+            where
+                own.slot_name = slot
+                and (
+                    fact is null
+                    or exists (
+                        select from cdc.fact as known
+                        where
+                            known.slot_name = slot
+                            and known.fact_name = fact
+                            and known.relation_schema || '.' || known.relation_name = own.model_name
+                    )
+                    -- A roll-up is as far as what it is made of.
+                    or exists (
+                        select from cdc.plan_roll_ups(slot) as rolled
+                        where rolled.fact_name = fact and own.model_name = any (rolled.inputs)
+                    )
                 )
-                -- A roll-up is as far as what it is made of.
-                or exists (
-                    select from cdc.plan_roll_ups(slot) as rolled
-                    where rolled.fact_name = fact and own.model_name = any (rolled.inputs)
-                )
-            )
-    )
+        )
 
-    select
-        case
-            when mark.applied_lsn is null then null
-            -- Everything before this one is applied.
-            when waiting.committed_at is not null then waiting.committed_at
-            -- An idle loader leaves so little WAL unread.
-            when reader.is_followed and reader.unread <= 16384 then clock_timestamp()
-            when reader.unread <= 1000000 then greatest(newest.committed_at, log.moved_at)
-            -- Of a source that is another server it is not known whether more was committed.
-            else coalesce(newest.committed_at, log.moved_at)
-        end
-    from cdc.slot_position as log
-    cross join mark
-    left join lateral (
         select
-            slots.active_pid is not null as is_followed,
-            pg_wal_lsn_diff(
-                case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end,
-                log.position_lsn
-            ) as unread
-        from pg_replication_slots as slots
-        where slots.slot_name = log.slot_name and slots.database = log.source_database
-    ) as reader on true
-    left join lateral (
-        select staged.committed_at from cdc.change_log as staged
-        where staged.slot_name = log.slot_name and staged.commit_lsn >= mark.applied_lsn
-        order by staged.slot_name, staged.commit_lsn, staged.ordinal
-        limit 1
-    ) as waiting on true
-    left join lateral (
-        select applied.committed_at from cdc.change_log as applied
-        where applied.slot_name = log.slot_name and applied.commit_lsn < mark.applied_lsn
-        order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
-        limit 1
-    ) as newest on true
-    where log.slot_name = slot;
+            case
+                when mark.applied_lsn is null then null
+                -- Everything before this one is applied.
+                when waiting.committed_at is not null then waiting.committed_at
+                -- An idle loader leaves so little WAL unread.
+                when reader.is_followed and reader.unread <= 16384 then clock_timestamp()
+                when reader.unread <= 1000000 then greatest(newest.committed_at, log.moved_at)
+                -- Of a source that is another server it is not known whether more was committed.
+                else coalesce(newest.committed_at, log.moved_at)
+            end
+        from cdc.slot_position as log
+        cross join mark
+        left join lateral (
+            select
+                slots.active_pid is not null as is_followed,
+                pg_wal_lsn_diff(
+                    case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end,
+                    log.position_lsn
+                ) as unread
+            from pg_replication_slots as slots
+            where slots.slot_name = log.slot_name and slots.database = log.source_database
+        ) as reader on true
+        left join lateral (
+            select staged.committed_at from cdc.change_log as staged
+            where staged.slot_name = log.slot_name and staged.commit_lsn >= mark.applied_lsn
+            order by staged.slot_name, staged.commit_lsn, staged.ordinal
+            limit 1
+        ) as waiting on true
+        left join lateral (
+            select applied.committed_at from cdc.change_log as applied
+            where applied.slot_name = log.slot_name and applied.commit_lsn < mark.applied_lsn
+            order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
+            limit 1
+        ) as newest on true
+        where log.slot_name = slot
+    );
+end
 $$;
 
 comment on function cdc.exact_as_of(text, text) is

@@ -32,6 +32,8 @@ begin
         planned.is_locked,
         planned.retry_at,
         planned.engine,
+        planned.installed_version,
+        planned.watermark_version,
         null::pg_lsn
     from planned;
 end

@@ -1,89 +1,58 @@
--- The state of each roll-up that is made of models of a slot. It has what its inputs have, so it is at their
--- position as long as they are at one. step is fill where the next apply fills it.
+-- The state of each roll-up that is made of models of a slot, and in `step` whether the next apply fills it.
+-- is_finding: somebody has to do something. Where it waits for a model, that is said of the model.
 create or replace function cdc.plan_roll_ups(slot text)
 returns table (
     model_name text, fact_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
     retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
 )
-language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-    with plans as materialized (
-        select * from cdc.explain_models(slot)
-    ),
-
-    found as (
-        select
-            rolled.model_name,
-            rolled.fact_name,
-            rolled.routine,
-            rolled.inputs,
-            rolled.retry_at,
-            rolled.error,
-            rolled.is_due,
-            min(plans.applied_lsn) as applied_lsn,
-            max(plans.applied_lsn) as newest_lsn,
-            bool_or(plans.engine = 'spark') as is_of_spark,
-            min(plans.model_name) filter (where plans.state <> 'follows') as waits_for,
-            min(other.model_name) filter (where other.is_due) as filled_after,
-            (
-                -- Its SQL is for the columns and types of that declaration.
-                select min(taken.input_name)
-                from cdc.roll_up_input as taken
-                left join cdc.installed_model as installed
-                    on installed.slot_name = slot and installed.model_name = taken.input_name
-                left join cdc.roll_up as below on below.model_name = taken.input_name
-                where
-                    taken.model_name = rolled.model_name
-                    and coalesce(installed.declaration, below.declaration) is distinct from taken.declaration
-            ) as compiled_before
-        from cdc.roll_up as rolled
-        cross join lateral unnest(rolled.inputs) as input (name)
-        left join plans on plans.model_name = input.name
-        left join cdc.roll_up as other on other.model_name = input.name
-        group by rolled.model_name
-        having count(plans.model_name) > 0
-    )
-
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     select
-        found.model_name,
-        found.fact_name,
+        known.model_name,
+        known.fact_name,
+        case when judged.verdict = 'due' then 'fill' end,
+        known.routine,
+        known.inputs,
+        known.applied_lsn,
+        known.retry_at,
+        case when known.error is not null then 'failed' when judged.verdict = 'follows' then 'follows' else 'waits' end,
+        coalesce(known.error, case judged.verdict
+            when 'an input waits' then format(
+                '%s, which it is made of, %s: %s', known.waits_for, known.input_state, known.input_reason
+            )
+            when 'compiled before' then format(
+                '%s, which it is made of, is installed with another declaration than it was compiled for',
+                known.compiled_before
+            )
+            when 'an input is due' then format('%s, which it is made of, is not filled yet', known.filled_after)
+            when 'due' then 'it is not filled yet'
+            when 'inputs apart' then format(
+                'the models that it is made of are at different positions, from %s to %s',
+                known.applied_lsn, known.newest_lsn
+            )
+        end),
         case
-            when found.is_due and found.waits_for is null and found.filled_after is null and found.compiled_before is null
-                then 'fill'
+            when known.error is not null then '`dbt build` tries it at once'
+            when judged.verdict = 'an input waits' then known.input_remedy
+            when judged.verdict = 'compiled before' then '`dbt build`'
+            when judged.verdict <> 'follows'
+                then cdc.name_builder(case when known.is_of_spark and known.applied_lsn < known.newest_lsn then 'spark' end)
         end,
-        found.routine,
-        found.inputs,
-        found.applied_lsn,
-        found.retry_at,
-        case
-            when found.error is not null then 'failed'
-            when found.is_due or found.filled_after is not null or found.waits_for is not null
-                or found.compiled_before is not null or found.applied_lsn < found.newest_lsn
-                then 'waits'
+        case when known.is_of_spark then 'spark' else 'database' end,
+        known.error is not null or judged.verdict = 'compiled before'
+    from cdc.known_roll_ups(slot) as known
+    cross join lateral (
+        select case
+            when known.waits_for is not null then 'an input waits'
+            when known.compiled_before is not null then 'compiled before'
+            when known.filled_after is not null then 'an input is due'
+            when known.is_due then 'due'
+            when known.applied_lsn < known.newest_lsn then 'inputs apart'
             else 'follows'
-        end,
-        case
-            when found.error is not null then found.error
-            when found.waits_for is not null then format('%s, which it is made of, %s: %s', waiting.model_name, waiting.state, waiting.reason)
-            when found.compiled_before is not null then format(
-                '%s, which it is made of, is installed with another declaration than it was compiled for', found.compiled_before
-            )
-            when found.filled_after is not null then format('%s, which it is made of, is not filled yet', found.filled_after)
-            when found.is_due then 'it is not filled yet'
-            when found.applied_lsn < found.newest_lsn then format(
-                'the models that it is made of are at different positions, from %s to %s', found.applied_lsn, found.newest_lsn
-            )
-        end,
-        case
-            when found.error is not null then '`dbt build` tries it at once'
-            when found.waits_for is not null then waiting.remedy
-            when found.compiled_before is not null then '`dbt build`'
-            when found.is_of_spark and found.applied_lsn < found.newest_lsn then '`spark-submit spark/apply.py`'
-            when found.is_due or found.filled_after is not null or found.applied_lsn < found.newest_lsn
-                then '`loader run --build` or `dbt build`'
-        end,
-        case when found.is_of_spark then 'spark' else 'database' end,
-        -- Where it waits for a model, it is that one which needs somebody, if any does.
-        found.error is not null or found.compiled_before is not null and found.waits_for is null
-    from found
-    left join plans as waiting on waiting.model_name = found.waits_for
+        end as verdict
+        offset 0
+    ) as judged;
+end
 $$;
