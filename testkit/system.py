@@ -183,5 +183,13 @@ class System:
         source, target = (each.cluster.dsn(each.name) for each in (self.source, self.target))
         return recount.differences(source, target, slot=self.slot)
 
+    def wait_for_log(self) -> None:
+        """Return once the loader that follows has staged what is committed now."""
+        end = self.source.value("select pg_current_wal_insert_lsn()")
+        # Something to pass for a loader that is idle now.
+        self.source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+        staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position where slot_name = %s"
+        wait_until(lambda: self.target.value(staged, end, self.slot), "it is staged")
+
     def wait_for_staged(self, rows: int) -> None:
         wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")

@@ -19,7 +19,7 @@ from demo import example as examples
 from demo.example import Example
 from loader.applying.applier import apply_once
 from testkit import comparison
-from testkit.commands import ROOT, RunningLoader, profiles, run_dbt, wait_until
+from testkit.commands import ROOT, RunningLoader, profiles, run_dbt
 from testkit.comparison import Difference
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
@@ -158,18 +158,11 @@ class ExamplePipeline:
             traffic.stop()
         if self._loaders:
             for system in self._systems:
-                self._wait_until_staged(system.source)
+                system.wait_for_log()
         self.build()
         assert self.differences() == []
         for traffic in self.traffic:
             traffic.start()
-
-    def _wait_until_staged(self, source: Database) -> None:
-        end = source.value("select pg_current_wal_insert_lsn()")
-        # Something to pass for a loader that is idle now.
-        source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
-        staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position where slot_name = %s"
-        wait_until(lambda: self.warehouse.value(staged, end, source.slot), "the loader stages it")
 
     def rows(self, fact: str) -> Counter[tuple[object, ...]]:
         """Return the rows of a fact."""

@@ -11,12 +11,10 @@ from typing import Any
 import psycopg2
 from common.command import Settings
 
-from testkit.commands import run, wait_until
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
 from testkit.pipeline import Pipeline
-from testkit.spark_jobs import FAST_START
-from tests.spark.support import MOVE, run_command
+from tests.spark.support import MOVE, run_command, submitted
 from waltally import lsn
 
 ARCHIVE = MOVE.format(
@@ -25,10 +23,6 @@ ARCHIVE = MOVE.format(
 )
 SESSIONS = "select pid from pg_stat_activity where application_name = 'waltally audit'"
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"
-OPTIONS = (
-    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
-    *("--driver-java-options", FAST_START),
-)
 SLOTS = "select slot_name from pg_replication_slots where slot_name ~ '^waltally_audit_'"
 
 
@@ -42,30 +36,14 @@ class Audited(Pipeline):
     def settings(self, *facts: str, timeout: float = 120.0) -> Settings:
         return Settings(self.dsn, self.slot, "cdc", self.dsn, facts, timeout=timeout, work="audit")
 
-    def command(self, *flags: str, job: str = "audit") -> list[str]:
-        return ["spark-submit", *OPTIONS, f"spark/{job}.py", *flags]
-
     def run(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
         """Run the job's command in this process; return exit code, output and errors."""
         return run_command(job, flags, self.environment())
 
     def submit(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
         """As `run`, under spark-submit."""
-        done = run(self.command(*flags, job=job), self.environment())
+        done = self.call(*submitted(job, *flags))
         return done.returncode, done.stdout, done.stderr
-
-    def stage(self) -> None:
-        """Return once the loader that follows has staged what is committed now."""
-        end = self.source.value("select pg_current_wal_insert_lsn()")
-        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
-            cursor.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
-            connection.commit()
-        wait_until(
-            lambda: self.source.value(
-                "select position_lsn >= %s::pg_lsn from cdc.slot_position", end
-            ),
-            "it is staged",
-        )
 
     def build_one_transaction(self) -> None:
         """Apply one transaction: the watermark is then where the next one commits."""
@@ -110,13 +88,6 @@ class Audited(Pipeline):
         return [
             shlex.split(command) for command in re.findall(r"`([^`]+)`", said.split("Try: ")[1])
         ]
-
-    def run_command(self, command: list[str]) -> None:
-        program, *words = command
-        if program == "spark-submit":
-            command = [program, *OPTIONS, *words]
-        done = run(command, self.environment())
-        assert done.returncode == 0, done.stdout + done.stderr
 
     def archived(self) -> int:
         return int(self.source.value("select sum(archived_count) from analytics.ft_service_stats"))

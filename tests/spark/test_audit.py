@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -22,7 +21,7 @@ from counting.snapshot import ExportedSnapshot
 from warehouse import loader_progress
 from warehouse.fact import open_facts
 
-from testkit.commands import ROOT, wait_until
+from testkit.commands import wait_until
 from testkit.facts import notify
 from tests.spark.audited import (
     ARCHIVE,
@@ -32,7 +31,7 @@ from tests.spark.audited import (
     Audited,
     positions,
 )
-from tests.spark.support import AT_THE_GATE, GATE, kill
+from tests.spark.support import AT_THE_GATE, GATE, kill, submitted
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 
@@ -83,7 +82,7 @@ def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
     def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
         # The snapshot is the same at the first commit that it does not see.
         audited.source.insert(7, "sent")
-        audited.stage()
+        audited.wait_for_log()
         first = audited.source.value(
             "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
             lsn.show(exported.position),
@@ -119,7 +118,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
     with audited.follow():
         audited.purge(30)
         audited.source.execute("delete from notification_history where service_id is null")
-        audited.stage()
+        audited.wait_for_log()
         audited.build()
         audited.purge(20)
         group = audited.put_off(-1)
@@ -145,7 +144,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         audited.source.execute("truncate notification_history")
         audited.source.execute(ARCHIVE)
         audited.purge(1)
-        audited.stage()
+        audited.wait_for_log()
         audited.build()
         assert audited.source.value("select sum(measures[2]) from cdc.archived_delete") == 1
         audited.source.execute("truncate notification_history")
@@ -319,7 +318,7 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
     after_the_snapshot: AfterTheSnapshot,
 ) -> None:
     def prune(exported: ExportedSnapshot) -> ExportedSnapshot:
-        audited.stage()
+        audited.wait_for_log()
         audited.source.execute("update cdc.slot_position set start_lsn = position_lsn")
         return exported
 
@@ -337,14 +336,7 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
     audited.must("run", "--once")
     before = audited.traces()
     with audited.follow(), closing(psycopg2.connect(audited.dsn)) as gate, gate.cursor() as cursor:
-        killed = subprocess.Popen(
-            audited.command(),
-            env=audited.environment(),
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        killed = audited.spawn(*submitted("audit"))
         try:
             wait_until(lambda: audited.source.execute(SLOTS), "it has a slot", 300)
             # Not before: the slot would wait for this transaction.
@@ -362,14 +354,14 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
 def test_the_remedies_of_an_audit_mend_the_fact(audited: Audited) -> None:
     with audited.follow():
         audited.purge(30)
-        audited.stage()
+        audited.wait_for_log()
         audited.build()
         right = audited.facts()
         group = audited.put_off(1)
         code, _, err = audited.submit()
         assert code == 42, err
         rebuild, *anew = audited.remedies(err)
-        audited.run_command(rebuild)
+        audited.do(*rebuild)
         assert audited.facts() == right
 
         # Now the seed itself is wrong, so that to rebuild from it is no help.
@@ -379,15 +371,15 @@ def test_the_remedies_of_an_audit_mend_the_fact(audited: Audited) -> None:
             audited.slot,
             list(group),
         )
-        audited.run_command(rebuild)
+        audited.do(*rebuild)
         code, _, err = audited.submit()
         assert code == 42, err
         assert audited.remedies(err) == [rebuild, *anew]
         seed, build = anew
         assert seed == ["spark-submit", "spark/seed.py", "--fact", "ft_service_stats"]
-        audited.run_command(seed)
-        audited.stage()
-        audited.run_command(build)
+        audited.do(*seed)
+        audited.wait_for_log()
+        audited.do(*build)
         code, out, err = audited.submit("--json")
         assert code == 0, err
         purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]

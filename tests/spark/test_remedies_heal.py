@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import product
 from pathlib import Path
 
@@ -110,10 +110,6 @@ class Site(System):
         assert rows, f"{model} has no state"
         return rows[0]
 
-    def follows(self, model: str) -> bool:
-        state, reason, _ = self.state(model)
-        return state == "follows" and reason is None
-
     def carry_out(self, remedy: str) -> None:
         """Do what a remedy says, in its order; of alternatives the first one."""
         if remedy.startswith("nothing is needed"):
@@ -136,27 +132,27 @@ class Site(System):
             else:
                 self.do(words[0], *words[1:], **variables)
 
-    def settled(self, model: str, seconds: float = 10.0) -> bool:
+    def told(self, model: str) -> str | None:
+        """What is said of a model, with its remedy; None where it follows."""
+        state, reason, remedy = self.state(model)
+        return None if (state, reason) == ("follows", None) else f"{state}: {reason}. Try: {remedy}"
+
+    def settled(self, model: str, seconds: float) -> bool:
         """Give what runs the time to do its part; return whether the model follows."""
-        if self.running is None:
-            return self.follows(model)
-        try:
-            wait_until(lambda: self.follows(model), "it follows", seconds)
-        except AssertionError:
-            return False
-        return True
+        with suppress(AssertionError):
+            wait_until(lambda: not self.told(model), "it follows", seconds if self.running else 0)
+        return not self.told(model)
 
     def heal(self, model: str) -> list[str]:
         """Carry out what is said until the model follows; return what was said."""
         said: list[str] = []
-        while not self.settled(model):
-            state, reason, remedy = self.state(model)
-            assert remedy is not None, (state, reason)
-            told = f"{state}: {reason}. Try: {remedy}"
-            assert told not in said, f"it was done, and {model} still says {told}"
-            assert len(said) < STEPS, said
-            said.append(told)
-            self.carry_out(remedy)
+        while not self.settled(model, 3):
+            # What was done may need its time.
+            wait_until(lambda: self.told(model) not in said, f"it helps {model}: {said}", 20)
+            if told := self.told(model):
+                assert len(said) < STEPS, said
+                said.append(told)
+                self.carry_out(told.partition(". Try: ")[2])
         return said
 
     def must_be_exact(self) -> None:
@@ -193,13 +189,6 @@ class Site(System):
             wait_until(lambda: not differing(), seconds=30)
         except AssertionError:
             raise AssertionError({model: self.state(model) for model in differing()}) from None
-
-    def wait_for_log(self) -> None:
-        """Return once what is committed is staged."""
-        end = self.source.value("select pg_current_wal_insert_lsn()")
-        self.source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
-        staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position"
-        wait_until(lambda: self.source.value(staged, end), "it is staged")
 
 
 # How a model comes into each state. Each returns the model that is healed.

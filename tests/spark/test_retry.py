@@ -31,7 +31,7 @@ def rejected(audited: Audited) -> list[tuple[Any, ...]]:
 
 
 def catch_up(audited: Audited) -> None:
-    audited.stage()
+    audited.wait_for_log()
     audited.build()
 
 
@@ -53,7 +53,7 @@ def narrow(audited: Audited, statement: str) -> None:
     audited.source.execute("alter table notification_history replica identity default")
     audited.source.execute(f"{statement} limit 3)")
     audited.source.execute("alter table notification_history replica identity full")
-    audited.stage()
+    audited.wait_for_log()
 
 
 def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_written_one(
