@@ -8,7 +8,7 @@ from random import Random
 
 from testkit import comparison
 from testkit.comparison import Difference, Recount
-from testkit.hostile_names import NAMES
+from testkit.hostile import NAMES
 from testkit.notify_changes import Session
 from testkit.project import host_project
 from waltally.tables import literal, quoted

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner
 
 from loader.cli import app
+from testkit.hostile import SECRET
 from testkit.waiting import wait_until as wait_until
 from waltally import failpoints
 from waltally.limits import Limits, limits
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 LOADER = Path(sys.executable).parent / "loader"
-SECRET = "hunter2"
-"""The password that tests give; no output may show it."""
 
 
 def short_pauses() -> Limits:

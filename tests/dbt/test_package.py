@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.commands import ROOT, SECRET, dbt_runner, profiles, run_dbt
+from testkit.commands import ROOT, dbt_runner, profiles, run_dbt
+from testkit.hostile import SECRET
 from testkit.project import host_project
 from testkit.traps import traps
 from tests.dbt.project import QUIET, Project, messages

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from testkit.commands import LOADER, SECRET, RunningLoader, run_dbt, sentence
+from testkit.commands import LOADER, RunningLoader, run_dbt, sentence
 from testkit.databases import Database, paste
 from testkit.facts import declare
-from testkit.hostile_names import ATTACK, NAMES
+from testkit.hostile import ATTACK, NAMES, SECRET
 from testkit.pipeline import Pipeline
 from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job

@@ -10,23 +10,9 @@ import pytest
 
 from loader.staging.migrate import upgrade
 from testkit.databases import Database
+from testkit.hostile import VALUES
 from testkit.pipeline import Pipeline
 from testkit.servers import connect_target
-
-HOSTILE = [
-    'quote " and \\ backslash \\" \\\\',
-    "tab\t newline\n return\r bell\x07 escape\x1b delete\x7f unit\x1f",
-    "emoji 🐘, accents ñé, right to left \u202e, line separator \u2028",
-    '"},{"name":"service_id","value":"00000000-0000-0000-0000-000000000001',
-    '"}],"identity":[{"name":"notification_status","value":"sent"}],"x":[{"y":"',
-    '{"action":"C","nextlsn":"0/1"}',
-    '{"action":"B"',
-    "\\u0000 \\u0022}]",
-    "null",
-    "$.action ? (@ == 1)",
-    "",
-]
-
 
 ODD_COLUMNS = r"""
 create type point_of as (x int, "y]}" text);
@@ -63,7 +49,7 @@ def churn(pipeline: Pipeline) -> None:
 def test_values_of_any_kind_in_other_columns_change_no_count(pipeline: Pipeline) -> None:
     pipeline.source.execute(ODD_COLUMNS)
     pipeline.set_up()
-    for version, text in enumerate(HOSTILE):
+    for version, text in enumerate(VALUES):
         pipeline.source.insert(2, text=text)
         pipeline.source.execute(
             "update notifications set template_version = %s, job_id = id", version
@@ -88,14 +74,14 @@ def test_values_of_any_kind_in_other_columns_change_no_count(pipeline: Pipeline)
 
 def test_hostile_text_and_a_new_enum_value_are_groups_like_any_other(pipeline: Pipeline) -> None:
     pipeline.set_up()
-    for text in HOSTILE:
+    for text in VALUES:
         pipeline.source.insert(2, status=text)
     pipeline.source.execute(
         "delete from notifications where id in (select min(id::text)::uuid "
         "from notifications group by notification_status)"
     )
     pipeline.must_be_exact()
-    assert len(pipeline.fact()[0]) == len(HOSTILE)
+    assert len(pipeline.fact()[0]) == len(VALUES)
     pipeline.source.execute("alter type notification_type add value 'pigeon post'")
     pipeline.source.execute("update notifications set notification_type = 'pigeon post'")
     pipeline.must_be_exact()
@@ -152,7 +138,7 @@ def staging(database: Database) -> Database:
 
 
 def test_a_text_is_read_whatever_it_holds_and_however_long_it_is(staging: Database) -> None:
-    for text in (*HOSTILE, *LONG):
+    for text in (*VALUES, *LONG):
         images = [{"name": "other", "value": text}, {"name": "text", "value": text}]
         message = {"action": "I", "columns": [*images, {"name": "last", "value": None}]}
         printed = json.dumps(message, separators=(",", ":"), ensure_ascii=False)

@@ -9,10 +9,9 @@ import pytest
 from testkit.commands import RunningLoader
 from testkit.databases import Database
 from testkit.facts import NOTIFY, declare
+from testkit.hostile import FORGED
 from waltally.escapes import escaped
 from waltally.tables import quoted
-
-EVIL = "a\nft_service_stats  forged\r\x1b]0;title\x07\x9b31m\u202egpj\u2028b"
 
 
 def harmless(said: str) -> str:
@@ -33,38 +32,40 @@ def test_a_value_is_shown_in_its_place(source: Database) -> None:
         f"create schema analytics; create table analytics.ft_notes (note text, {quoted(name)} text,"
         " row_count bigint)"
     )
-    source.execute("insert into analytics.ft_notes values (%s, 'x', 2), ('b', %s, 3)", EVIL, EVIL)
+    source.execute(
+        "insert into analytics.ft_notes values (%s, 'x', 2), ('b', %s, 3)", FORGED, FORGED
+    )
     both = "note," + quoted(name)
     said = harmless(source.must("stats", "ft_notes", "--by", both))
     head, _, first, second = said.splitlines()[2:6]
     assert head.split("  ")[0] == "note" and escaped(name) in head
     assert (first.split()[0], first.split()[-1]) == ("a\\nft_service_stats", "2")
     assert (second.split()[0], second.split()[-1]) == ("b", "3")
-    harmless(source.must("stats", "ft_notes", f"note={EVIL}", "--by", both))
+    harmless(source.must("stats", "ft_notes", f"note={FORGED}", "--by", both))
     # A percent sign is no parameter, and the sign after it belongs to the name.
     assert source.must("stats", "ft_notes", f"{name}=x").splitlines()[4].split() == ["2"]
     harmless(source.must("stats", "ft_notes", "note=100%", f"{name}=%s", "--by", "note"))
-    done = source.loader("stats", "ft_notes", "--by", EVIL)
+    done = source.loader("stats", "ft_notes", "--by", FORGED)
     assert "has no dimension" in harmless(done.stderr)
 
 
 def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database) -> None:
-    table = f"public.{quoted(EVIL)}"
-    source.declare(ft_evil=declare(f"public.{EVIL}"), ft_service_stats=NOTIFY)
+    table = f"public.{quoted(FORGED)}"
+    source.declare(ft_evil=declare(f"public.{FORGED}"), ft_service_stats=NOTIFY)
     for words in (("setup", "--check"), ("setup",)):
         done = source.loader(*words)
         assert done.returncode == 17
-        assert escaped(EVIL) in harmless(done.stderr)
+        assert escaped(FORGED) in harmless(done.stderr)
     source.execute(f"create table {table} (id int primary key)")
     source.must("setup")
     source.take_baseline()
     source.execute(
         "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', 'live', %s, 7, '{}')",
         source.slot,
-        EVIL,
+        FORGED,
     )
     said = harmless(source.loader("status").stdout)
-    assert said.count(escaped(EVIL)) == 1
+    assert said.count(escaped(FORGED)) == 1
 
 
 def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path: Path) -> None:
@@ -75,10 +76,10 @@ def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path:
     )
     source.declare(ft_notes=declare("public.parts", ("note", "text")))
     source.must("setup")
-    source.execute(f"create table {quoted(EVIL)} partition of parts for values from (9) to (99)")
+    source.execute(f"create table {quoted(FORGED)} partition of parts for values from (9) to (99)")
     with RunningLoader(source.environment(), tmp_path / "log", "--once") as running:
         assert running.process.wait() == 0, running.said()
-        assert escaped(EVIL) in harmless(running.said())
+        assert escaped(FORGED) in harmless(running.said())
 
 
 @pytest.mark.parametrize("schema", ["100%", "a\x1b"])

@@ -20,18 +20,8 @@ import pytest
 from testkit.browser import CHROMIUM, Page, chromium
 from testkit.commands import ROOT, profiles, wait_until
 from testkit.databases import Database
+from testkit.hostile import MARKUP
 from testkit.servers import administer, free_port
-
-HOSTILE = (
-    "<b>failed</b>",
-    '"><img src=x onerror="isRun = 1">',
-    "</script><script>isRun = 1</script>",
-    "javascript:isRun=1",
-    "a\n\ndata: {}\n\nevent: gone",
-    "__proto__",
-    "\u2028\u202e${isRun = 1}",
-)
-"""Statuses that would be HTML, a script or an event of the stream."""
 
 
 @pytest.fixture
@@ -192,12 +182,12 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
     wait_until(lambda: shown(page, "delivered") == "1", "the page shows the count")
     page.evaluate("window.isTheSame = true")
     source.insert(2, "delivered")
-    for status in HOSTILE:
+    for status in MARKUP:
         source.insert(1, status)
     source.must("run", "--once", "--build")
-    wait_until(lambda: shown(page, "requested") == f"{3 + len(HOSTILE)}", "the page has them")
-    assert (shown(page, "delivered"), shown(page, "under-way")) == ("3", f"{len(HOSTILE)}")
-    for status in HOSTILE:
+    wait_until(lambda: shown(page, "requested") == f"{3 + len(MARKUP)}", "the page has them")
+    assert (shown(page, "delivered"), shown(page, "under-way")) == ("3", f"{len(MARKUP)}")
+    for status in MARKUP:
         assert status in shown(page, "statuses")
     assert (
         page.evaluate("document.querySelectorAll('#statuses :is(a, b, img, script)').length") == 0

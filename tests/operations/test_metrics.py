@@ -13,9 +13,10 @@ from contextlib import closing
 import pytest
 from prometheus_client import Metric
 
-from testkit.commands import LOADER, SECRET, run, sentence, wait_until
+from testkit.commands import LOADER, run, sentence, wait_until
 from testkit.databases import application_database, empty_database
 from testkit.fixtures import WAREHOUSE
+from testkit.hostile import SECRET
 from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, connect, free_port

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.commands import sentence
+from testkit.hostile import SECRET
 from testkit.system import System
 from tests.operations.roles import (
     DBT_ROLE,
@@ -19,8 +20,6 @@ from tests.operations.roles import (
     set_passwords,
 )
 from tests.operations.secret_watch import SecretWatch, files_with
-
-SECRET = "Zebra1931Crossing"
 
 ACCESS = """
 local all postgres trust

@@ -23,8 +23,8 @@ from warehouse.fact import Built
 
 from loader.source.table_identity import TableIdentities
 from testkit.facts import notify
+from testkit.hostile import FORGED
 from tests.spark.shop import orders
-from tests.spark.test_printed import EVIL
 from waltally.errors import SourceBehind, TableReplaced
 from waltally.escapes import escaped
 from waltally.facts import Fact
@@ -189,13 +189,13 @@ def test_the_report_is_readable_and_takes_no_value_for_markup() -> None:
 
 
 def test_a_value_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = Difference({EVIL: EVIL}, EVIL, "2", "1")
-    compared = replace(REPORT.comparison, totals={EVIL: Total("2", "1")}, differences=[wrong])
-    left_out, no_numbers = [LeftOut(EVIL, EVIL, 3)], [NotFinite(EVIL, EVIL, 3)]
+    wrong = Difference({FORGED: FORGED}, FORGED, "2", "1")
+    compared = replace(REPORT.comparison, totals={FORGED: Total("2", "1")}, differences=[wrong])
+    left_out, no_numbers = [LeftOut(FORGED, FORGED, 3)], [NotFinite(FORGED, FORGED, 3)]
     report = replace(REPORT, comparison=compared, left_out=left_out, not_finite=no_numbers)
-    report = replace(report, notes=[EVIL], relation=EVIL)
+    report = replace(report, notes=[FORGED], relation=FORGED)
     show(Report("slot", 255, [report], {}, 2), 30)
     said = capsys.readouterr().out
     assert [line for line in said.splitlines() if escaped(line) != line] == []
-    assert not any(line.startswith("ft_x: forged") for line in said.splitlines())
-    assert said.count(escaped(EVIL)) >= 9
+    assert not any(line.startswith("ft_service_stats  ") for line in said.splitlines())
+    assert said.count(escaped(FORGED)) >= 9

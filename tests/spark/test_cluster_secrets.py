@@ -15,13 +15,13 @@ import pytest
 from common import submitted
 
 from testkit.commands import wait_until
+from testkit.hostile import SECRET
 from testkit.servers import free_port
 from testkit.spark_cluster import SparkCluster
 from tests.operations.secret_watch import SecretWatch, files_with
 from tests.spark.support import Source
 from waltally.errors import SettingError
 
-SECRET = "Zebra1931Crossing"
 APPLICATION = (
     *("", "/environment", "/jobs", "/stages?details=true", "/executors", "/storage/rdd"),
     "/sql?details=true&planDescription=true",

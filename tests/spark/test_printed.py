@@ -17,32 +17,33 @@ from seeding.summary import FactSummary, Summary
 
 from testkit.commands import ROOT
 from testkit.facts import notify
+from testkit.hostile import FORGED
 from tests.spark.support import Source
 from waltally.escapes import escaped
-
-EVIL = "a\nft_x: forged\x1b]0;title\x07\x9b31m\u202egpj\u2028b"
 
 
 def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     stored = StoredBaseline(
         {"live": (1, 1), "archived": (0, 0)},
         {"live": 1, "archived": 0},
-        {"live": {EVIL: 2}, "archived": {}},
-        [Rejection("live", EVIL, 7, {EVIL: EVIL})],
+        {"live": {FORGED: 2}, "archived": {}},
+        [Rejection("live", FORGED, 7, {FORGED: FORGED})],
         Purged("kept"),
     )
-    seeded = FactSummary(notify(EVIL), stored, EVIL)
-    differing = Difference({EVIL: EVIL}, {EVIL: "1"}, {EVIL: "2"})
-    replayed = ReplayedFact(notify(EVIL), 7, None, 1, {EVIL: "1"}, 1, [differing])
+    seeded = FactSummary(notify(FORGED), stored, FORGED)
+    differing = Difference({FORGED: FORGED}, {FORGED: "1"}, {FORGED: "2"})
+    replayed = ReplayedFact(notify(FORGED), 7, None, 1, {FORGED: "1"}, 1, [differing])
     print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
     print_lines(Replay("slot", [replayed], 0.5).lines())
-    print_status(EVIL)
+    print_status(FORGED)
     out, err = capsys.readouterr()
     lines = out.splitlines() + err.splitlines()
-    assert [line for line in lines if escaped(line) != line or line.startswith("ft_x: ")] == []
+    assert [
+        line for line in lines if escaped(line) != line or line.startswith("ft_service_stats  ")
+    ] == []
     assert len(lines) == 6 + 4 + 1
     found = json.loads(json.dumps(seeded.as_json()))
-    assert found["rejections"][0]["example"] == {EVIL: EVIL}, "a program gets it as it is"
+    assert found["rejections"][0]["example"] == {FORGED: FORGED}, "a program gets it as it is"
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from testkit.commands import SECRET
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
+from testkit.hostile import SECRET
 from testkit.servers import Cluster, Server, connect
 
 RETRY = "cannot be reached"

@@ -16,6 +16,7 @@ from loader.monitoring.text_lines import LogFormatter
 from loader.source.slot import Server, SlotInfo, SlotState
 from loader.source.state import State
 from loader.staging.records import FactStatus, Registration, SlotPosition, StoredState
+from testkit.hostile import FORGED
 from tests.unit.test_checks import SOUND
 from waltally.errors import LoaderError, SettingError, combine
 from waltally.escapes import escaped
@@ -185,7 +186,6 @@ HARMFUL = [
     "\ud800",
     "\udfff",
 ]
-NAME = "a\n2026-01-01 INFO forged\r\x1b]0;title\x07\x9b31m\u202egpj\u2028"
 
 
 @pytest.mark.parametrize("each", HARMFUL, ids=ascii)
@@ -205,13 +205,13 @@ def test_any_other_text_stays_as_it_is(text: str) -> None:
 
 
 def test_an_error_has_the_lines_that_it_should_have() -> None:
-    error = combine([SettingError(NAME, f"drop {NAME}"), SettingError("other")])
+    error = combine([SettingError(FORGED, f"drop {FORGED}"), SettingError("other")])
     assert error.sentence.split("\n") == [
-        escaped(NAME),
-        f"Try: drop {escaped(NAME)}",
+        escaped(FORGED),
+        f"Try: drop {escaped(FORGED)}",
         "Error: other",
     ]
-    assert str(error) == NAME, "a program gets it as it is"
+    assert str(error) == FORGED, "a program gets it as it is"
 
 
 def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
@@ -220,15 +220,15 @@ def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
     handler.setFormatter(LogFormatter("%(levelname)s %(message)s"))
     logger = logging.Logger("test")
     logger.addHandler(handler)
-    logger.error("%s of %d; %.1f\nTry: %s", SettingError(NAME), 7, 0.5, NAME)
-    logger.warning(NAME.replace("\n", " "))
+    logger.error("%s of %d; %.1f\nTry: %s", SettingError(FORGED), 7, 0.5, FORGED)
+    logger.warning(FORGED.replace("\n", " "))
     try:
-        raise ValueError(NAME)
+        raise ValueError(FORGED)
     except ValueError as error:
         logger.info("it broke", exc_info=error)
     first, remedy, second, broke, *trace = out.getvalue().splitlines()
-    assert first == f"ERROR {escaped(NAME)} of 7; 0.5"
-    assert remedy == f"Try: {escaped(NAME)}"
-    assert second == f"WARNING {escaped(NAME.replace(chr(10), ' '))}"
+    assert first == f"ERROR {escaped(FORGED)} of 7; 0.5"
+    assert remedy == f"Try: {escaped(FORGED)}"
+    assert second == f"WARNING {escaped(FORGED.replace(chr(10), ' '))}"
     assert broke == "INFO it broke"
     assert trace and all(line.startswith("  ") and escaped(line) == line for line in trace)
