@@ -171,6 +171,14 @@ def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source) 
         assert built.states()["ft_key_types"] == "follows"
 
 
+def test_a_locked_table_is_not_waited_for(built: Warehouse) -> None:
+    built.execute("alter routine analytics.ft_key_types__apply set lock_timeout = '1h'")
+    locked = built.holding("lock table analytics.ft_key_types in access exclusive mode")
+    with ThreadPoolExecutor() as pool, locked:
+        pool.submit(built.apply).result(60)
+    assert built.states()["ft_key_types"] == "failed"
+
+
 def test_a_locked_model_that_is_tried_again_holds_up_no_front(
     built: Warehouse, source: Source
 ) -> None:

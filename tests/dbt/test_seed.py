@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
-from tests.dbt.workload import LIVE, SERVICES, TEMPLATES, Source, change, row
+from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Source, change, row
 from waltally import lsn
 
 
@@ -51,6 +51,13 @@ def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
     for refresh in (False, True):
         warehouse.build(FACT, refresh=refresh)
         assert warehouse.counts() == {group: (1, 7)}
+
+
+def test_a_rebuild_writes_down_an_archived_delete_once(warehouse: Warehouse) -> None:
+    warehouse.append([change("I", ARCHIVE, new=row()), change("D", ARCHIVE, row())])
+    for refresh in (False, True):
+        warehouse.build(FACT, refresh=refresh)
+        assert warehouse.value("select sum(measures[2]) from cdc.archived_delete") == 1
 
 
 def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
