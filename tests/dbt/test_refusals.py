@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
+import psycopg2.errors
 import pytest
 
 from tests.dbt.project import messages
@@ -143,6 +145,14 @@ def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
     warehouse.build(FACT)
     assert [key[3] for key in warehouse.counts()] == ["of another"]
     assert warehouse.value("select slot_name from cdc.model_watermark") == other
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_caller_s_older_snapshot_is_refused(warehouse: Warehouse, level: str) -> None:
+    with closing(warehouse.connect()) as caller, caller.cursor() as cursor:
+        caller.set_session(isolation_level=level)
+        with pytest.raises(psycopg2.errors.RaiseException, match="needs READ COMMITTED"):
+            cursor.execute("select cdc.apply(%s)", (SLOT,))
 
 
 def test_a_slot_s_name_is_checked(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,11 @@ def test_a_caller_of_apply_can_do_nothing_else(made: System) -> None:
     assert made.differences() == []
 
 
+def test_apply_is_refused_to_whoever_was_not_granted_it(made: System) -> None:
+    with made.session(CREATOR).cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
+        cursor.execute("select cdc.apply(%s)", (made.source.slot,))
+
+
 @pytest.mark.parametrize("role", [*ROLES, CREATOR])
 def test_a_model_s_routine_is_refused_to_all_but_the_owner_of_apply(
     made: System, role: str
