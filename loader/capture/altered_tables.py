@@ -47,7 +47,7 @@ def _finding(note: Altered, columns: frozenset[str] | None, table: Table) -> Loa
     if note.table is None:
         said = f"is in the schema {note.schema}, which was renamed or got another owner"
     elif columns is None:
-        said = "was made UNLOGGED or LOGGED"
+        said = "was renamed, got another owner, or was made UNLOGGED or LOGGED"
     else:
         said = f"was altered, and {', '.join(sorted(columns))} may have other values"
     return not_in_log(table, said)

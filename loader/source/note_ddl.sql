@@ -43,6 +43,16 @@ begin
     inner join pg_namespace as n on n.oid = coalesce(c.relnamespace, done.objid)
     where done.object_type in ('table column', 'schema');
 
+    -- A table with its new name, or after a change of its owner: no other command writes its row type again. Not one
+    -- that this transaction has made, as most partitions are.
+    perform waltally.write_note(n.nspname, c.relname, null)
+    from pg_event_trigger_ddl_commands() as done
+    inner join pg_class as c on c.oid = done.objid
+    inner join pg_type as t on t.oid = c.reltype
+    inner join pg_namespace as n on n.oid = c.relnamespace
+    inner join pg_attribute as born on born.attrelid = c.oid and born.attnum = -1
+    where done.object_type = 'table' and age(t.xmin) <= 0 and age(born.xmin) > 0;
+
     -- A value of an enum with its new name. It can be used at once; one that was added cannot.
     for value in
         select e.enumtypid as enum, e.enumlabel as label

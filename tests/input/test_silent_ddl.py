@@ -29,6 +29,13 @@ SILENT = {
     "savepoint b; alter table notifications "
     "alter notification_status type text using upper(notification_status); release b; commit",
     "two columns swap their names and swap back": "{swap}; {insert}; {swap}",
+    "two tables swap their names": "create table other (like notifications including all);"
+    "alter table other replica identity full; {insert}; begin;"
+    "alter table notifications rename to away; alter table other rename to notifications;"
+    "alter table away rename to other; commit; drop table other",
+    "a table has another name for a while": "begin; alter table notifications rename to away;"
+    "insert into away select * from copies; update copies set id = gen_random_uuid();"
+    "alter table away rename to notifications; commit",
     "a schema has another name for a while": "alter schema public rename to away;"
     "insert into away.notifications select * from away.copies;"
     "update away.copies set id = gen_random_uuid(); alter schema away rename to public",
@@ -199,6 +206,12 @@ def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
     partition(pipeline)
     assert tell(pipeline).returncode == 0
     begin(pipeline)
+    execute(
+        pipeline,
+        "begin; create table late (like notifications); alter table late replica identity full;"
+        "alter table notifications attach partition late for values in ('late'); commit",
+    )
+    pipeline.must_be_exact()
     for ddl in (
         "alter table parts.created set unlogged; {insert}; alter table parts.created set logged",
         "alter table notifications alter service_id type uuid using template_id",
