@@ -16,8 +16,9 @@ from loader.staging.target_state import rejected_reasons
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.facts import Fact, Measure, parse, parse_roll_up
+from waltally.freshness import say
 from waltally.tables import Table, format_names, parse_names
-from waltally.units import ago, plural
+from waltally.units import plural
 
 _REGISTERED = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
@@ -29,12 +30,12 @@ from {}.roll_up order by fact_name
 """
 _STATES = """
 select
-    said.slot_name, said.state, said.reason, said.remedy, said.applied_lsn::text, mark.moved_at,
-    exists (
-        select from {0}.change_log as staged
-        where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
-    ),
-    mark.rejected_lsn::text, mark.left_out
+    said.slot_name, said.state, said.reason, said.remedy,
+    extract(
+        epoch from clock_timestamp() - {0}.exact_as_of(said.slot_name, said.model_name)
+    )::float8,
+    mark.rejected_lsn::text,
+    (select sum(parts.value::bigint)::bigint from jsonb_each_text(mark.left_out) as parts)
 from {0}.fact_state as said
 left join {0}.model_watermark as mark
     on mark.slot_name = said.slot_name and mark.model_name = said.relation
@@ -172,28 +173,25 @@ def _is_added(measure: Measure) -> bool:
 
 
 def _states(target: Connection, schema: str, fact: Fact, relation: Table) -> Iterator[str]:
-    """Yield how fresh the model is and what it lacks."""
+    """Yield as of when the model is exact, for each slot, and what it lacks."""
     try:
         rows = target.ask(_STATES, (str(relation),), schema)
     except (NotSetUp, MissingRight):
         rows = []
     if not rows:
         yield "It is unknown how fresh and complete this is: no watermark that this role may read."
-    for slot, state, reason, remedy, applied, moved_at, is_behind, rejected, left_out in rows:
-        if applied and moved_at:
-            more = "and more is staged" if is_behind else "and nothing more is staged"
-            yield f"applied {ago(moved_at.isoformat())}, {more} (position {applied} of slot {slot})"
+    for slot, state, reason, remedy, age, rejected, left_out in rows:
+        name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
+        yield f"{name}: {say(age)}"
         if reason:
-            name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
             yield from (f"{say_state(name, state, reason)}.", f"{REMEDY}{remedy}")
         if rejected:
             reasons = rejected_reasons(target, str(relation), slot)
             count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
             yield f"{count}, of all groups, could not be counted, the newest at {rejected}."
             yield f"{REMEDY}{rejection_remedy(fact.name)}"
-        if lacking := sum((left_out or {}).values()):
-            are = "lacks a dimension and is" if lacking == 1 else "lack a dimension and are"
-            yield f"{plural(lacking, 'row')}, of all groups, {are} left out."
+        if left_out:
+            yield f"Left out, because a dimension is null: {plural(left_out, 'row')} of all groups."
 
 
 def _shown(value: Any) -> str:

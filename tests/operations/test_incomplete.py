@@ -27,7 +27,7 @@ def stats(pipeline: Pipeline, *more: str) -> str:
 def notes(pipeline: Pipeline) -> list[str]:
     """What the stats say below the numbers, but for how fresh they are and the remedies."""
     below = stats(pipeline).split("\n\n")[-1].splitlines()
-    return [line for line in below if not line.startswith(("applied ", "Try: "))]
+    return [line for line in below if not line.startswith(("ft_service_stats: as of ", "Try: "))]
 
 
 def build(pipeline: Pipeline) -> str:
@@ -107,7 +107,7 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(
     assert fact(status(pipeline)[1])["left_out"] == left_out
     told = " ".join(pipeline.must("status").split())
     assert "leaves out rows that lack a dimension: 1,203 of live" in told
-    assert notes(pipeline) == ["1,203 rows, of all groups, lack a dimension and are left out."]
+    assert notes(pipeline) == ["Left out, because a dimension is null: 1,203 rows of all groups."]
     # A reader who has no list of rejections gets no number of them.
     pipeline.target.execute(f"update cdc.model_watermark set rejected_lsn = '0/1' {of_fact}")
     pipeline.target.execute("drop table analytics.rejected_changes cascade")
