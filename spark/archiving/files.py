@@ -90,6 +90,13 @@ def write(rows: DataFrame, folder: Folder, place: str) -> tuple[str, ...]:
     return tuple(sorted(row["file"] for row in found))
 
 
+def write_none(folder: Folder, place: str, rows: DataFrame) -> None:
+    """Write a file that has the columns of the rows, and no row: a folder of it can be read."""
+    folder.make(place)
+    name = f"{place}/part-{uuid.uuid4()}.parquet"
+    pq.write_table(rows.limit(0).toArrow(), folder.at(name), filesystem=folder.files)
+
+
 def row_count(folder: Folder, names: Sequence[str]) -> int:
     """Return how many rows the files have, as this machine reads them. Raises OSError."""
     return sum(

@@ -66,10 +66,11 @@ def send_code(spark: SparkSession) -> Path:
 
 
 def pack_code(archive: Path, *, compiled: bool = False) -> None:
-    """Write the zip of all modules that the jobs and their tasks import.
+    """Write the zip of all that the jobs and their tasks import, with the SQL beside the modules.
 
-    `compiled` adds what Python has compiled, which names the places of this machine. Else each
-    process of an executor compiles what it imports, twice.
+    A data source compares the functions of the staging schema with these files. `compiled` adds
+    what Python has compiled, which names the places of this machine. Else each process of an
+    executor compiles what it imports, twice.
     """
     beside, follower = Path(__file__).parents[1], Path(loader.__file__).parent
     homes = {
@@ -80,6 +81,8 @@ def pack_code(archive: Path, *, compiled: bool = False) -> None:
     with zipfile.ZipFile(archive, "w") as out:
         out.write(Path(loader.__file__), "loader/__init__.py")
         for home, name in homes.items():
+            for file in sorted(home.rglob("*.sql")):
+                out.write(file, name / file.relative_to(home))
             for file in sorted(home.rglob("*.py")):
                 place, cached = name / file.relative_to(home), Path(cache_from_source(str(file)))
                 out.write(file, place)

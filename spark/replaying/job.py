@@ -244,7 +244,9 @@ def replayed(
     declared = baseline.fact if baseline else fact
     rebuilt = computed(archive, position, declared, baseline).persist()
     if output:
-        files.write(as_rows(rebuilt, declared), output, declared.name)
+        rows = as_rows(rebuilt, declared)
+        if not files.write(rows, output, declared.name):
+            files.write_none(output, declared.name, rows)
     measures = [measure.name for measure in declared.measures]
     dimensions = [dimension.name for dimension in declared.dimensions]
     count, totals = exact_sums.measured(rebuilt, declared, "sums")

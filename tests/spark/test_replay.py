@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from archiving import manifests
+from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ from replaying.result import row_id
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, notify
 from testkit.servers import Cluster, connect
-from tests.spark.archives import ArchivedPipeline
+from tests.spark.archives import ArchivedPipeline, Log
 from tests.spark.shop import ORDERS, orders
 from tests.spark.support import MOVE, run_command
 from waltally import lsn
@@ -72,6 +73,15 @@ STEPS = (
     ),
     ("seed", "truncate notification_history", "delete from notifications where random() < 0.5"),
 )
+
+
+def test_a_fact_without_a_group_is_a_file_without_a_row(spark: SparkSession, log: Log) -> None:
+    log.append(1)
+    archive(log.settings(), spark)
+    output = log.home / "replayed"
+    replay(ReplaySettings("", log.source.slot, "cdc", str(log.home), output=str(output)), spark)
+    table = pyarrow.parquet.read_table(output / "ft_service_stats")
+    assert (tuple(table.column_names), table.num_rows) == (COLUMNS, 0)
 
 
 @dataclass
