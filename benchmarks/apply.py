@@ -2,7 +2,7 @@
 
 python -m benchmarks.apply --rows 200000 --rounds 3
 python -m benchmarks.apply --project examples/notify    # two facts, not published
-python -m benchmarks.apply --workers 0 -2 1 3           # spark/apply.py beside cdc.apply
+python -m benchmarks.apply --rows 1000000 --workers 0 -2 1 3   # spark/apply.py beside cdc.apply
 
 For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
@@ -165,7 +165,8 @@ def one_round(
     apply: list[str | Path] = [*loader, "--build"]
     if spark:
         ask(target.dsn(), "update cdc.installed_model set engine = 'spark'")
-        job = ["spark/apply.py", "--once", "--json", "--max-changes", str(rows // 2)]
+        batch = ("--max-changes", str(rows // 2), "--in-driver", "0")
+        job = ["spark/apply.py", "--once", "--json", *batch]
         apply = [BIN / "spark-submit", "--master", spark, *job]
     built, built_idle = (run(apply, settings, clusters) for _ in range(2))
     if (found := ask(target.dsn(), _CHECK, {"slot": slot})) != [(rows, 0, 0)]:

@@ -26,9 +26,9 @@ SPARK = Path(__file__).parents[1] / "spark"
 JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")
 IMPORTED = (
     *("typer", "psycopg", "psycopg-binary", "psycopg2-binary", "msgspec"),
-    *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql", "pandas"),
+    *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql", "pandas", "tzdata"),
 )
-"""The packages that our code imports; theirs come with them."""
+"""The packages that our code imports; theirs come with them. An image may have no time zones."""
 UNUSED = (
     *("__pycache__/*", "*/__pycache__/*", "../*"),
     *("pyarrow/include/*", "pyarrow/includes/*", "pyarrow/src/*"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from testkit.databases import Database
 from testkit.proxy import Proxy
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
+from testkit.spark_connect import connect_server
 from testkit.system import System
 from waltally.settings import DEFAULT_SLOT as SLOT
 
@@ -44,19 +46,24 @@ IS_COMPUTED = "select true from cdc.computed_group limit 1"
 """Whether Spark has written what the database is to add."""
 
 
+_APPLY = ("spark/apply.py", "--in-driver", "0")
+"""However few changes a batch has, executors count them."""
+
+
 def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
     """Return the command that starts a driver, whose processes start fast and stay small."""
     executors = {"memory": "512m", "extraJavaOptions": _JAVA}
     given = (f"--conf=spark.executor.{name}={value}" for name, value in executors.items())
     submit = ("spark-submit", f"--master={master}", f"--driver-java-options={_JAVA}", *given)
-    return (*submit, "spark/apply.py", *options)
+    return (*submit, *_APPLY, *options)
 
 
 class Soaked(System):
     """One source under traffic, its target, and two loaders with a slot each.
 
     Under identity full the source is the target; under covering the target is another server,
-    which commits asynchronously, and Spark applies a fact.
+    which commits asynchronously, and Spark applies a fact: on a cluster, or over Spark Connect
+    where the seed is divisible by four.
     """
 
     def __init__(self, seed: int, rate: float, keep: bool) -> None:
@@ -64,6 +71,7 @@ class Soaked(System):
         """The current fault's own."""
         self.identity: Identity = "full" if seed % 2 else "covering"
         self.has_spark = self.identity == "covering"
+        self.is_over_connect = seed % 4 == 0
         self._seed, self._rate, self._keep = seed, rate, keep
         self._stack = ExitStack()
         self._never = threading.Event()
@@ -164,14 +172,22 @@ class Soaked(System):
             self._start_spark(through_proxies)
 
     def _start_spark(self, environment: dict[str, str]) -> None:
-        cluster = self._stack.enter_context(spark_cluster(1))
-        self.worker = psutil.Process(cluster.workers[0].process.pid)
+        command: tuple[str, ...]
+        if self.is_over_connect:
+            server = self._stack.enter_context(connect_server())
+            self.worker = psutil.Process(server.process.pid)
+            environment = {**environment, "SPARK_REMOTE": server.address}
+            command = (sys.executable, *_APPLY, "--interval", "1")
+        else:
+            cluster = self._stack.enter_context(spark_cluster(1))
+            self.worker = psutil.Process(cluster.workers[0].process.pid)
+            command = apply_by_spark(cluster.url, "--interval", "1")
         # A driver applies batch after batch, and would keep a core from everything else.
         self.worker.nice(_NICE)
         self.driver = LoaderService(
             environment,
             self.home / "driver.log",
-            ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url, "--interval", "1")),
+            ("nice", "-n", str(_NICE), *command),
             DRIVER_NEEDS_OPERATOR,
         )
         self._stack.callback(self.driver.close)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -19,9 +20,17 @@ _START_SECONDS = 180
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
+@dataclass(frozen=True)
+class ConnectServer:
+    """A server, which runs the tasks in its own process and in Pythons of it."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+
 @contextmanager
-def connect_server() -> Iterator[str]:
-    """Run a server with two cores, which has nothing of the project; yield its address."""
+def connect_server() -> Iterator[ConnectServer]:
+    """Run a server with two cores, which has nothing of the project."""
     home, port = Path(tempfile.mkdtemp(prefix="waltally-connect-")), free_port()
     binding = {"address": "127.0.0.1", "port": str(port)}
     conf = {f"spark.connect.grpc.binding.{name}": value for name, value in binding.items()}
@@ -49,7 +58,7 @@ def connect_server() -> Iterator[str]:
                 _START_SECONDS,
             )
             assert process.poll() is None, log.read_text()[-2000:]
-            yield f"sc://127.0.0.1:{port}"
+            yield ConnectServer(f"sc://127.0.0.1:{port}", process)
         finally:
             process.terminate()
             process.wait()

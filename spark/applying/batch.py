@@ -30,6 +30,9 @@ from waltally.settings import SlotSettings
 
 MAX_CHANGES = 2_000_000
 
+FEW_CHANGES = 100_000
+"""Up to here one core is done in two seconds, before Spark has started."""
+
 
 @dataclass(frozen=True)
 class ApplySettings(SlotSettings):
@@ -37,12 +40,14 @@ class ApplySettings(SlotSettings):
 
     `facts` are the names of facts, empty for all. `interval` is how many seconds it rests where
     there is nothing to do, None to end once everything that was staged at the start is applied. A
-    batch has about `max_changes` changes, and whole transactions. `timeout` is in seconds.
+    batch has about `max_changes` changes, and whole transactions; one of up to `few_changes` the
+    driver computes itself. `timeout` is in seconds.
     """
 
     facts: tuple[str, ...] = ()
     interval: float | None = None
     max_changes: int = MAX_CHANGES
+    few_changes: int = FEW_CHANGES
     timeout: float = DEFAULT_TIMEOUT
 
 
@@ -113,9 +118,6 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     return [each for each in found if not settings.facts or each.fact.name in settings.facts]
 
 
-FEW_CHANGES = 100_000
-"""Up to here one core is done in two seconds, before Spark has started."""
-
 CHANGES_PER_TASK = 50_000
 """A second of one core."""
 
@@ -146,12 +148,14 @@ def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]
     return next(changes.ends(target, begin, position, settings.max_changes), position)
 
 
-def compute(start: Start, target: TargetSession, plans: Sequence[Plan], to_lsn: int) -> Batch:
+def compute(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+) -> Batch:
     """Compute what the changes before the position add to each fact, and write it down."""
     batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
     begins = [each.from_lsn for each in plans]
     first = min(begins)
-    is_small = _has_few(target, first, to_lsn)
+    is_small = _has_few(target, few_changes, first, to_lsn)
     inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
     cuts = [first]
     for begin, end in itertools.pairwise(inner):
@@ -294,10 +298,10 @@ def _tuples(batch: pa.RecordBatch) -> Iterator[Written]:
     return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _has_few(target: TargetSession, begin: int, end: int) -> bool:
+def _has_few(target: TargetSession, few: int, begin: int, end: int) -> bool:
     ((is_few,),) = target.ask(
         f"select count(*) <= %s from (select from {target.table('change_log')}"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s limit %s) as first",
-        (FEW_CHANGES, target.slot, lsn.show(begin), lsn.show(end), FEW_CHANGES + 1),
+        (few, target.slot, lsn.show(begin), lsn.show(end), few + 1),
     )
     return bool(is_few)

@@ -22,7 +22,7 @@ from common.progress import print_lines, print_status
 from pyspark.sql import SparkSession
 
 from applying import batch
-from applying.batch import MAX_CHANGES, ApplySettings, Plan, Start
+from applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan, Start
 from waltally import failpoints, lsn
 from waltally.errors import LoaderError, combine
 from waltally.options import Schema, Slot, Source, Target
@@ -167,7 +167,7 @@ def _step(
     begun = time.monotonic()
     end = batch.end_of(target, settings, plans)
     together = [each for each in plans if each.is_rebuild or each.from_lsn < end]
-    computed = batch.compute(start, target, together, end)
+    computed = batch.compute(start, target, settings.few_changes, together, end)
     failpoints.reach("computed")
     added = [
         (plan.fact.name, one.changes)
@@ -200,6 +200,9 @@ def run(
     max_changes: Annotated[
         int, typer.Option(min=1, help="Changes of a batch, about; a transaction goes whole.")
     ] = MAX_CHANGES,
+    in_driver: Annotated[
+        int, typer.Option(min=0, help="Up to so many changes of a batch need no Spark job.")
+    ] = FEW_CHANGES,
     timeout: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for an executor and for locks.")
     ] = DEFAULT_TIMEOUT,
@@ -229,6 +232,7 @@ def run(
             tuple(fact or ()),
             None if once else interval,
             max_changes,
+            in_driver,
             timeout,
         ),
         report,

@@ -145,11 +145,4 @@ def _remedy(text: str, work: str) -> str:
             "write the texts that are not UTF-8 in UTF-8, by the SQL in docs/source.md ('A source"
             f" in SQL_ASCII'), then run the {work} again"
         )
-    if re.search(r"No FileSystem for scheme|ClassNotFoundException: Class \S+FileSystem ", text):
-        return (
-            "give Spark the jars of this file system (`--packages`, docs/spark.md says which), or"
-            " name a path of another one"
-        )
-    if re.search(r": (java\.io|java\.net|org\.apache\.hadoop)\.", text):
-        return f"see that Spark can reach the path and may write there, then run the {work} again"
     return f"run the {work} again"

@@ -153,7 +153,7 @@ class Options(SlotSettings):
             raise SettingError(
                 f"the format waltally has no option {', '.join(unknown) or 'path'}; it has"
                 f" {', '.join(_KNOWN)}",
-                "docs/data-source.md says what each is",
+                "docs/spark.md says what each is",
             )
         target = named.get("target", "")
         source = named.get("source", target)

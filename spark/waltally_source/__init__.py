@@ -1,7 +1,7 @@
 """Registers the change log as a data source of Spark's active session: `import waltally_source`.
 
 `spark.read.format("waltally")` and `spark.readStream.format("waltally")` read it then.
-docs/data-source.md lists the options.
+docs/spark.md lists the options.
 """
 
 import contextlib

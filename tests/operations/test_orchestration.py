@@ -1,4 +1,4 @@
-"""The code on docs/orchestration.md does in Airflow and in Dagster what the page says."""
+"""The code on docs/spark.md does in Airflow and in Dagster what the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from testkit.commands import ROOT, wait_until
 from testkit.pipeline import Pipeline
 from tests.unit.test_reference import errors
 
-PAGE = (ROOT / "docs/orchestration.md").read_text()
+PAGE = (ROOT / "docs/spark.md").read_text().partition("## Airflow and Dagster")[2]
 AIRFLOW, DAGSTER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SHORTER = {"60s": "5s", "timedelta(minutes=5)": "timedelta(seconds=1)", "delay=300": "delay=1"}
 NO_LOADER = "so the change log does not grow"

@@ -127,9 +127,8 @@ def test_any_history_gives_what_the_database_would_keep(
             if engine == "spark":
                 assert found(warehouse, fact) == before, "cdc.apply leaves it alone"
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(batch, "FEW_CHANGES", few)
                     patch.setattr(batch, "CHANGES_PER_TASK", 5)
-                    run(cluster, max_changes=most)
+                    run(cluster, max_changes=most, few_changes=few)
         by_engine[engine] = kept(warehouse, fact)
     assert by_engine["spark"] == by_engine["database"]
     wanted = Totals(fact, SLOT)
@@ -333,7 +332,7 @@ def test_a_killed_job_is_completed_by_the_next_one(orders: Warehouse, cluster: C
     given = {**os.environ, **cluster.environment(DATABASE), "LOADER_SLOT": SLOT, "PATH": programs}
     points = {"written": 0, "computed": 0, "merged": 1, "merged:2": 3, "": 3}
     for kill_at, count in points.items():
-        command = submitted("apply", "--once", "--max-changes", "1")
+        command = submitted("apply", "--once", "--max-changes", "1", "--in-driver", "0")
         done = commands.run(command, {**given, "WALTALLY_KILL_AT": kill_at}, timeout=300)
         assert (done.returncode == 0) != bool(kill_at), done.stderr
         assert orders.execute(DAYS) == [(count or None, count * 10 or None)], kill_at

@@ -125,7 +125,7 @@ def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> 
     assert str(ROOT) not in listed
     assert not any(f"site-packages/{name}/" in listed for name in ("pyspark", "waltally", "dbt"))
     with zipfile.ZipFile(files["waltally.zip"]) as code:
-        assert all(name.endswith(".py") for name in code.namelist())
+        assert {name.rpartition(".")[2] for name in code.namelist()} == {"py", "sql"}
 
 
 def spark_submit(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ import pytest
 from testkit.commands import ROOT
 from testkit.spark_connect import connect_server, run_remotely
 from tests.spark.archives import Log, archived
-from tests.spark.audited import Audited
+from tests.spark.audited import DIMENSIONS, Audited
 from tests.spark.support import Source
 
 READ = """
@@ -27,8 +27,8 @@ print(type(spark).__module__, rows.count())
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with connect_server() as address:
-        yield address
+    with connect_server() as started:
+        yield started.address
 
 
 @pytest.mark.slow
@@ -74,6 +74,23 @@ def test_an_audit_runs_over_connect_and_finds_a_wrong_fact(server: str, audited:
         done = run_remotely(server, "audit", environment=environment)
         assert done.returncode == 42, done.stdout + done.stderr
         assert "live_count" in done.stdout
+
+
+@pytest.mark.slow
+def test_changes_are_applied_over_connect(server: str, audited: Audited) -> None:
+    source = audited.source
+    source.execute("update cdc.installed_model set engine = 'spark'")
+    with audited.follow():
+        source.insert(7)
+        audited.stage()
+    flags = ("--once", "--in-driver", "0")
+    done = run_remotely(server, "apply", *flags, environment=audited.environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ": 7 changes in " in done.stdout
+    counted = source.value("select sum(live_count) from analytics.ft_service_stats")
+    assert counted == source.value(
+        f"select count(*) from notifications where num_nulls({DIMENSIONS}) = 0"
+    )
 
 
 @pytest.mark.slow

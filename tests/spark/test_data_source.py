@@ -25,7 +25,7 @@ from tests.spark.archives import COLUMNS, Log
 from waltally import lsn
 from waltally.errors import SettingError
 
-PAGE = (ROOT / "docs/data-source.md").read_text()
+PAGE = (ROOT / "docs/spark.md").read_text()
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_the_pages_example_counts_changes_per_table_and_minute(
 ) -> None:
     log.append(3, 2, at="2026-11-20T12:00:59Z")
     log.append(4, at="2026-11-20T12:01:00Z")
-    _, example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (example,) = re.findall(r"```python\n([^`]*?foreachBatch.*?)```", PAGE, re.DOTALL)
     load = ".options(**OPTIONS).load()"
     example = example.replace(".load()", load).replace(
         'processingTime="10 seconds"', "availableNow=True"

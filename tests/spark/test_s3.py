@@ -26,6 +26,7 @@ from waltally.errors import LoaderError
 
 READ = """
 import json, sys, waltally_source
+from pyspark.sql import SparkSession
 changes = SparkSession.getActiveSession().read.format("waltally")
 rows = changes.options(**json.loads(sys.argv[1])).load().select("commit_lsn", "ordinal", "payload")
 print(json.dumps(sorted(map(list, rows.collect()))))
