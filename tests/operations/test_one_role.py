@@ -19,7 +19,7 @@ ROLE = "waltally"
 
 def block() -> str:
     found = re.search(
-        r"One role for all of it works too:\n\n```sql\n(.*?)```",
+        r"## One role\n\n```sql\n(.*?)```",
         (ROOT / "docs" / "roles.md").read_text(),
         re.DOTALL,
     )
