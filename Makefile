@@ -62,7 +62,7 @@ acceptance: install browser $(CLASSES)  ## Run every slow and exhaustive test, t
 	@echo "More random histories for the delta rules"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v tests/properties
 
-mutants: install  ## Break the product in fifty small ways; say what no test finds: make mutants ONLY=lock
+mutants: install  ## Break the product in many small ways; say what no test finds: make mutants ONLY=lock
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
 soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINUTES=20 SEED=1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from psycopg2 import errors
 
-from testkit.commands import LOADER, ROOT, run_dbt, run_loader, wait_until
+from testkit.commands import RunningLoader, run_dbt, run_loader, wait_until
 from testkit.facts import NOTIFY, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
 
@@ -88,16 +90,12 @@ class Database:
         done = run_dbt(arguments, self.environment(**environment))
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def start_loader(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start the loader in the background."""
-        return subprocess.Popen(
-            [str(LOADER), *arguments],
-            env=self.environment(**environment),
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def follow(self, **environment: str) -> RunningLoader:
+        """Start `loader run` as a process, and return it once it follows the slot."""
+        log = Path(tempfile.mkdtemp()) / "log"
+        running = RunningLoader(self.environment(**environment), log)
+        running.wait_for("following the slot")
+        return running
 
     def take_baseline(self) -> None:
         """Take one for every fact, at this target, as a seed of empty tables does."""

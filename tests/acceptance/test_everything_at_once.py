@@ -10,7 +10,6 @@ import pytest
 from testkit import recount
 from testkit.commands import wait_until
 from testkit.databases import Database
-from testkit.following import end
 from testkit.notify_traffic import Traffic, inhabit
 from testkit.system import System
 
@@ -27,22 +26,23 @@ def test_everything_at_once_under_traffic(database: Database, tmp_path: Path) ->
     system.do("loader", "setup")
     system.do("dbt", "run")
     traffic.start()
-    loader = system.spawn("loader", "run", "--build")
-    try:
+    with system.start("--build") as loader:
         fact = "select to_regclass('analytics.ft_service_stats') is not null"
-        wait_until(lambda: database.value(fact) or loader.poll() is not None, "the fact is there")
-        seed = system.spawn("spark-submit", "spark/seed.py")
-        build = system.spawn("dbt", "run", "--full-refresh")
-        system.do("loader", "setup")
-        output, _ = build.communicate(timeout=300)
-        assert build.returncode == 0 or "the baseline was replaced during" in output
-        _, errors = seed.communicate(timeout=300)
-        assert seed.returncode == 0, errors
-        system.do("dbt", "run", "--full-refresh")
-        traffic.wait(Random(11).randint(50, 400))
-        assert loader.poll() is None
-    finally:
-        traffic.stop()
-        end(loader)
+        ended = loader.process.poll
+        try:
+            wait_until(lambda: database.value(fact) or ended() is not None, "the fact is there")
+            seed = system.spawn("spark-submit", "spark/seed.py")
+            build = system.spawn("dbt", "run", "--full-refresh")
+            system.do("loader", "setup")
+            output, _ = build.communicate(timeout=300)
+            assert build.returncode == 0 or "the baseline was replaced during" in output
+            _, errors = seed.communicate(timeout=300)
+            assert seed.returncode == 0, errors
+            system.do("dbt", "run", "--full-refresh")
+            traffic.wait(Random(11).randint(50, 400))
+            assert ended() is None
+        finally:
+            traffic.stop()
+        loader.end()
     system.do("loader", "run", "--once", "--build")
     assert recount.differences(system.dsns[0], slot=system.slot) == []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,16 @@ import pytest
 from loader.setup.dbt_project import check_roll_ups
 from loader.staging import registration
 from testkit.commands import ROOT
-from testkit.servers import connect_target
+from testkit.servers import Cluster, administer, connect_target
 from tests.dbt.project import Project, messages
-from tests.dbt.staged import DATABASE, SLOT, Warehouse
+from tests.dbt.staged import (
+    DATABASE,
+    SLOT,
+    STAGING,
+    Warehouse,
+    make_templates,
+    set_environment,
+)
 from tests.dbt.workload import change
 
 FACT = """{{{{ waltally.fact(
@@ -34,6 +42,7 @@ MODELS = {
     "homes": ROWS.format("homes"),
     "works": ROWS.format("works"),
 }
+TEMPLATE = "waltally_shops"
 HOME, WORK = (
     f"'{name}': {{'rows': ref('{name}s'), 'by': {{'id': 'shop'}}}}" for name in ("home", "work")
 )
@@ -117,13 +126,26 @@ class Shops:
         return state, reason, remedy
 
 
-@pytest.fixture
-def shops(fresh: Warehouse, tmp_path: Path) -> Shops:
-    made = Shops(fresh, tmp_path / "project")
-    fresh.execute("create schema if not exists analytics")
-    done = fresh.dbt("run", "--select", "rejected_changes")
+@cache
+def make_template(cluster: Cluster, project: Project) -> None:
+    """Make the database that those of the shops are copied from, once for each server."""
+    made = Warehouse(cluster, project, STAGING)
+    done = made.dbt("run", "--select", "rejected_changes")
     assert done.success, messages(done)
-    return made
+    made.close()
+    administer(cluster, f"alter database {DATABASE} rename to {TEMPLATE}")
+
+
+@pytest.fixture
+def shops(
+    cluster: Cluster, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shops]:
+    set_environment(cluster, monkeypatch)
+    make_templates(cluster, project)
+    make_template(cluster, project)
+    warehouse = Warehouse(cluster, project, TEMPLATE)
+    yield Shops(warehouse, tmp_path / "project")
+    warehouse.close()
 
 
 FOLLOWS = ("follows", None, None)

@@ -55,11 +55,10 @@ def test_a_dimension_too_long_for_the_fact_is_rejected_and_stops_nothing(
 
 def test_values_of_ten_megabytes_pass_in_bounded_memory(pipeline: Pipeline) -> None:
     pipeline.set_up()
-    process = pipeline.source.start_loader("run")
-    try:
+    with pipeline.source.follow() as running:
         pipeline.source.insert(1)
         wait_until(lambda: pipeline.source.staged() == 1, "it has stored something")
-        idle = peak_memory(process)
+        idle = peak_memory(running)
         for _ in range(10):
             pipeline.source.execute(
                 'insert into notifications ("to", service_id, template_id, notification_type, '
@@ -69,10 +68,8 @@ def test_values_of_ten_megabytes_pass_in_bounded_memory(pipeline: Pipeline) -> N
         pipeline.source.execute("update notifications set notification_status = 'delivered'")
         wait_until(lambda: pipeline.source.staged() == 22, "all of it is stored")
         # One value waits in the queue, one is being read, one is in COPY's hands, some copies each.
-        assert peak_memory(process) - idle < 192 * 1024
-    finally:
-        process.terminate()
-        process.communicate(timeout=120)
+        assert peak_memory(running) - idle < 192 * 1024
+        running.end()
     pipeline.must_be_exact()
 
 

@@ -16,7 +16,7 @@ from loader.capture.follow import follow
 from testkit.commands import RunningLoader, short_pauses, wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.following import end, following, is_followed
+from testkit.following import is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import other_slot
 from testkit.servers import Cluster
@@ -28,7 +28,7 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
 ) -> None:
     """In the same database and in another one."""
     source.must("setup")
-    with following(source) as process:
+    with source.follow() as running:
         source.execute("insert into unrelated (note) select 'x' from generate_series(1, 20000)")
         database.execute("create table other as select 'x' from generate_series(1, 20000)")
         reached = source.value("select pg_current_wal_lsn()")
@@ -47,7 +47,7 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
             )
 
         wait_until(follows, "the slot follows")
-        end(process)
+        running.end()
     assert source.staged() == 0
     moves = "select n_tup_upd from pg_stat_user_tables where relname = 'slot_position'"
     assert source.value(moves) < 20

@@ -10,7 +10,7 @@ import pytest
 
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
-from testkit.following import end, following, is_copying, peak_memory
+from testkit.following import is_copying, peak_memory
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import Server, connect
@@ -109,18 +109,18 @@ def test_a_large_transaction_passes_in_constant_memory_and_whole(
 ) -> None:
     """A stop in its middle leaves nothing of it."""
     source.must("setup")
-    with following(source) as process:
+    with source.follow() as running:
         source.insert(1)
         wait_until(lambda: source.staged() == 1, "it has stored something")
-        idle = peak_memory(process)
+        idle = peak_memory(running)
         source.insert(rows)
         wait_until(lambda: is_copying(source), "a COPY is under way")
-        end(process)
+        running.end()
     assert source.staged() == 1
-    with following(source) as process:
+    with source.follow() as running:
         wait_until(lambda: source.staged() == rows + 1, "all of it is stored", 300)
-        assert peak_memory(process) - idle < 64 * 1024
-        end(process)
+        assert peak_memory(running) - idle < 64 * 1024
+        running.end()
     assert source.value("select count(distinct commit_lsn) from cdc.change_log") == 2
     assert source.value("select max(ordinal) from cdc.change_log") == rows
 
@@ -155,15 +155,14 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
 ) -> None:
     source.begin_block()
     source.must("setup")
-    with following(source) as process:
+    with source.follow() as running:
         source.insert(3)
         wait_until(lambda: source.staged() == 3, "it has stored something")
         partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
         source.execute(f"alter table cdc.change_log detach partition {partition}")
         source.insert(2)
-        _, said = process.communicate(timeout=120)
-    assert process.returncode == 20, said
-    remedies = [line for line in said.splitlines() if "attach partition" in line]
+        assert running.process.wait(timeout=120) == 20, running.said()
+    remedies = [line for line in running.said().splitlines() if "attach partition" in line]
     paste(source.cluster, source.name, remedies[-1].partition("Try: ")[2])
     source.must("run", "--once")
     assert source.staged() == 5
@@ -187,13 +186,13 @@ def test_another_program_s_table_with_a_partition_s_name_stays(source: Database)
     assert source.value(others) == 2
 
 
-def test_no_writer_is_held_up_by_setup_or_run(source: Database) -> None:
+def test_no_writer_is_held_up_by_setup_or_run(pipeline: Pipeline) -> None:
     """The application's writes go on under a lock timeout while everything is set up."""
-    writer = psycopg2.connect(source.cluster.dsn(source.name))
+    writer = psycopg2.connect(pipeline.dsns[0])
     writer.autocommit = True
     cursor = writer.cursor()
     cursor.execute("set lock_timeout to '100ms'")
-    setup = source.start_loader("setup")
+    setup = pipeline.spawn("loader", "setup")
     while setup.poll() is None:
         cursor.execute("insert into unrelated (note) values ('on and on')")
     assert setup.returncode == 0, setup.communicate()

@@ -21,7 +21,6 @@ from loader.setup import setup
 from loader.setup.dbt_project import read_manifest
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database, application_database, paste
-from testkit.following import end, following
 from testkit.pipeline import Pipeline
 from testkit.servers import Server, connect
 from waltally.settings import DEFAULT_SCHEMA, Settings
@@ -77,11 +76,11 @@ def test_status_as_a_person_reads_it(source: Database) -> None:
     source.must("setup")
     source.install()
     source.insert(1234)
-    with following(source) as process:
+    with source.follow() as running:
         wait_until(lambda: source.staged() == 1234, "all is staged")
         shown = " ".join(source.must("status", "--positions").split())
         assert "position" not in source.must("status"), "only where it is asked for"
-        end(process)
+        running.end()
     assert shown.startswith("healthy, but ft_service_stats waits: it was not built yet Try: `loa")
     assert f"slot {source.slot} followed by pid" in shown
     assert re.search(r"WAL held back [\d.]+ \w+ \(reserved\), no limit", shown)
@@ -142,7 +141,7 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
     source.insert(3)
     after = source.value("select clock_timestamp()")
     pipeline.must("run", "--once", "--build")
-    with following(source) as process:
+    with source.follow() as running:
         # At first it may be behind by the WAL that dbt has written.
         wait_until(
             lambda: source.must("status").startswith("healthy, exact as of "), "it is healthy"
@@ -164,7 +163,7 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
         done = source.loader("status")
         assert done.returncode == 3
         assert "The builds have stopped" in done.stdout.splitlines()[0]
-        end(process)
+        running.end()
 
 
 def test_a_staging_schema_of_another_loader_is_left_alone(source: Database) -> None:
@@ -249,7 +248,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
                 cursor.execute("update notifications set reference = 'on and on'")
 
     source.insert(1)
-    with following(source) as process, ThreadPoolExecutor() as pool:
+    with source.follow() as running, ThreadPoolExecutor() as pool:
         writing = pool.submit(write)
         try:
             for _ in range(10):
@@ -258,4 +257,4 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
         finally:
             stop.set()
         writing.result()
-        end(process)
+        running.end()

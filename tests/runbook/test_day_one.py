@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from testkit import recount
+from testkit.commands import RunningLoader
 from testkit.databases import Database
-from testkit.following import end
 from testkit.notify_traffic import Traffic, inhabit
 from testkit.spark_jobs import FAST_START
 from testkit.system import System
@@ -36,16 +35,16 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
     # recount knows only of the purges since the seed.
     purges = {"history_purge": 0, "purge_and_archive_again": 0}
     traffic = Traffic(system.dsns[0], sessions=2, rate=15, identity="covering", weights=purges)
-    loader: subprocess.Popen[str] | None = None
+    loader: RunningLoader | None = None
     traffic.start()
     try:
         for command in first_day():
             if command == "systemctl start waltally-loader":
-                loader = system.spawn("loader", "run", "--build")
+                loader = system.start("--build")
             else:
                 system.do(*command.split())
         assert loader is not None
-        assert loader.poll() is None
+        assert loader.process.poll() is None
         database.execute(
             "update analytics.ft_service_stats set live_count = live_count + 1, count = count + 1 "
             "where id = (select id from analytics.ft_service_stats order by id limit 1)"
@@ -53,11 +52,10 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
         rebuild, audit = blocks("The audit differs")[0].commands
         assert audit == first_day()[-1], "it has run above; the recount below asks as much"
         system.do(*rebuild.split())
-        end(loader)
+        loader.end()
     finally:
         traffic.stop()
-        if loader is not None and loader.poll() is None:
+        if loader is not None:
             loader.kill()
-            loader.communicate()
     system.do("loader", "run", "--once", "--build")
     assert recount.differences(system.dsns[0], slot=system.slot) == []

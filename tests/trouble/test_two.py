@@ -17,7 +17,7 @@ from loader.capture.events import RunState
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
 from testkit.databases import Database
-from testkit.following import end, is_copying, is_followed
+from testkit.following import is_copying, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
 from testkit.servers import connect
@@ -83,20 +83,16 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
     other = other_slot(source)
     source.insert(50_000)
     # A session that is terminated while its client does not read stays until the client does.
-    frozen = source.start_loader("run", PGOPTIONS="-c wal_sender_timeout=3s")
-    try:
+    with source.follow(PGOPTIONS="-c wal_sender_timeout=3s") as frozen:
         wait_until(lambda: is_copying(source), "a COPY is under way")
-        frozen.send_signal(signal.SIGSTOP)
+        frozen.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: not is_followed(source), "the server frees the slot")
         assert source.staged() == 0
         source.must("run", "--once")
-        frozen.send_signal(signal.SIGCONT)
+        frozen.process.send_signal(signal.SIGCONT)
         source.insert(3)
         wait_until(lambda: source.staged() == 50_003, "the first loader follows again")
-        end(frozen)
-    finally:
-        frozen.kill()
-        frozen.communicate()
+        frozen.end()
     assert change_log(source) == second_opinion(source, other)
 
 
@@ -139,7 +135,7 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     writer = connect(pipeline.source.cluster.dsn(pipeline.source.name))
     writer.autocommit = False
     writer.cursor().execute("insert into unrelated (note) values ('open')")
-    both = [pipeline.source.start_loader("setup") for _ in range(2)]
+    both = [pipeline.spawn("loader", "setup") for _ in range(2)]
     wait_until(
         lambda: pipeline.source.value(
             "select count(*) = 2 from pg_stat_activity where application_name = 'waltally loader' "
