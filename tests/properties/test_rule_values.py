@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import datetime
 from random import Random
 
 import pytest
@@ -83,7 +84,16 @@ TYPES = (
     *("numeric", "numeric(8, 2)", "numeric(3, 0)", "numeric(2, 2)"),
 )
 DATES = ("2024-02-29", "2026-02-29", "1900-02-29", "2000-02-29", "0000-01-01", "0001-01-01")
+TIMES = (
+    *(f"{year}-{month}-28" for year in ("0000", "0001", "2024", "9999") for month in ("02", "12")),
+    *(f"{year}-02-29" for year in ("1900", "2000", "2023", "2024")),
+    *(f"2024-{month:02}-{day}" for month in range(14) for day in ("00", "30", "31", "32")),
+    *("2024-1-01", "12024-01-01", "-infinity", "0044-03-15 BC", "2024-02-30 10:00:00", ""),
+    *("2024-01-01 23:59:59", "2024-01-01 24:00:00", "2024-01-01 12:60:00", "2024-01-01 12:00"),
+    *("2024-01-01 12:00:00.5", "2024-01-01 12:00:00.1234567", "2024-01-01 12:00:00.123456"),
+)
 TEXTS = (
+    *(text + zone for text in TIMES for zone in ("", "+00", "+01")),
     *(*NUMBERS, *NO_NUMBERS, "01", "-0", "00", "+1", "1 ", "\u0661", "1\n", "true", "false", "t"),
     *("32767", "32768", "-32768", "-32769", "2147483647", "2147483648", "-2147483649"),
     *(*DATES, "2026-04-31", "2026-13-01", "2026-1-1", "10000-01-01", "2026-04-30", "infinity"),
@@ -91,6 +101,16 @@ TEXTS = (
     *(f"{day} {clock}{zone}" for day in DATES for zone in ("", "+00", "+01", "+00:00")
       for clock in ("00:00:00", "23:59:59.9", "09:08:07.120", "09:08")),
 )  # fmt: skip
+
+
+def is_time(type_: str, text: str) -> bool:
+    if type_ == "timestamptz":
+        return text.endswith("+00") and is_time("timestamp", text.removesuffix("+00"))
+    least, most = (10, 10) if type_ == "date" else (19, 26)
+    try:
+        return least <= len(text) <= most and datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return False
 
 
 def test_a_type_takes_what_the_database_takes(cluster: Cluster) -> None:
@@ -105,6 +125,8 @@ def test_a_type_takes_what_the_database_takes(cluster: Cluster) -> None:
             query = "select cdc.takes(%s, text) from unnest(%s::text[]) as text"
             asked = connection.ask(query, (type_, list(TEXTS)))
             assert [takes(text) for text in TEXTS] == [taken for (taken,) in asked], type_
+            if type_ in ("date", "timestamp", "timestamptz"):
+                assert [takes(text) for text in TEXTS] == [is_time(type_, text) for text in TEXTS]
             taken = [text for text in TEXTS if takes(text)]
             if type_ != "numeric":
                 query = f"select text::{type_}::text from unnest(%s::text[]) as text"
