@@ -26,6 +26,7 @@ RECOUNT = """
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
     database: Database, tmp_path: Path
 ) -> None:

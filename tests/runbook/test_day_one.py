@@ -23,6 +23,7 @@ def first_day() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
     database: Database, tmp_path: Path
 ) -> None:
