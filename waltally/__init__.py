@@ -1,3 +1,3 @@
-"""What the loader and Spark both stand on: positions, errors, settings, tables, connections."""
+"""Shared by loader and Spark: positions, errors, settings, tables, connections."""
 
 __version__ = "1.0.0"

@@ -1,4 +1,4 @@
-"""Plain connections to PostgreSQL, and its errors as sentences with a remedy."""
+"""Connections to PostgreSQL, and its errors as sentences with a remedy."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ Values = Sequence[object] | Mapping[str, object] | None
 
 
 class Connection(extensions.connection):
-    """A connection in autocommit mode: each statement is a transaction, or `transaction` is."""
+    """A connection in autocommit mode: a statement is a transaction, outside of `transaction`."""
 
-    place = "target"
+    side = "target"
     """`source`, `target` or `standby`, for errors."""
 
     def ask(self, query: str, values: Values = None, *names: str) -> list[Row]:
         """Run a statement and return its rows. Raises LoaderError.
 
-        `names` are identifiers for the places {} in it.
+        `names` are the identifiers that replace {} in it.
         """
         statement: str | sql.Composable = query
         if names:
-            # Beside values a name's % would be a place for one.
+            # Where there are values, the driver would take the % of a name for a placeholder.
             escaped = names if values is None else [name.replace("%", "%%") for name in names]
             statement = sql.SQL(query).format(*map(sql.Identifier, escaped))
-        with explained(self.place), self.cursor() as cursor:
+        with explained(self.side), self.cursor() as cursor:
             cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the block in one transaction. Raises LoaderError."""
-        with explained(self.place), self:
+        with explained(self.side), self:
             yield
 
 
@@ -53,11 +53,11 @@ class Target(Connection):
     slot: str
 
     def table(self, name: str) -> str:
-        """Return a table, view or function of the staging schema, as SQL says it."""
+        """Return the qualified name of a table, view or function of the staging schema."""
         return Table(self.schema, name).quoted
 
     def ask_staging(self, query: str, values: Values = None, *names: str) -> list[Row]:
-        """As `ask`, with the staging schema for the first place {}. Raises LoaderError."""
+        """As `ask`, with the staging schema for the first {}. Raises LoaderError."""
         return self.ask(query, values, self.schema, *names)
 
 
@@ -65,16 +65,16 @@ _Kind = TypeVar("_Kind", bound=Connection)
 _TargetKind = TypeVar("_TargetKind", bound=Target)
 
 
-def connect(dsn: str, place: str) -> Connection:
-    """Open a connection with every setting pinned; `place` is `source`, `target` or `standby`.
+def connect(dsn: str, side: str) -> Connection:
+    """Open a connection with every setting pinned; `side` is `source`, `target` or `standby`.
 
     Raises LoginRefused or CannotConnect.
     """
-    return _open(Connection, dsn, place)
+    return _open(Connection, dsn, side)
 
 
 def open_target(kind: type[_TargetKind], dsn: str, settings: SlotSettings) -> _TargetKind:
-    """As `connect`, to where the settings say that a slot's log is."""
+    """As `connect`, for the slot and the staging schema of the settings."""
     target = _open(kind, dsn, "target")
     target.schema, target.slot = settings.schema, settings.slot
     return target
@@ -85,16 +85,16 @@ def connect_target(settings: SlotSettings) -> Target:
     return open_target(Target, settings.target, settings)
 
 
-def _open(kind: type[_Kind], dsn: str, place: str) -> _Kind:
+def _open(kind: type[_Kind], dsn: str, side: str) -> _Kind:
     pinned = session_settings.pinned(dsn)
     try:
         connection = psycopg2.connect(pinned, connection_factory=kind)
     except psycopg2.Error as error:
-        raise server_errors.login_error(str(error), place) from error
-    connection.place = place
+        raise server_errors.login_error(str(error), side) from error
+    connection.side = side
     connection.autocommit = True
     if not all(is_pinned for _, is_pinned in connection.ask(session_settings.PIN_NEWER)):
-        raise server_errors.behind_a_proxy(place, "it ignores the settings that we log in with")
+        raise server_errors.behind_a_proxy(side, "it ignores the settings that we log in with")
     return connection
 
 
@@ -109,9 +109,9 @@ def replication_command(dsn: str, command: str) -> Row:
 
 
 @contextmanager
-def explained(place: str) -> Iterator[None]:
+def explained(side: str) -> Iterator[None]:
     """Raise the driver's errors as LoaderErrors, each with its remedy."""
     try:
         yield
     except psycopg2.Error as error:
-        raise server_errors.explain(ServerError.of(error), place) from error
+        raise server_errors.explain(ServerError.of(error), side) from error

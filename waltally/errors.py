@@ -21,7 +21,7 @@ class LoaderError(Exception):
         super().__init__(message)
         self.remedy = remedy
         self.safe = safe
-        """What is certainly stored; `follow` fills it in where it is empty."""
+        """Which changes are certainly stored; `follow` fills it in where it is empty."""
         self.others: list[LoaderError] = []
         """Further findings; the exit code is the first one's."""
 
@@ -30,7 +30,7 @@ class LoaderError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message and its remedy, a line each as printed on stderr; then the other findings."""
+        """The message, its remedy on a line of its own, then the other findings: as on stderr."""
         own = escaped(str(self)) + (f"\nTry: {escaped(self.remedy)}" if self.remedy else "")
         return "\nError: ".join([own, *(other.sentence for other in self.others)])
 
@@ -208,7 +208,7 @@ class NotReached(LoaderError):
 
 
 def unexpected(error: BaseException) -> LoaderError:
-    """Return the error for an exception that nothing handles; `--verbose` logs where it arose."""
+    """Return the error for an exception that nothing handles; `--verbose` logs its traceback."""
     return LoaderError(
         f"The loader met an error that it does not know: {type(error).__name__} ({error})",
         "start it again with --verbose and report what it logs; nothing that is stored is lost",
@@ -230,12 +230,12 @@ class NotOurs(LoaderError):
 _Finding = TypeVar("_Finding", bound=LoaderError)
 
 
-def combine(found: Sequence[_Finding]) -> _Finding:
-    """Return the first finding with the others attached; `found` is not empty."""
-    first, *others = found
+def combine(findings: Sequence[_Finding]) -> _Finding:
+    """Return the first finding with the others attached; there is at least one."""
+    first, *others = findings
     first.others = list(others)
     return first
 
 
 TRANSIENT = (CannotConnect, SlotInUse, DiskFull, Interrupted, SynchronousStandby)
-"""What waiting may heal: `loader run` tries again with backoff and loses nothing."""
+"""Errors that may end by themselves: `loader run` tries again with backoff and loses nothing."""

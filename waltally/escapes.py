@@ -1,4 +1,4 @@
-"""Text from data and names, as a person may see it: nothing in it moves the cursor. Pure."""
+"""Text from data and names, made safe for a terminal and a log. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def escaped(text: str) -> str:
-    """Return the text with each character that would do more than stand there as an escape.
+    """Return the text with control characters and the like written as escapes.
 
-    Otherwise a value could forge a line, hide what comes after it, or command the terminal.
+    Otherwise a value could forge a line, hide the text after it, or command the terminal.
     """
-    return _HARMFUL.sub(lambda found: repr(found[0])[1:-1], text)
+    return _HARMFUL.sub(lambda match: repr(match[0])[1:-1], text)

@@ -16,7 +16,7 @@ from waltally.escapes import escaped
 from waltally.tables import Table
 
 VERSION = 1
-"""Of the form of a declaration."""
+"""The version of the form of a declaration."""
 
 Declaration = Mapping[str, Any]
 """As JSON: lists keep the order of dimensions and measures, which the ids depend on."""
@@ -58,23 +58,23 @@ class Dimension:
     column: str | None
     """The source column as the declaration calls it; None for the slot."""
     unit: str | None
-    """Of a period: `hour`, `day`, `week`, `month`, `quarter`, `year`, `900 seconds`; else None."""
+    """A period's `hour`, `day`, `week`, `month`, `quarter`, `year` or `900 seconds`; else None."""
     timezone: str | None
-    """Where the period is taken; None for other kinds."""
+    """The time zone of the periods; None for other kinds."""
     column_timezone: str | None
     """The zone of a timestamp that has none of its own; None for other kinds."""
     path: tuple[str, ...]
-    """Where the value is in a JSON document; () for other kinds."""
+    """The path to the value in a JSON document; () for other kinds."""
     bounds: tuple[str, ...]
     """The lower bounds of buckets; () for other kinds."""
     labels: Mapping[str, str]
-    """By the text of a value what it is called in the fact."""
+    """By the text of a value, its name in the fact."""
     other_label: str | None
-    """What a value without a label is called; None: by its own text. Null stays null."""
+    """The name of a value without a label; None for its own text. Null stays null."""
     value_type: str
-    """The type of a value; that of the fact's column but where it has labels."""
+    """The type of a value: without labels, the type of the fact's column."""
     nulls: Literal["leave_out", "count"]
-    """`count`: null is a group."""
+    """`count`: the rows with null are a group; `leave_out`: they do not count."""
 
     @property
     def is_instant(self) -> bool:
@@ -94,7 +94,7 @@ class Condition:
     Null meets an `in` whose list has it, and never a `not_in`.
     """
     is_null: bool | None
-    """What `is_null` asks for; None for the other tests."""
+    """The answer that `is_null` wants; None for the other tests."""
 
     @property
     def has_bound(self) -> bool:
@@ -116,32 +116,32 @@ class Condition:
 class Measure:
     """A number that is added up: rows, or the values of a column.
 
-    Of a roll-up it may be one of all values of a group instead, which nothing adds up.
+    A roll-up may also have `distinct`, `min`, `max` or `percentile`, which cannot be added up.
     """
 
     name: str
     kind: Literal["count", "sum", "distinct", "min", "max", "percentile"]
     columns: tuple[str, ...]
-    """What is summed, as the declaration calls it: a column or a product of two; () of a count."""
+    """The summed column of the declaration, or two for a product; () for a count."""
     of: tuple[str, ...]
     """The names of the tables that it adds up."""
     type: str
     """`bigint`, `numeric` or `numeric(p, s)`."""
     where: tuple[Condition, ...]
-    """Which of the fact's rows it adds up."""
+    """Conditions on the rows that it adds up, beside those of the fact."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact, or the current rows of a table, which are a fact with a row in each group.
+    """A fact, the current rows of a table, or a roll-up.
 
-    Or a roll-up, which has no tables of its own.
+    Current rows are a fact with one row in each group; a roll-up has no source tables.
     """
 
     name: str
     """The model's name."""
     relation: Table
-    """Where the model puts its rows; `str(relation)` is its key in model_watermark."""
+    """The model's table; `str(relation)` is its key in model_watermark."""
     kind: Literal["fact", "current_rows", "roll_up"]
     tables: tuple[FactTable, ...]
     dimensions: tuple[Dimension, ...]
@@ -150,12 +150,12 @@ class Fact:
     key: tuple[str, ...]
     """The dimensions that tell current rows apart; empty for a fact."""
     declaration: Declaration
-    """The whole as it is registered."""
+    """The whole declaration as it is registered."""
 
     @property
     def key_dimensions(self) -> tuple[Dimension, ...]:
         """The columns of its unique index."""
-        return tuple(each for each in self.dimensions if not self.key or each.name in self.key)
+        return tuple(d for d in self.dimensions if not self.key or d.name in self.key)
 
     def part(self, name: str) -> FactTable:
         """Return the table with this name in the fact."""
@@ -163,32 +163,32 @@ class Fact:
 
     def measures_of(self, part: FactTable) -> tuple[Measure, ...]:
         """Return the measures that a table adds to."""
-        return tuple(each for each in self.measures if part.name in each.of)
+        return tuple(measure for measure in self.measures if part.name in measure.of)
 
     def counting_place(self, part: FactTable) -> int | None:
-        """Return the place of a measure to which each row of a table adds 1; None without one."""
-        for place, measure in enumerate(self.measures):
+        """Return the index of a measure to which each row of a table adds 1; None without one."""
+        for index, measure in enumerate(self.measures):
             # A measure without conditions has those of the fact.
             if measure.kind == "count" and not measure.where and part.name in measure.of:
-                return place
+                return index
         return None
 
     def summed_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns, as the declaration calls them, that are summed in a table."""
-        found = (column for each in self.measures_of(part) for column in each.columns)
-        return tuple(dict.fromkeys(found))
+        measures = self.measures_of(part)
+        return tuple(dict.fromkeys(column for measure in measures for column in measure.columns))
 
     def conditions(self, part: FactTable) -> tuple[Condition, ...]:
         """Return the conditions on a table's rows: the fact's, then those of its measures."""
-        own = (condition for each in self.measures_of(part) for condition in each.where)
+        own = (condition for measure in self.measures_of(part) for condition in measure.where)
         return tuple(dict.fromkeys((*self.where, *own)))
 
     def used_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns, as the declaration calls them, that an image of the table needs."""
-        dimensions = (each.column for each in self.dimensions)
-        conditions = (each.column for each in self.conditions(part))
-        found = (*dimensions, *self.summed_columns(part), *conditions)
-        return tuple(dict.fromkeys(column for column in found if column is not None))
+        dimensions = (dimension.column for dimension in self.dimensions)
+        conditions = (condition.column for condition in self.conditions(part))
+        columns = (*dimensions, *self.summed_columns(part), *conditions)
+        return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     def needed_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the table's own columns that every new image of it must carry."""
@@ -206,7 +206,7 @@ class Fact:
         """
         if self.kind == "fact":
             return self.needed_columns(part)
-        keys = (each.column for each in self.dimensions if each.name in self.key)
+        keys = (dimension.column for dimension in self.key_dimensions)
         return tuple(part.column(column) for column in keys if column is not None)
 
 
@@ -246,13 +246,13 @@ def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
 def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
     """Return the roll-up that dbt has installed.
 
-    Raises SettingError for a type that is none of its own: whoever may install roll-ups must not
-    have the role of the reader execute it.
+    Raises SettingError for a text that is no plain type: it becomes part of a reader's SQL, and the
+    role that installs roll-ups must not execute anything as the reader.
     """
     for each in (*installed["dimensions"], *installed["measures"], *installed["values"]):
         if not _TYPE.fullmatch(each["type"]):
             raise SettingError(
-                f"The roll-up {name} has a column of type {escaped(each['type'])}, which is none",
+                f"The roll-up {name} has a column of type {escaped(each['type'])}, which no fact has",
                 "`dbt build` installs it again",
             )
     blank: dict[str, Any] = {each.name: None for each in fields(Dimension)}
@@ -279,8 +279,8 @@ def _conditions(declared: Iterable[Declaration]) -> tuple[Condition, ...]:
 
 def digits_of(type_: str) -> tuple[int, int] | None:
     """Return how many digits `numeric(p, s)` has, and how many decimals; None for other types."""
-    found = _NUMERIC.fullmatch(type_)
-    return found and (int(found[1]), int(found[2] or 0))
+    match = _NUMERIC.fullmatch(type_)
+    return match and (int(match[1]), int(match[2] or 0))
 
 
 def source_tables(facts: Iterable[Fact]) -> tuple[Table, ...]:
@@ -290,14 +290,14 @@ def source_tables(facts: Iterable[Fact]) -> tuple[Table, ...]:
 
 def needed_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
     """Return the columns of a source table that any of the facts needs, each once."""
-    found = (fact.needed_columns(part) for fact, part in _parts(facts, table))
-    return tuple(dict.fromkeys(column for columns in found for column in columns))
+    by_part = (fact.needed_columns(part) for fact, part in _parts(facts, table))
+    return tuple(dict.fromkeys(column for columns in by_part for column in columns))
 
 
 def identity_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
     """Return the columns that an old row of a source table must carry for the facts, each once."""
-    found = (fact.identity_columns(part) for fact, part in _parts(facts, table))
-    return tuple(dict.fromkeys(column for columns in found for column in columns))
+    by_part = (fact.identity_columns(part) for fact, part in _parts(facts, table))
+    return tuple(dict.fromkeys(column for columns in by_part for column in columns))
 
 
 def _parts(facts: Iterable[Fact], table: Table) -> Iterator[tuple[Fact, FactTable]]:

@@ -26,7 +26,7 @@ Kind = Literal[
     "reader",  # makes a project's function that reads the change log
     "wait",  # of a slot: shared by those who wait for a position
 ]
-"""Who holds it."""
+"""What the holder of the lock does."""
 
 _PAUSE_SECONDS = 0.2
 
@@ -47,7 +47,7 @@ END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
 
 
 def key(kind: Kind, *names: str) -> int:
-    """Return the number of a lock, as cdc.lock_key does; `names` say of what it is."""
+    """Return the number of a lock, as cdc.lock_key does; `names` say whose it is."""
     text = "\n".join(("waltally", kind, *names)).encode()
     return int.from_bytes(sha256(text).digest()[:8], signed=True)
 
@@ -59,9 +59,9 @@ def acquire(
     seconds: float = 0.0,
     ends_holders: bool = False,
 ) -> bool:
-    """Take the lock until the session ends; False where others hold it for so many seconds.
+    """Take the lock until the session ends; return False where others still hold it at the end.
 
-    Asked again and again: the snapshot of a statement that waits would hold back vacuum.
+    It asks again and again, because a statement that waits has a snapshot, which holds vacuum back.
     """
     deadline = time.monotonic() + seconds
     while connection.ask(TRY, {"key": key(kind, *names)}) != [(True,)]:

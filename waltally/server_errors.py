@@ -2,7 +2,8 @@
 
 Messages may be in any language, so text decides only where no language translates it: the names of
 settings, libpq's own words (always English here) and texts of internal errors. A refused login is
-the exception, because no driver gives its SQLSTATE: one in another language is waited for.
+the exception, because no driver gives its SQLSTATE. Where its text is not in English, the loader
+tries again as after a lost connection.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LOGIN_REFUSED = re.compile(
     "|permission denied|configuration parameter|invalid value for parameter"
     "|no password supplied|certificate|channel binding|private key"
 )
-"""The role, its password, its rights, the database, pg_hba.conf, or an option of the session; then
-what libpq says itself."""
+"""What servers say of role, password, rights, database, pg_hba.conf and the session's options; in
+the last line what libpq says itself."""
 _NO_SUCH_CHARACTER = ("22P05", "22021")
 _DISK_FULL = "53100"
 _MISSING_RIGHT = "42501"
@@ -56,7 +57,7 @@ class ServerError:
     is_connection_lost: bool = False
     """Whether the driver's kind of error is that of a connection that broke."""
     text: str = ""
-    """All that was said, detail and hint included."""
+    """The whole text, with detail and hint."""
     detail: str = ""
     """May quote a row."""
 
@@ -79,107 +80,107 @@ class ServerError:
         )
 
 
-def explain(error: ServerError, place: str) -> LoaderError:
-    """Return the LoaderError for an error at `place`, `source` or `target`."""
-    said, code = error.message, error.sqlstate
+def explain(error: ServerError, side: str) -> LoaderError:
+    """Return the LoaderError for an error of one side: `source`, `target` or `standby`."""
+    message, code = error.message, error.sqlstate
     if is_standby(error):
-        return standby() if place == "source" else _read_only(said)
+        return standby() if side == "source" else _read_only(message)
     if is_too_large(error):
-        return RowTooLarge(f"The {place} cannot take a value of this size: {said}")
+        return RowTooLarge(f"The {side} cannot take a value of this size: {message}")
     if code in _NO_SUCH_CHARACTER:
         return EncodingUnfit(
-            f"The {place}'s encoding has no character for what was sent: {said}",
+            f"The {side}'s encoding has no character for what was sent: {message}",
             "name a target database in UTF8 or in the source's encoding",
         )
     if is_disk_full(error):
-        return disk_full(said, place)
+        return disk_full(message, side)
     if code == _MISSING_RIGHT:
         return MissingRight(
-            f"The {place} denies a right: {said}",
+            f"The {side} denies a right: {message}",
             right_remedy(error.source_file),
         )
     if code in _MISSING_OBJECT:
         return NotSetUp(
-            f"The staging schema is not complete: {said}",
+            f"The staging schema is not complete: {message}",
             "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
             "the slot still holds what was not stored",
         )
     if code == _DEADLOCK:
-        said = f"{said}. {error.detail}"
+        message = f"{message}. {error.detail}"
     if code in _TRANSACTION_BROKEN:
         return Interrupted(
-            f"The {place} interrupted the transaction: {said}",
+            f"The {side} interrupted the transaction: {message}",
             "run again; nothing is lost, the loader goes on from its position",
         )
     if error.is_connection_lost and (code is None or _SESSION_ENDED.fullmatch(code)):
-        return connection_lost(said, place)
-    return LoaderError(f"The {place} reports {code}: {said}")
+        return connection_lost(message, side)
+    return LoaderError(f"The {side} reports {code}: {message}")
 
 
 def is_disk_full(error: ServerError) -> bool:
-    """Say whether the server could not write for want of space."""
+    """Return whether the server could not write because its disk is full."""
     return error.sqlstate == _DISK_FULL
 
 
-def disk_full(said: str, place: str) -> DiskFull:
+def disk_full(message: str, side: str) -> DiskFull:
     """Return the error for a server without disk space."""
     return DiskFull(
-        f"The {place} has no disk space: {said}",
-        f"free space on the {place}; nothing is lost, the loader goes on from its position",
+        f"The {side} has no disk space: {message}",
+        f"free space on the {side}; nothing is lost, the loader goes on from its position",
     )
 
 
 def right_remedy(source_file: str | None) -> str:
-    """Return what helps where a right is missing; a policy is one that would hide rows."""
+    """Return the remedy for a missing right; in `rls.c` a policy would hide rows."""
     if source_file != "rls.c":
         return "grant it as docs/roles.md says"
     return (
-        "`alter role … bypassrls` for the role that reads, as all rows count; of a table that it "
-        "owns, `alter table … no force row level security`"
+        "`alter role … bypassrls` for the role that reads, because all rows count; where it owns "
+        "the table, `alter table … no force row level security`"
     )
 
 
-def login_error(said: str, place: str) -> LoaderError:
-    """Return the error for what libpq said when a login failed.
+def login_error(message: str, side: str) -> LoaderError:
+    """Return the error for libpq's message about a failed login.
 
-    What is not known to be permanent is waited for.
+    The loader waits and tries again where the reason is not known to be permanent.
     """
-    # libpq's own hints, indented, ask what the remedy says.
-    said = " ".join(" ".join(line for line in said.splitlines() if line[:1] != "\t").split())
-    if "unsupported startup parameter" in said:
-        return behind_a_proxy(place, said)
-    if _LOGIN_REFUSED.search(said):
+    # Without libpq's own hints, which are indented: the remedy says the same.
+    message = " ".join(" ".join(line for line in message.splitlines() if line[:1] != "\t").split())
+    if "unsupported startup parameter" in message:
+        return behind_a_proxy(side, message)
+    if _LOGIN_REFUSED.search(message):
         return LoginRefused(
-            f"The {place} refuses the login: {said}",
+            f"The {side} refuses the login: {message}",
             "check role, password, database and TLS in "
-            f"{_variables(place)}, and the server's pg_hba.conf",
+            f"{_variables(side)}, and the server's pg_hba.conf",
         )
-    return connection_lost(said, place)
+    return connection_lost(message, side)
 
 
-def behind_a_proxy(place: str, said: str) -> LoginRefused:
+def behind_a_proxy(side: str, message: str) -> LoginRefused:
     """Return the error for a proxy that gives a session to each transaction, as pgbouncer does."""
     return LoginRefused(
-        f"The {place} is reached through a pooling proxy: {said}; "
+        f"The {side} is reached through a pooling proxy: {message}; "
         "locks, snapshots and slots belong to a session",
-        f"let {_variables(place)} name the server itself",
+        f"let {_variables(side)} name the server itself",
     )
 
 
-def connection_lost(said: str, place: str) -> CannotConnect:
-    """Return the error for a server that is not reached, or no longer."""
+def connection_lost(message: str, side: str) -> CannotConnect:
+    """Return the error for a server that cannot be reached, or whose connection broke."""
     return CannotConnect(
-        f"The {place} cannot be reached: {said}",
-        f"check that the server runs and that {_variables(place)} name it",
+        f"The {side} cannot be reached: {message}",
+        f"check that the server runs and that {_variables(side)} name it",
     )
 
 
-def _variables(place: str) -> str:
-    return f"LOADER_{place.upper()}_DSN and the PG* variables"
+def _variables(side: str) -> str:
+    return f"LOADER_{side.upper()}_DSN and the PG* variables"
 
 
 def standby() -> IsStandby:
-    """Return the error for a source that only follows another server."""
+    """Return the error for a source that is a standby too old to decode."""
     return IsStandby(
         "The source is a standby, where only PostgreSQL 16 and later can decode",
         "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is promoted",
@@ -187,10 +188,10 @@ def standby() -> IsStandby:
 
 
 def is_standby(error: ServerError) -> bool:
-    """Say whether the server refused a write because it only follows another server.
+    """Return whether the server refused a write because it is a standby.
 
-    25006 says so. Two more codes also mean other things: for one the file of the server's source
-    decides, for the other the text of an internal error. No language translates either.
+    25006 says so. Two other codes have more meanings: for one the file of the server's source code
+    decides, for the other the text of an internal error, which is never translated.
     """
     return (
         error.sqlstate == "25006"
@@ -200,7 +201,7 @@ def is_standby(error: ServerError) -> bool:
 
 
 def is_too_large(error: ServerError) -> bool:
-    """Say whether a value passes 1 GB, the most that a server holds in one piece.
+    """Return whether a value is larger than 1 GB, the most that a server holds in one piece.
 
     The text of the internal error is never translated.
     """
@@ -209,8 +210,8 @@ def is_too_large(error: ServerError) -> bool:
     )
 
 
-def _read_only(said: str) -> TargetReadOnly:
+def _read_only(message: str) -> TargetReadOnly:
     return TargetReadOnly(
-        f"The target takes no writes: {said}",
+        f"The target takes no writes: {message}",
         "name the primary in LOADER_TARGET_DSN, or promote this server; the loader waits for it",
     )

@@ -1,4 +1,4 @@
-"""What every session pins, so that no `alter role … set` or `alter database … set` changes it.
+"""Settings that every session pins: no `alter role … set` or `alter database … set` counts.
 
 A setting that the client sends with the login (libpq's `options`) counts before
 the first statement and beats what a role, a database or the server's configuration says.
@@ -66,7 +66,7 @@ where name in ('idle_session_timeout', 'transaction_timeout', 'restrict_nonsyste
 NEWER_TIMEOUTS = """
 select name from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')
 """
-"""Which of them end a session. They may be sent with the login to a server that knows them."""
+"""Gives those of them that end a session and that this server knows."""
 
 
 def options(users: str) -> str:
@@ -79,11 +79,11 @@ def pinned(dsn: str) -> str:
 
     Options may also come from PGOPTIONS or a service file. A pinned string stays as it is.
     """
-    # With a directory that does not exist libpq resolves all options and connects to nothing.
+    # With a directory that does not exist, libpq resolves all options without connecting.
     resolving = pq.PGconn.connect_start(
         make_conninfo(dsn, host="/nonexistent", hostaddr="").encode()
     )
-    found = {option.keyword: option.val or b"" for option in resolving.info}
+    resolved = {option.keyword: option.val or b"" for option in resolving.info}
     resolving.finish()
-    given = options(found.get(b"options", b"").decode())
-    return make_conninfo(dsn, options=given, client_encoding="UTF8")
+    all_options = options(resolved.get(b"options", b"").decode())
+    return make_conninfo(dsn, options=all_options, client_encoding="UTF8")

@@ -43,7 +43,7 @@ class SlotSettings:
 
 @dataclass(frozen=True)
 class Settings(SlotSettings):
-    """What every command needs to know; `source` and `target` are libpq connection strings."""
+    """The settings of every command; `source` and `target` are libpq connection strings."""
 
     source: str = field(repr=False)
     columns: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def check_names(slot: str, schema: str) -> None:
             f"LOADER_SLOT is {slot!r}: a slot's name has lower-case letters, digits and _",
             "set LOADER_SLOT or --slot, for instance to " + DEFAULT_SLOT,
         )
-    # In a statement with parameters a % would be one too.
+    # In a statement with parameters, the driver would take a % for one of them.
     name = jobs_schema(schema)
     is_odd = "%" in schema or schema.startswith("pg_") or escaped(schema) != schema
     if not schema or len(name.encode()) > 63 or is_odd:
@@ -94,9 +94,9 @@ def jobs_schema(schema: str) -> str:
 def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:
     """Return the parts of a libpq string or URL. Raises SettingError without quoting it."""
     try:
-        found = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+        parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
         # In a URL a password with a bare / is read as a port, which libpq would quote later.
-        if not _PORTS.fullmatch(found.get("port", "")):
+        if not _PORTS.fullmatch(parts.get("port", "")):
             raise psycopg.ProgrammingError("the port is not a number")
     except psycopg.Error:
         # libpq's own message may quote a part of the string, and so a password.
@@ -105,7 +105,7 @@ def parse_conninfo(dsn: str, setting: str) -> dict[str, str]:
             f"set {setting} like 'host=db.internal dbname=notify user=loader'; in a URL write "
             "odd characters of a password as %2F and the like",
         ) from None
-    return found
+    return parts
 
 
 def complete_conninfo(dsn: str, setting: str, work: str = "loader") -> str:

@@ -120,7 +120,7 @@ def _has_rows(fact: Fact, part: FactTable) -> Column:
 def _store(
     target: TargetSession, settings: Settings, fact: Fact, part: str, found: DataFrame
 ) -> None:
-    with explained(target.place), target.cursor() as cursor:
+    with explained(target.side), target.cursor() as cursor:
         execute_values(
             cursor,
             f"insert into {target.incoming.quoted}"
