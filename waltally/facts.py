@@ -252,7 +252,7 @@ def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
     for each in (*installed["dimensions"], *installed["measures"], *installed["values"]):
         if not _TYPE.fullmatch(each["type"]):
             raise SettingError(
-                f"The roll-up {name} has a column of type {escaped(each['type'])}, which no fact has",
+                f"The roll-up {name} has a column of type {escaped(each['type'])}: that is none",
                 "`dbt build` installs it again",
             )
     blank: dict[str, Any] = {each.name: None for each in fields(Dimension)}

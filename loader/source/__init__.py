@@ -1,1 +1,1 @@
-"""What a source is: server, slot, tables; what is wrong with them, and the remedies."""
+"""Server, slot and tables of a source: records, rules over them, and remedies."""

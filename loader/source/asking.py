@@ -1,4 +1,4 @@
-"""Asks a source of its server and its slots, in plain SQL; other modules judge."""
+"""Asks a source about its server and its slots; other modules judge the answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ select
 
 
 def ask_server(connection: Connection, slot: str) -> ServerInfo:
-    """Return what the server says of itself. Raises LoaderError."""
+    """Return the server's settings and the role's rights. Raises LoaderError."""
     (row,) = connection.ask(SERVER, (slot,))
     return ServerInfo(*row)
 
@@ -98,7 +98,7 @@ where slot_name = """
 """Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
 
 
-# On a standby only a replication connection tells the timeline.
+# A standby tells its timeline only over a replication connection.
 _SERVER = """
 select
     (select system_identifier::text from pg_control_system()),
@@ -115,7 +115,7 @@ select
 
 
 def read_server(source: Connection) -> Server:
-    """Return who the source is, over a plain connection. Raises LoaderError."""
+    """Return the source's cluster, database and position. Raises LoaderError."""
     ((system, database, in_recovery, wal_end, timeline),) = source.ask(_SERVER)
     return Server(
         system,

@@ -1,4 +1,4 @@
-"""Asks a source of its tables, and the target of those that were counted, in plain SQL."""
+"""Asks a source about its tables, and the target about those that were counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waltally.facts import Fact, identity_columns, needed_columns, source_tables
 from waltally.tables import Table
 
 _TABLE = """
-with recursive wanted as (
+with recursive this_table as (
     select c.oid
     from pg_class as c
     inner join pg_namespace as n on n.oid = c.relnamespace
@@ -22,12 +22,12 @@ with recursive wanted as (
 
 needed as (
     select a.attname, a.atttypid
-    from wanted
-    inner join pg_attribute as a on a.attrelid = wanted.oid
+    from this_table
+    inner join pg_attribute as a on a.attrelid = this_table.oid
     where a.attname = any(%(columns)s::text[]) and not a.attisdropped
 ),
 
--- The type of each needed column, and those within it.
+-- The type of each needed column, and the types within it.
 parts (attname, type) as (
     select * from needed
     union
@@ -69,7 +69,7 @@ keys as (
     inner join pg_class as x on x.oid = i.indexrelid
     cross join unnest(i.indkey) with ordinality as k (attnum, place)
     inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-    -- An old row lacks what an index only includes.
+    -- An old row lacks the columns that an index only includes.
     where k.place <= i.indnkeyatts
 )
 
@@ -101,7 +101,7 @@ select
         limit 1
     ),
     coalesce((
-        select jsonb_object_agg(found.attname, found.type) from (
+        select jsonb_object_agg(varying.attname, varying.type) from (
             select parts.attname::text, min(format_type(parts.type, null)) as type
             from parts
             inner join pg_type as t on t.oid = parts.type
@@ -109,7 +109,7 @@ select
                 t.typnamespace = 'pg_catalog'::regnamespace
                 and t.typname = any(%(by_session)s)
             group by parts.attname
-        ) as found
+        ) as varying
     ), '{}'),
     array(
         select o.relname::text from pg_class as o
@@ -145,8 +145,8 @@ select
         pg_stat_get_tuples_updated(c.oid),
         pg_stat_get_tuples_deleted(c.oid)
     ]::double precision[]
-from wanted
-inner join pg_class as c on c.oid = wanted.oid
+from this_table
+inner join pg_class as c on c.oid = this_table.oid
 """
 
 
@@ -156,9 +156,9 @@ def ask_table(
     facts: Sequence[Fact],
     root: Table | None = None,
 ) -> TableInfo:
-    """Return what there is to know of a table that the facts need. Raises LoaderError.
+    """Return what the catalog says of a table that the facts need. Raises LoaderError.
 
-    Of a leaf the facts need what they need of its `root`.
+    From a leaf the facts need the same columns as from its `root`.
     """
     counted = root or table
     values = {
@@ -175,7 +175,7 @@ def ask_table(
     return TableInfo(table, *(*plain, Writes(*writes)))
 
 
-# As `table_checks.identity_wide` judges, for all leaves at once.
+# The same condition as in `table_checks.identity_wide`, for all leaves at once.
 _NARROW = """
 select c.oid::bigint
 from pg_class as c
@@ -198,11 +198,11 @@ where
 def ask_narrow_leaves(
     source: Connection, roots: Mapping[Table, Root], facts: Sequence[Fact]
 ) -> dict[Table, list[TableInfo]]:
-    """Return the leaves whose replica identity lacks what the facts need of an old row.
+    """Return the leaves whose replica identity lacks a column that the facts need of an old row.
 
-    By partitioned table, where it has any. A new leaf does not inherit the identity of its parent.
+    They are listed by partitioned table. A new leaf does not inherit the identity of its parent.
     """
-    found: dict[Table, list[TableInfo]] = {}
+    narrow: dict[Table, list[TableInfo]] = {}
     for table in source_tables(facts):
         if (root := roots.get(table)) is None:
             continue
@@ -211,13 +211,12 @@ def ask_narrow_leaves(
         }
         needed = list(identity_columns(facts, table))
         rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": needed})
-        # What the facts need of the table they need of each leaf, which has the same columns.
-        narrow = [
+        infos = [
             ask_table(source, leaf, facts, table) for oid, leaf in leaves.items() if (oid,) in rows
         ]
-        if narrow:
-            found[table] = narrow
-    return found
+        if infos:
+            narrow[table] = infos
+    return narrow
 
 
 _QUERY = """
@@ -254,12 +253,13 @@ from {0}.fact
 left join {0}.baseline using (slot_name, fact_name)
 where fact.slot_name = %s
 """
-"""Gives by fact what its baseline counted, or setup found where it has none; null where that is not
-known. The schema is filled in."""
+"""Gives each fact with the identities of the tables that its baseline counted.
+
+Without a baseline they are those that setup read; null where nobody has read any."""
 
 
 def read_counted(target: Target) -> dict[str, TableIdentities]:
-    """Return by fact what it counted; empty where that is not known. Raises LoaderError."""
+    """Return the tables that each fact counted; empty where not known. Raises LoaderError."""
     rows = target.ask_staging(COUNTED, (target.slot,))
     return {name: identities or {} for name, _, identities in rows}
 

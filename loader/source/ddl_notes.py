@@ -1,4 +1,4 @@
-"""The messages by which the source tells of DDL, where its administrator ran note_ddl.sql."""
+"""Messages with which the source reports DDL, where its administrator ran note_ddl.sql."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from waltally.tables import quoted
 _SQL = Path(__file__).with_name("note_ddl.sql")
 
 INSTALLED = "(select oid from pg_event_trigger where evtname = 'waltally_rewrite')"
-"""SQL whose value is another one once note_ddl.sql was run, or what it made was dropped."""
+"""SQL whose value changes when note_ddl.sql is run, or when its event trigger is dropped."""
 
-# Anybody with the right to make schemas may have made one of this name. Only an administrator makes
-# event triggers, and nothing in the schema may be anybody else's.
+# Anybody with the right to make schemas may have made one of this name. Only an administrator can
+# make event triggers, so the trigger's function and the table must belong to the schema's owner.
 _IS_READABLE = """
 select count(*) = 2
 from pg_event_trigger as e
@@ -34,7 +34,7 @@ _PREFIX = "select prefix from waltally.ddl_prefix"
 
 
 def read_prefix(source: Connection) -> str | None:
-    """Return what the messages begin with; None where there are none, or not for this role."""
+    """Return the text with which the messages begin; None where this role can read none."""
     if source.ask(_IS_READABLE) != [(True,)]:
         return None
     rows = source.ask(_PREFIX)
@@ -42,13 +42,13 @@ def read_prefix(source: Connection) -> str | None:
 
 
 def read_trigger(source: Connection) -> int | None:
-    """Return what tells of DDL: another one, or none, once it was made again or dropped."""
+    """Return the oid of the event trigger that reports DDL; None where there is none."""
     ((trigger,),) = source.ask(f"select {INSTALLED}::bigint")
     return None if trigger is None else int(trigger)
 
 
 def missing_note(source: Connection) -> str | None:
-    """Return how the source can be made to tell this role of DDL; None where it does."""
+    """Return how the source can be made to report DDL to this role; None where it does."""
     if read_prefix(source) is not None:
         return None
     role = source.info.user

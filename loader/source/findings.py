@@ -1,4 +1,4 @@
-"""What is wrong with the source, one rule a function, each finding with its remedy. Pure.
+"""Rules over a source: each function is one, and each finding has its remedy. Pure.
 
 `loader setup` refuses by these rules; `loader setup --check` and `loader status` print them.
 """
@@ -36,7 +36,7 @@ def tables_fit(state: State) -> Iterator[LoaderError]:
 
 
 def leaves_fit(state: State) -> Iterator[LoaderError]:
-    """So have the partitions of each table."""
+    """Each partition has to be one that a slot can follow and the facts can count."""
     yield from declared_leaves(state.roots, source_tables(state.facts))
     yield from leaf_findings(state.roots, state.narrow_leaves, state.facts)
 
@@ -49,8 +49,7 @@ def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
 
 def standby_keeps_slot(state: State) -> Iterator[LoaderError]:
     """A standby that is decoded has to keep what the slot needs."""
-    # A copy of the primary's slot is another case, with a sentence of its own, and so is a standby
-    # that is too old.
+    # Other rules report a copy of the primary's slot and a standby that is too old.
     is_able = state.server.version >= STANDBYS_DECODE_SINCE
     if is_able and not state.slot.is_copy_of_primary:
         yield from filter(None, (standby_feedback(state.server), standby_slot(state.server)))
@@ -70,7 +69,7 @@ def slot_goes_on(state: State) -> Iterator[LoaderError]:
 
 
 def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
-    """A table of a fact that stays as it is must not have become another one."""
+    """The tables of a registered fact must be the ones that it counted."""
     declarations = {fact.name: fact.declaration for fact in state.facts}
     registered = state.registration.facts
     unchanged = [fact for fact in registered if declarations.get(fact.name) == fact.declaration]
@@ -78,13 +77,13 @@ def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
 
 
 _LISTED = 5
-"""How many leaves a sentence names; the remedy has all."""
+"""How many leaves a sentence names; the remedy names all."""
 
 
 def leaf_findings(
     roots: Mapping[Table, Root], narrow: Mapping[Table, Sequence[TableInfo]], facts: Sequence[Fact]
 ) -> Iterator[LoaderError]:
-    """Yield what is wrong with the leaves; `narrow` are those that lack a wide enough identity."""
+    """Yield what is wrong with leaves; `narrow` has those whose replica identity is too narrow."""
     for table, root in roots.items():
         yield from _unfit_leaves(table, root)
         if infos := narrow.get(table):
@@ -92,7 +91,7 @@ def leaf_findings(
 
 
 def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
-    """Yield which leaves have rows that change without WAL."""
+    """Yield a finding for each leaf whose rows change without WAL."""
     tables = {member.oid: member.table for member in root.members}
     for leaf in root.members:
         if not leaf.is_unfit:
@@ -120,15 +119,15 @@ def _narrow_leaves(table: Table, narrow: Sequence[TableInfo], needed: Sequence[s
 
 
 def declared_leaves(roots: Mapping[Table, Root], tables: Iterable[Table]) -> list[LoaderError]:
-    """Return which tables are to be followed both by themselves and as a part of another."""
-    named = set(tables)
+    """Return a finding for each table that is declared and is a partition of a declared one."""
+    declared = set(tables)
     return [
         TableUnfit(
-            f"{each.table} is a partition of {table}, and both are to be followed: a change could "
-            "have one name only",
+            f"{member.table} is a partition of {table}, and both are declared: a change could have "
+            "one name only",
             f"take one of them out of the declarations; {table} has all rows",
         )
         for table, root in roots.items()
-        for each in root.members[1:]
-        if each.table in named
+        for member in root.members[1:]
+        if member.table in declared
     ]

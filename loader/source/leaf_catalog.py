@@ -10,8 +10,8 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.tables import Table, literal
 
-# From pg_inherits and not by pg_partition_tree, which waits for the tables' locks. A leaf that is
-# being detached concurrently has left the table for every new query.
+# It reads pg_inherits, because pg_partition_tree waits for the tables' locks. A leaf that is being
+# detached concurrently is no longer part of the table for new queries.
 _MEMBERS = """
 with recursive tree (label, oid, parent, attached) as (
     select listed.label, c.oid, 0::oid, ''
@@ -57,7 +57,7 @@ _FINGERPRINT = """
     from members
 )
 """
-# The position is read after the statement's snapshot was taken: what the snapshot shows is before.
+# The position is read after the snapshot was taken: what the snapshot shows was committed before.
 _READ = f"""
 {_MEMBERS}
 select
@@ -130,7 +130,7 @@ order by place
 
 
 class LeafCatalog:
-    """The partitioned ones of some tables, as one server has them at one moment."""
+    """The partitioned tables and their leaves, as one server has them at one moment."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class LeafCatalog:
         tables: Iterable[Table],
         before: Mapping[Table, Root],
     ) -> None:
-        """Read them. `before` is what is stored. Raises LoaderError."""
+        """Read those of the tables that are partitioned. `before` is stored. Raises LoaderError."""
         self._connection = connection
         known = [
             {"oid": member.oid, "schema": member.table.schema, "name": member.table.name}
@@ -150,7 +150,7 @@ class LeafCatalog:
         ((members, fingerprint, present, read_lsn),) = connection.ask(_READ, values)
         self._fingerprint = fingerprint
         self.present: frozenset[int] = frozenset(present)
-        """The oids of stored members that exist, or whose names have another table."""
+        """The oids of stored members that still exist, or whose name another table has now."""
         self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""
         by_label: dict[str, list[Member]] = {}
@@ -162,19 +162,19 @@ class LeafCatalog:
         """By partitioned table; the first member is the table itself."""
 
     def look_again(self) -> tuple[bool, str]:
-        """Return whether all is as it was read, and the snapshot that shows it."""
+        """Return whether nothing has changed since, and the snapshot that shows it."""
         ((fingerprint, snapshot),) = self._connection.ask(_CHECK, {"tables": self._tables})
         return fingerprint == self._fingerprint, str(snapshot)
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:
-        """Return how changes name the tables."""
+        """Return the names of the tables as a change spells them."""
         rows = self._connection.ask(_SPELL, {"tables": _listed(tables)})
         return [bytes.fromhex(spelled) for (spelled,) in rows]
 
     def lasting_keys(self) -> dict[str, tuple[str, ...]]:
         """Return by `schema.name` the key's columns that stay when a row moves between leaves.
 
-        They are the bytes of a change as Latin-1; none where the table has no such key.
+        Names are the bytes of a change as Latin-1. Without a primary key there are none.
         """
         return {
             label: tuple(bytes.fromhex(name).decode("latin-1") for name in names)
@@ -183,7 +183,7 @@ class LeafCatalog:
 
 
 def has_partitioned(tables: Iterable[Table]) -> str:
-    """Return SQL whose one value is whether any of the tables is partitioned."""
+    """Return SQL that gives whether any of the tables is partitioned."""
     return _HAS_PARTITIONED.replace("%(tables)s", literal(_listed(tables)))
 
 

@@ -1,4 +1,4 @@
-"""Asks source and target for the state that findings are rules over, each thing once."""
+"""Reads the `State` that findings are rules over from source and target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waltally.facts import Fact, source_tables
 from waltally.settings import Settings
 from waltally.tables import Table
 
-# A primary key is the identity of a table that names no other one.
+# By default the primary key is the replica identity.
 _WITHOUT_IDENTITY = """
 select distinct published.schemaname::text, published.tablename::text
 from pg_publication_tables as published
@@ -45,7 +45,7 @@ order by 1, 2
 
 
 def read_source(source: Connection, slot: str, facts: Sequence[Fact]) -> State:
-    """Return what the source alone says. Raises LoaderError."""
+    """Return the state with what the source says. Raises LoaderError."""
     tables = source_tables(facts)
     roots = LeafCatalog(source, tables, {}).roots
     return State(
@@ -80,9 +80,9 @@ def read_target(state: State, target: Target) -> State:
     )
     if not migrate.version(target):
         return state
-    # What tells the sources' rows apart may be fed by several slots.
-    alone = [f for f in state.facts if all(each.kind != "slot" for each in f.dimensions)]
-    others = {fact.name: registration.other_slot(target, fact) for fact in alone}
+    # Several slots may feed a fact with a dimension of kind `slot`.
+    of_one_slot = [f for f in state.facts if all(d.kind != "slot" for d in f.dimensions)]
+    others = {fact.name: registration.other_slot(target, fact) for fact in of_one_slot}
     published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
     return replace(
         state,

@@ -1,7 +1,7 @@
-"""Why a server does not make or stream a slot of wal2json, and what lets it. Pure.
+"""Why a server refuses to make or stream a slot of wal2json, and the remedies. Pure.
 
-On a managed server nobody is a superuser, and each provider has its own way to do what `alter
-system` does elsewhere. docs/source.md has the sources.
+On a managed server nobody is a superuser, and each provider has its own way to change a setting.
+docs/source.md has the sources.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Provider:
 
     name: str
     administrators: str
-    """The role of its administrators, by which the server is known to be the provider's."""
+    """The role of its administrators. Only servers of this provider have it."""
     parameter: str
     """How a setting is changed."""
     decoding: str
     """How logical decoding is switched on."""
     restart: str = ""
-    """What must follow where the setting needs a restart; empty where the provider does it."""
+    """The step after a setting that needs a restart; empty where the provider restarts."""
     replication: str = "alter role {role} replication;"
 
 
@@ -79,32 +79,32 @@ PROVIDERS = (
     ),
 )
 
-_ROLES = ", ".join(literal(each.administrators) for each in PROVIDERS)
+_ROLES = ", ".join(literal(provider.administrators) for provider in PROVIDERS)
 
 ADMINISTRATORS = f"""
     case when not has_parameter_privilege('wal_level', 'alter system') then (
         select min(rolname::text) from pg_roles where rolname in ({_ROLES})
     ) end
 """
-"""SQL: the role that names the provider; null where this role may `alter system`, or none is known.
+"""SQL for the role that shows the provider; null where we may `alter system`, or without one.
 
-A copy of a managed database, restored elsewhere, may have such a role too, beside a superuser.
+The right comes first: a managed database that was restored elsewhere still has the role.
 """
 
 
 def find_provider(administrators: str | None) -> Provider | None:
     """Return the provider that ADMINISTRATORS names."""
-    return next((each for each in PROVIDERS if each.administrators == administrators), None)
+    return next((p for p in PROVIDERS if p.administrators == administrators), None)
 
 
 RESTART = "-- then restart the source"
-"""After a setting that a reload does not change."""
+"""Follows a setting that needs a restart."""
 
 RESTART_PRIMARY = "-- then restart the primary"
 RESTART_STANDBY = "-- then restart the standby"
 
 RELOAD = "select pg_reload_conf();"
-"""After a setting that a reload changes."""
+"""Follows a setting that a reload changes."""
 
 
 def setting_remedy(
@@ -139,7 +139,7 @@ def replication_remedy(role: str | None, provider: Provider | None = None) -> st
 
 
 def physical_slot(name: str) -> str:
-    """Return the SQL that makes a slot for a standby, holding WAL from now on."""
+    """Return the SQL that makes a slot for a standby, which holds WAL from now on."""
     return f"select pg_create_physical_replication_slot({literal(name)}, true);"
 
 
@@ -160,7 +160,7 @@ def plugin_names(setting: str) -> list[str]:
     ]
 
 
-# ALTER SYSTEM takes no expression, so psql runs what this statement returns.
+# ALTER SYSTEM accepts no expression, so psql executes the text that this statement returns.
 _ADD_TO_PRESENT = r"""select 'alter system set output_plugin_libraries = ' \
 || string_agg(quote_literal(name), ', ') from (select coalesce(replace(m[1], '""', '"'), m[2]) \
 as name from regexp_matches(current_setting('output_plugin_libraries'), \
@@ -169,10 +169,10 @@ select pg_reload_conf(); -- in psql, as a superuser""".replace("\\\n", "")
 
 
 def plugin_remedy(listed: str | None, provider: Provider | None = None) -> str:
-    """Return how wal2json is allowed and what other programs need in the list is kept.
+    """Return how wal2json is added to the plugins that are allowed already.
 
-    `listed` is the present setting, None where this role may not read it: the statement then
-    reads it itself. Each name is a separate string: one string with commas would be one name.
+    `listed` is the present setting. Where this role may not read it, it is None, and the statement
+    reads it. Each name is a string of its own: one string with commas would be one name.
     """
     if provider is not None:
         there = "what is there and" if listed is None else ",".join(plugin_names(listed)) + ","
@@ -201,36 +201,38 @@ def slot_finding(
     major: int | None = None,
     provider: Provider | None = None,
 ) -> LoaderError | None:
-    """Return why the server does not make or stream the slot, None where the reason is another.
+    """Return why the server does not make or stream the slot; None for any other error.
 
-    `slot` is empty for one that is only being made. The remedies name `role`, who asked,
-    `major`, the server's version, and `provider`, who manages it, where these are known.
+    `slot` is empty while the slot is being made. Where they are known, the remedies name `role`,
+    which made the request, `major`, the server's version, and `provider`, which manages it.
     """
-    said, code = error.message, error.sqlstate
+    message, code = error.message, error.sqlstate
     if code == "55006" and slot:
         return SlotInUse(
-            f"The slot {slot} is in use: {said}",
+            f"The slot {slot} is in use: {message}",
             "stop the other loader; after a crash the server frees it by wal_sender_timeout",
         )
     if "output_plugin_libraries" in error.text:
         return PluginNotAllowed(
-            f"The source does not allow wal2json: {said}", plugin_remedy(None, provider)
+            f"The source does not allow wal2json: {message}", plugin_remedy(None, provider)
         )
-    if code == "58P01" and "wal2json" in said:
+    if code == "58P01" and "wal2json" in message:
         return plugin_missing(major)
-    if code == "55000" and "wal_level" in said:
-        # A standby's own wal_level is checked before.
+    if code == "55000" and "wal_level" in message:
+        # The standby's own wal_level was checked before, so this is about the primary's.
         return WalLevelTooLow(
-            f"The standby cannot decode: {said}",
+            f"The standby cannot decode: {message}",
             f"on the primary: alter system set wal_level = 'logical'; {RESTART_PRIMARY}",
         )
     if code == "53400":
-        return NoFreeSlot(f"The source has no free slot: {said}", slots_remedy(provider=provider))
-    if "max_wal_senders" in said:
+        return NoFreeSlot(
+            f"The source has no free slot: {message}", slots_remedy(provider=provider)
+        )
+    if "max_wal_senders" in message:
         return NoFreeSlot("The source has no free WAL sender", senders_remedy(provider=provider))
-    # The server answers so while the connection logs in, so no driver has a code.
-    if code == "42501" or re.search("start (walsender|WAL sender)", said):
+    # This error comes during the login, where no driver gives a code.
+    if code == "42501" or re.search("start (walsender|WAL sender)", message):
         return MissingRight(
-            f"The source denies a right: {said}", replication_remedy(role, provider)
+            f"The source denies a right: {message}", replication_remedy(role, provider)
         )
     return None

@@ -1,4 +1,4 @@
-"""What the checks need to know of the source's server. Pure."""
+"""The record of the source's server. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ServerInfo:
     wal_level: str
     may_replicate: bool
     administrators: str | None
-    """The role that tells which provider manages the server; None where `alter system` is ours."""
+    """The role that shows which provider manages the server; None where we may `alter system`."""
     allowed_plugins: str | None
     """The setting output_plugin_libraries; None where it is missing or may not be read."""
     slots_used: int
@@ -31,9 +31,9 @@ class ServerInfo:
     version: int
     """As server_version_num has it."""
     sends_feedback: bool
-    """Whether it tells its primary, where it has one, which rows it needs: hot_standby_feedback."""
+    """hot_standby_feedback: whether a standby tells its primary which rows it needs."""
     primary_slot: str
-    """The slot of its primary that it streams from; empty where none is set."""
+    """primary_slot_name: the slot of its primary that a standby streams from; empty: none."""
     names_database: bool | None = None
     """Whether primary_conninfo names one; None where this role may not read it."""
     copies_slots: bool | None = None
@@ -41,18 +41,18 @@ class ServerInfo:
     waits_for: Sequence[str] = ()
     """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
     standby_slots: Sequence[str] = ()
-    """The physical slots there are; also of backups."""
+    """All physical slots, those of backups included."""
     streaming: Sequence[str] = ()
-    """Those that somebody streams from."""
+    """Physical slots that somebody streams from."""
     encoding: str = "UTF8"
     idle_timeout: str | None = None
-    """idle_replication_slot_timeout; None where the server gives up no slot for that."""
+    """idle_replication_slot_timeout; None where it is off or the server has no such setting."""
     synchronous_names: str = ""
     """synchronous_standby_names; empty on a standby, where nothing is committed."""
     application_name: str = ""
-    """That of our sessions, by which the setting may take us for a standby."""
+    """The name of our sessions; synchronous_standby_names may contain it."""
     synchronous_standbys: Sequence[str] | None = None
-    """The physical standbys that the setting matches; None where this role may not see them."""
+    """Connected standbys that synchronous_standby_names matches; None where not visible."""
 
     @property
     def provider(self) -> Provider | None:

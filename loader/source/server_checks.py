@@ -1,10 +1,10 @@
-"""What stands in the way of a slot at the server: one finding per function, each with its remedy.
+"""Why a slot cannot be made or followed at a server: one check per function. Pure.
 
-Pure: what the server says in, a LoaderError out where something is wrong. The remedies are SQL that
-can be pasted; the loader never changes the application's tables or the server's settings itself.
+A check returns a LoaderError with its remedy, or None. The remedies are SQL to paste: the loader
+never changes the application's tables or the server's settings by itself.
 
-PostgreSQL 17 and later: a slot made with `failover` is copied by each standby that is set up for
-it (PostgreSQL documentation, "Replication Slot Synchronization").
+From PostgreSQL 17 on, each standby that is set up for it copies a slot that was made with
+`failover` (PostgreSQL documentation, "Replication Slot Synchronization").
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def plugin_allowed(server: ServerInfo) -> LoaderError | None:
 
 
 def free_slot(server: ServerInfo) -> LoaderError | None:
-    """A new slot needs a free place; an existing one has its own."""
+    """A new slot needs a free one of max_replication_slots."""
     if server.slot_exists or server.slots_used < server.slots_limit:
         return None
     return NoFreeSlot(
@@ -172,7 +172,7 @@ def unable(server: ServerInfo) -> list[LoaderError]:
 
 
 def primary_note(server: ServerInfo) -> list[str]:
-    """Return what is missing at the primary so that a failover needs no new seed."""
+    """Return what to change at the primary so that a failover needs no new seed."""
     if server.waits_for:
         return []
     names = server.standby_slots or [_SLOT_OF_STANDBY]
@@ -186,11 +186,11 @@ def primary_note(server: ServerInfo) -> list[str]:
 
 
 def waiting_finding(server: ServerInfo) -> Unhealthy | None:
-    """Return why the loader stands still for standbys that are away."""
-    away = [each for each in server.waits_for if each not in server.streaming]
+    """Return which standbys the loader waits for although they do not stream."""
+    away = [slot for slot in server.waits_for if slot not in server.streaming]
     if not away:
         return None
-    left = [each for each in server.waits_for if each in server.streaming]
+    left = [slot for slot in server.waits_for if slot in server.streaming]
     kept = ", ".join(map(literal, left)) or "''"
     return Unhealthy(
         "The loader waits for standbys that do not stream from their slots: "
@@ -203,7 +203,7 @@ def waiting_finding(server: ServerInfo) -> Unhealthy | None:
 def standby_findings(
     server: ServerInfo, name: str, slot: SlotState | None, database: str
 ) -> list[LoaderError]:
-    """Return what keeps a standby from having a copy of the slot that goes on after a promotion."""
+    """Return why a standby has no copy of the slot that can be followed after a promotion."""
     if server.version < FAILOVER_SINCE:
         return unable(server)
     findings = keeping_findings(server)
@@ -225,7 +225,7 @@ def standby_findings(
     add(
         server.names_database is False,
         "primary_conninfo names no database",
-        # The string may hold a password, so psql puts the statement together.
+        # The string may contain a password, so psql makes the statement.
         "on the standby, in psql: select format('alter system set primary_conninfo = %L', "
         f"current_setting('primary_conninfo') || ' dbname={database}') \\gexec \\\\ {RELOAD}",
     )
@@ -255,7 +255,7 @@ def standby_findings(
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^\s,"]+))\s*(?:,|$)')
 
-# The names are only known to roles that see the statistics; psql runs what this prints.
+# Only roles that may read the statistics know the names; psql executes what this prints.
 _FOR_PSQL = (
     "as a superuser in psql: select format('alter system set synchronous_standby_names = %%L', "
     "'%s ' || least(%d, count(distinct application_name)) || ' (' || "
@@ -283,7 +283,7 @@ class StandbyNames:
 
 
 def parse_standby_names(setting: str) -> StandbyNames:
-    """Return what the setting says; no names where it is empty."""
+    """Return the parts of the setting; no names where it is empty."""
     head = _HEAD.fullmatch(setting)
     method, number, listed = head.groups() if head else (None, "1", setting)
     names = [in_quotes.replace('""', '"') or plain for in_quotes, plain in _NAME.findall(listed)]
@@ -295,8 +295,8 @@ def judge_standby_names(
 ) -> SynchronousStandby | None:
     """Return why the loader may not stream now, None where no commit would wait for it.
 
-    `standbys` are the physical standbys that the setting matches now, None where the role may
-    not see them.
+    `standbys` are the connected standbys that the setting matches; None where the role may not see
+    them.
     """
     value = parse_standby_names(setting)
     left = [name for name in value.names if name.lower() not in ("*", application_name.lower())]

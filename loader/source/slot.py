@@ -1,7 +1,4 @@
-"""What a slot and its server are, and whether the slot may be followed from the position of record.
-
-Pure: no driver.
-"""
+"""Records of a slot and its server, and why a slot cannot be followed from the record. Pure."""
 
 from __future__ import annotations
 
@@ -42,22 +39,22 @@ _REASONS = {
         "logical; then ",
     ),
 }
-"""By the server's reason for giving a slot up, what it means, and what comes before a new slot."""
+"""By the server's reason for giving a slot up: a sentence, and the steps before a new slot."""
 
 RENEW = "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`"
 
 
 @dataclass(frozen=True)
 class Server:
-    """Who the source is, as IDENTIFY_SYSTEM says, and whether it is a standby."""
+    """The source's cluster, database and position, and whether it is a standby."""
 
     system_identifier: str
     database: str
     wal_end: int
-    """Of a standby: what it has replayed or received."""
+    """On a standby, the end of what it has replayed or received."""
     in_recovery: bool = False
     timeline: Timeline | None = None
-    """None where a plain connection cannot tell: on a standby."""
+    """None on a standby, where only a replication connection tells it."""
 
     @property
     def known_timeline(self) -> Timeline:
@@ -68,7 +65,7 @@ class Server:
 
 @dataclass(frozen=True)
 class SlotState:
-    """A row of pg_replication_slots; what a server does not have yet is None or False."""
+    """A row of pg_replication_slots; a column that an older server lacks is None or False."""
 
     plugin: str | None
     database: str | None
@@ -78,7 +75,7 @@ class SlotState:
     restart_lsn: int | None
     safe_wal_size: int | None
     invalidation_reason: str | None = None
-    """Why the slot is lost, as the server calls it; on 16 `conflict` for any but its WAL."""
+    """The server's word for why the slot is lost; on 16 `conflict` for all but missing WAL."""
     inactive_seconds: float | None = None
     """How long nobody has followed it; None while somebody does."""
     idle_timeout_seconds: float | None = None
@@ -87,7 +84,7 @@ class SlotState:
     """Whether standbys may keep a copy of it."""
     is_temporary: bool = False
     is_copy: bool = False
-    """Whether it is such a copy, which nobody can follow before the standby is promoted."""
+    """Whether it is a standby's copy, which nobody can follow before a promotion."""
 
     def wal_held(self, wal_end: int) -> int | None:
         """Return how many bytes of WAL the server keeps for it; None where it keeps none."""
@@ -99,8 +96,8 @@ def why_not_followable(
 ) -> LoaderError | None:
     """Return why the slot cannot be followed from the record, None where it can.
 
-    The server delivers only what lies at or after its confirmed position. So where that is beyond
-    the record, the changes between are lost.
+    The server sends only changes from the slot's confirmed position on. Where that is beyond the
+    record, the changes between the two are lost.
     """
     safe = f"everything before {lsn.show(record.position_lsn)} is stored"
     cluster = (record.system_identifier, record.source_database)
@@ -128,7 +125,7 @@ def why_not_followable(
             safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:
-        # Older servers name no reason: they give slots up for their WAL only.
+        # Older servers give no reason: they give up a slot only because of its WAL.
         reason = slot.invalidation_reason or "wal_removed"
         what, remedy = _REASONS.get(reason, (f"the server says {reason}", ""))
         return SlotLost(
@@ -147,7 +144,7 @@ def why_not_followable(
 
 
 def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:
-    """Return why a slot cannot be followed on a standby that lacks it or has a copy of it."""
+    """Return the error for a standby that lacks the slot, or has only a copy of it."""
     if slot is None:
         return IsStandby(
             f"The source is a standby that does not have the slot {name}",
@@ -205,23 +202,23 @@ def _lost_commits(server: Server, record: SlotPosition, safe: str) -> LoaderErro
 
 @dataclass(frozen=True)
 class Timeline:
-    """The timeline that a server is on, and where it left the former ones."""
+    """A server's timeline, and the positions where it left the former ones."""
 
     number: int
     left_at: Mapping[int, int] = field(default_factory=dict)
-    """Empty for the first timeline, and where the history was not asked for."""
+    """Empty for the first timeline, and where the history was not read."""
 
     @property
     def began_at(self) -> int | None:
-        """Where it left the former timeline; None where there is none, or it is not known."""
+        """Where it left the former timeline; None for the first one or without a history."""
         return self._began_at(self.number)
 
     def shared_with(self, number: int, began_at: int | None) -> int | None:
-        """Return up to where the WAL of timeline `number` is in this server's history.
+        """Return the position up to which this server has the WAL of timeline `number`.
 
-        `began_at` is where that timeline left the former one: two standbys of one server that are
-        promoted both begin a timeline of the next number. None means all of it: the server is on
-        that timeline. 0 means that it never was.
+        None means all of it: the server is on that timeline. 0 means that it never was. `began_at`
+        is where that timeline left the former one: where two standbys of a server are promoted,
+        both begin a timeline of the same number.
         """
         if number != self.number and number not in self.left_at:
             return 0
@@ -231,7 +228,7 @@ class Timeline:
         return None if number == self.number else self.left_at[number]
 
     def _began_at(self, number: int) -> int | None:
-        former = [each for each in self.left_at if each < number]
+        former = [earlier for earlier in self.left_at if earlier < number]
         return self.left_at[max(former)] if former else None
 
 
@@ -240,7 +237,7 @@ def read_timeline(number: int, ask: Callable[[str], Sequence[object]]) -> Timeli
 
     `ask` executes a command of the replication protocol and returns its row; its errors pass.
     """
-    # The first timeline comes from none, and has no history.
+    # The first timeline has no history.
     if number == 1:
         return Timeline(number)
     _, history = ask(f"TIMELINE_HISTORY {number}")
@@ -248,14 +245,14 @@ def read_timeline(number: int, ask: Callable[[str], Sequence[object]]) -> Timeli
 
 
 def parse_history(text: str) -> dict[int, int]:
-    """Return what a timeline's history file says: each former timeline and where it was left."""
+    """Return the former timelines of a history file, and where each was left."""
     lines = [line.split("#")[0].split() for line in text.splitlines()]
     return {int(line[0]): lsn.parse(line[1]) for line in lines if line}
 
 
 @dataclass(frozen=True)
 class SlotInfo:
-    """What was read; no record where the slot is not set up."""
+    """A slot, its record and its server; no record where the slot is not set up."""
 
     name: str
     state: SlotState | None
@@ -264,7 +261,7 @@ class SlotInfo:
 
     @property
     def is_copy_of_primary(self) -> bool:
-        """Whether the server is a standby that has at most a copy of the slot that is set up."""
+        """Whether the server is a standby that lacks the slot, or has only a copy of it."""
         is_elsewhere = self.state is None or self.state.is_copy
         return self.server.in_recovery and self.record is not None and is_elsewhere
 

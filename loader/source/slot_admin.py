@@ -1,4 +1,4 @@
-"""Reads, makes and drops the slot and the replication origin; names what a new slot waits for."""
+"""Reads, makes and drops the slot and its replication origin."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from waltally.tables import literal
 
 
 def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInfo:
-    """Ask both sides. Raises LoaderError where one cannot be asked.
+    """Read the slot from source and target. Raises LoaderError.
 
-    What has become of former timelines is asked over a replication connection, only where there are
-    any, and left open where no connection is to be had.
+    The history of timelines needs a replication connection. Where none can be opened, the timeline
+    is left out.
     """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
@@ -43,7 +43,7 @@ def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInf
 
 
 def _history(dsn: str, number: int) -> Timeline | None:
-    """Return the timeline with where it left the former ones; None where it cannot be asked."""
+    """Return the timeline with its history; None where it cannot be read."""
     try:
         return read_timeline(number, lambda command: replication_command(dsn, command))
     except LoaderError:
@@ -58,7 +58,7 @@ def writable(server: Server, source: Connection, target: Connection) -> Connecti
 
 
 STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
-"""What makes a primary log which transactions run; by itself it does so within minutes."""
+"""Has a primary log its running transactions at once; otherwise it does so within minutes."""
 
 
 def create_slot(
@@ -71,8 +71,8 @@ def create_slot(
 ) -> int:
     """Make the slot and return its consistent point; wait at most `timeout` seconds for writers.
 
-    A temporary one has another name and only shows that it can be made; it ends with the session.
-    Standbys keep a copy of one with `failover`, which servers before PostgreSQL 17 do not know.
+    A temporary slot only shows that one can be made. It has another name and ends with the session.
+    With `failover`, which PostgreSQL has from 17 on, standbys keep a copy of the slot.
     Raises SlotCreationBlocked, PluginMissing, PluginNotAllowed, NoFreeSlot.
     """
     if temporary:
@@ -81,7 +81,7 @@ def create_slot(
     try:
         with source.transaction():
             source.ask(f"set local statement_timeout to '{timeout}s'")
-            # Over SQL, as statement_timeout bounds no replication command.
+            # In SQL, because statement_timeout does not limit replication commands.
             ((point,),) = source.ask(
                 f"select lsn from pg_create_logical_replication_slot(%s, 'wal2json', %s{more})",
                 (name, temporary),
@@ -98,15 +98,15 @@ def create_slot(
 
 
 def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
-    said = f"The slot could not be made within {timeout} s: "
+    failure = f"The slot could not be made within {timeout} s"
     if source.ask("select pg_is_in_recovery()") == [(True,)]:
         return SlotCreationBlocked(
-            f"{said}a standby waits until its primary logs which transactions run",
+            f"{failure}: a standby waits until its primary logs which transactions run",
             f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
         )
     writers = source.ask(WRITERS, {"xids": None})
     return SlotCreationBlocked(
-        f"{said}it waits for transactions that were writing when it began, "
+        f"{failure}: it waits for transactions that were writing when it began, "
         + describe_writers(writers),
         "wait for them or end them, then run `loader setup` again; --timeout waits longer"
         + ends_of_prepared(writers),
@@ -116,16 +116,16 @@ def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
 def creation_finding(
     error: psycopg2.Error, source: extensions.connection, provider: Provider | None = None
 ) -> LoaderError | None:
-    """Return why the server does not make a slot, None where the reason is another."""
+    """Return why the server does not make a slot; None for any other error."""
     major = source.server_version // 10_000
     return slot_finding(ServerError.of(error), "", source.info.user, major, provider)
 
 
 def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
-    """Return why the slot may not be dropped, None where `loader setup` made it or took it over.
+    """Return why the slot must not be dropped; None where `loader setup` made it or took it over.
 
-    A slot is ours if it is a logical one of wal2json in this database and has a row in this schema
-    that names this database of this cluster.
+    A slot is ours if it is a slot of wal2json in this database, and this schema has a row for it
+    with the same cluster and database.
     """
     state, server, record = slot.state, slot.server, slot.record
     if state is None:
@@ -153,7 +153,7 @@ def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
 
 
 def another_name(name: str, database: str) -> str:
-    """Return a name for a slot of this database that is not this one; slots are of the server."""
+    """Return another name for a slot; slots of all databases of a server share their names."""
     plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
     return f"{name[:31]}_{plain[:31]}"
 
@@ -164,8 +164,10 @@ def drop_slot(source: Connection, name: str) -> None:
         source.ask("select pg_drop_replication_slot(%s)", (name,))
     except LoaderError as error:
         if isinstance(error.__cause__, pg.ObjectInUse):
-            said = error.__cause__.diag.message_primary
-            raise SlotInUse(f"The slot {name} is in use: {said}", "stop the loader first") from None
+            message = error.__cause__.diag.message_primary
+            raise SlotInUse(
+                f"The slot {name} is in use: {message}", "stop the loader first"
+            ) from None
         raise
 
 
@@ -175,7 +177,7 @@ def origin_name(slot: str) -> str:
 
 
 def make_origin(source: Connection, name: str) -> bool:
-    """Make the origin that tags the loader's own writes; False where it exists or we may not."""
+    """Make the origin that tags the loader's writes; False where it exists or the role may not."""
     return _origin(
         source,
         "select pg_replication_origin_create(%(name)s) where not exists "
@@ -185,7 +187,7 @@ def make_origin(source: Connection, name: str) -> bool:
 
 
 def drop_origin(source: Connection, name: str) -> bool:
-    """Drop the origin; False where there is none or we may not."""
+    """Drop the origin; False where there is none or the role may not."""
     return _origin(
         source,
         "select pg_replication_origin_drop(roname) from pg_replication_origin "
@@ -195,14 +197,14 @@ def drop_origin(source: Connection, name: str) -> bool:
 
 
 def _origin(source: Connection, query: str, name: str) -> bool:
-    """Run a statement about the origin; False where the role may not: that costs only speed."""
+    """Run a statement about the origin; False where the role may not, which only costs speed."""
     try:
         return bool(source.ask(query, {"name": origin_name(name)}))
     except LoaderError:
         return False
 
 
-# The lock of a prepared transaction has no process. It is in no pg_stat_activity.
+# The lock of a prepared transaction has no process, and no row in pg_stat_activity.
 WRITERS = """
 select distinct on (locks.pid, prepared.gid)
     locks.pid,
@@ -222,9 +224,9 @@ where
     and (%(xids)s::bigint[] is null or locks.transactionid::text::bigint = any(%(xids)s))
 order by locks.pid nulls first, prepared.gid
 """
-"""Those that have written, or those of `xids`, the numbers of the WAL without the epoch; null: all.
+"""Gives the open transactions that have written: those of `xids`, or all where that is null.
 
-The server hides the age of others' transactions from a role without pg_read_all_stats.
+`xids` are without the epoch. A role without pg_read_all_stats does not see the age of others'.
 """
 
 Writers = Sequence[Sequence[Any]]
@@ -234,23 +236,24 @@ _MOST = 5
 
 
 def describe_writers(writers: Writers) -> str:
-    """Return whose they are and how long they are open, as the end of a sentence."""
+    """Return who has the transactions open and for how long, as the end of a sentence."""
     if not writers:
         return "none of which is left now"
     more = f" and {len(writers) - _MOST} more" if len(writers) > _MOST else ""
-    return "now " + ", ".join(_described(*each) for each in writers[:_MOST]) + more
+    return "now " + ", ".join(_described(*writer) for writer in writers[:_MOST]) + more
 
 
 def ends_of_prepared(writers: Writers) -> str:
-    """Return how to end the prepared ones among them, for a remedy; empty without any."""
+    """Return how to end prepared transactions, for a remedy; empty where there are none."""
     statements = [
         f"in database {database}: commit prepared {literal(gid)}; -- or: rollback prepared "
         f"{literal(gid)};"
         for _, gid, database, *_ in writers[:_MOST]
         if gid is not None
     ]
-    said = ". A prepared transaction stays open until somebody ends it, "
-    return said + " ".join(statements) if statements else ""
+    if not statements:
+        return ""
+    return ". A prepared transaction stays open until somebody ends it, " + " ".join(statements)
 
 
 def _described(pid: int | None, gid: str | None, *others: Any) -> str:

@@ -1,4 +1,4 @@
-"""What source and target say of a slot and of the tables of its facts, as one record. Pure."""
+"""One record of what source and target say about a slot and its facts. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from waltally.tables import Table
 
 @dataclass(frozen=True)
 class State:
-    """One look at everything that findings are rules over. `read_state` fills it."""
+    """Everything that findings are rules over, read at one time. `read_state` fills it."""
 
     server: ServerInfo
     slot: SlotInfo
     facts: tuple[Fact, ...]
-    """Those that the tables were asked for: the declared ones, or the registered ones."""
+    """The facts that the tables were read for: declared or registered ones."""
     tables: tuple[TableInfo, ...]
     roots: Mapping[Table, Root]
-    """Those of the tables that are partitioned."""
+    """The partitioned tables and their leaves."""
     narrow_leaves: Mapping[Table, list[TableInfo]]
-    """Their leaves whose replica identity lacks something that the facts need."""
+    """Leaves whose replica identity lacks a column that the facts need."""
     identities: TableIdentities
-    """What tells the tables from others of the same names."""
+    """By table, what distinguishes it from another table of the same name."""
     target_encoding: str = "UTF8"
     unknown_zones: frozenset[str] = frozenset()
     """Time zones of the facts that the target does not know."""
@@ -39,11 +39,11 @@ class State:
     without_identity: tuple[Table, ...] = ()
     """Tables of ours that a publication of the target has, and that lack a replica identity."""
     missing_measures: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By fact and derived column, why its expression names a measure that is not there."""
+    """By fact and derived column, why its expression names a measure that does not exist."""
     registration: Registration = field(default_factory=lambda: Registration(0, (), {}))
     counted: Mapping[str, TableIdentities] = field(default_factory=dict)
     """By registered fact, the tables that it counted."""
     other_functions: NotSetUp | None = None
-    """What is said of the target's functions where they are another version's."""
+    """The sentence about the target's functions where they are of another version."""
     stored: StoredState | None = None
-    """Positions and facts, where they were asked for and the slot is set up."""
+    """Positions of the slot and its facts; None where not read, or where the slot is not set up."""

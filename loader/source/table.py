@@ -1,4 +1,4 @@
-"""What the checks need to know of the source's tables. Pure."""
+"""The record of a source table. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BY_SESSION = (
 
 @dataclass(frozen=True)
 class Writes:
-    """What the server's statistics say was written to a table, and how much there is of it."""
+    """A table's size and writes by the server's statistics."""
 
     rows: float
-    """As the planner takes it; -1 where the table was never analysed."""
+    """The planner's estimate; -1 where the table was never analysed."""
     size: float
-    """In bytes, with what is out of line, without indexes."""
+    """In bytes, with TOAST and without indexes."""
     inserts: float = 0
     updates: float = 0
     deletes: float = 0
@@ -40,18 +40,18 @@ class TableInfo:
     identity: str | None = None
     """pg_class.relreplident."""
     identity_columns: Collection[str] = ()
-    """What an old row carries under `default` and `using index`."""
+    """The columns of an old row, for the replica identities `default` and `using index`."""
     primary_key: Sequence[str] = ()
     wide_index: str | None = None
-    """An index that is there already and may become an identity wide enough."""
+    """An existing index that can be a wide enough replica identity."""
     by_session: Mapping[str, str] = field(default_factory=dict)
-    """By needed column, the type whose text differs between sessions: its own or one within it."""
+    """By needed column, its type, or one within it, whose text depends on the session."""
     names_taken: Collection[str] = ()
-    """Names that a remedy may not give: those of the schema that end like its indexes'."""
+    """Names in the schema that an index of a remedy must not have."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """By needed column, its type; of a domain the type that it is made of."""
+    """By needed column, its type; for a domain, the type under it."""
     heirs: Sequence[str] = ()
-    """The tables that inherit from this one, quoted as SQL needs them; partitions do not."""
+    """The tables that inherit from this one, quoted for SQL; partitions are not among them."""
     virtual: Mapping[str, str] = field(default_factory=dict)
-    """By needed column that is computed when it is read, how it would be declared as stored."""
+    """By needed virtual column, its declaration as a stored one."""
     writes: Writes = Writes(-1, 0)

@@ -1,4 +1,4 @@
-"""What stands in the way of following a table, or of counting it for facts. Pure."""
+"""Why a table cannot be followed, or cannot be counted for facts. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from waltally.units import size
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
 _NUMBERS = (*_SUMMED, "real", "double precision")
 _LARGE = 1_000_000
-"""Rows from which on it matters which identity costs less."""
+"""From so many rows on it matters which replica identity costs less."""
 _DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
 def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     """Return what is wrong with a table of these facts."""
     unfit = countable(info, facts)
-    # The leaves of a partitioned table have the rows, and identities of their own.
+    # In a partitioned table the leaves hold the rows, each with its own replica identity.
     if table_fit(info) or info.kind == "p":
         return unfit
     needed = identity_columns(facts, info.table)
@@ -42,8 +42,8 @@ def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     first = table_fit(info) or without_heirs(info)
     if first is not None:
         return [first]
-    found = (columns_present(info, feeds), columns_stored(info), columns_readable(info))
-    return [*filter(None, found), *types_suit(info, feeds), *values_fit(info, feeds)]
+    findings = (columns_present(info, feeds), columns_stored(info), columns_readable(info))
+    return [*filter(None, findings), *types_suit(info, feeds), *values_fit(info, feeds)]
 
 
 def table_fit(info: TableInfo) -> LoaderError | None:
@@ -146,14 +146,14 @@ def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
 
 def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
     """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
-    said = set()
+    reported = set()
     for fact, part in feeds:
         for use, columns in _uses(fact, part).items():
             types, remedy = _FIT[use]
             for name in sorted({part.column(column) for column in columns}):
                 type_ = info.types.get(name)
-                if type_ is not None and type_ not in types and (use, name) not in said:
-                    said.add((use, name))
+                if type_ is not None and type_ not in types and (use, name) not in reported:
+                    reported.add((use, name))
                     yield TableUnfit(
                         f"{fact.name} has {use} {info.table}.{name}, which is of type {type_}",
                         remedy,
@@ -169,39 +169,40 @@ _VALUES = {
     "timestamp": ("timestamp without time zone",),
     "timestamptz": ("timestamp with time zone",),
 }
-"""By the type of a dimension, the types whose values it can take; numeric(p, s) takes numbers."""
+"""By the type of a dimension, the column types that it can hold; numeric(p, s) holds numbers."""
 _PLAIN = {type_ for types in _VALUES.values() for type_ in types}
 
 
 def _values(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[tuple[str, ...]]:
-    """Yield each dimension that is not a text: fact, column, its type, the dimension's type."""
+    """Yield for each dimension that is no text: fact, column, its type, the dimension's type."""
     for fact, part in feeds:
-        for each in fact.dimensions:
-            if each.kind == "column" and each.column and each.value_type != "text":
-                name = part.column(each.column)
+        for dimension in fact.dimensions:
+            column, value_type = dimension.column, dimension.value_type
+            if dimension.kind == "column" and column and value_type != "text":
+                name = part.column(column)
                 if (type_ := info.types.get(name)) is not None:
-                    yield fact.name, name, type_, each.value_type
+                    yield fact.name, name, type_, value_type
 
 
 def values_fit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
-    """A dimension must have a type that can take some value of its column."""
-    for fact, name, type_, wanted in _values(info, feeds):
-        if type_ in _PLAIN and type_ not in _VALUES.get(wanted, _NUMBERS):
+    """A dimension's type must be able to hold at least some values of its column."""
+    for fact, name, type_, value_type in _values(info, feeds):
+        if type_ in _PLAIN and type_ not in _VALUES.get(value_type, _NUMBERS):
             yield TableUnfit(
-                f"{fact} takes {info.table}.{name} as {wanted}, which is of type {type_}: no value"
-                " of it could be counted",
+                f"{fact} takes {info.table}.{name} as {value_type}, which is of type {type_}: no "
+                "value of it could be counted",
                 "declare the dimension as 'text', or with the type of the column",
             )
 
 
 def texts_notes(info: TableInfo, facts: Sequence[Fact]) -> Iterator[str]:
-    """Say which texts are taken as something else, so that some of them may not be counted."""
+    """Yield which texts are converted to another type, so that some may not be counted."""
     feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
-    for fact, name, type_, wanted in _values(info, feeds):
+    for fact, name, type_, value_type in _values(info, feeds):
         if type_ in _TEXTS:
             yield (
-                f"{fact} takes {info.table}.{name} as {wanted}, which is of type {type_}: a row"
-                f" whose text is no {wanted} is left out and listed; as 'text' each one counts"
+                f"{fact} takes {info.table}.{name} as {value_type}, which is of type {type_}: a row"
+                f" whose text is no {value_type} is left out and listed; as 'text' each one counts"
             )
 
 
@@ -218,11 +219,11 @@ _FIT = {
         "total depends on the order of its rows, or has none",
     ),
 }
-"""By use of a column, the types that it may have, and the remedy."""
+"""By use of a column: its allowed types, and the remedy."""
 
 
 def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
-    """Return which columns, as the declaration calls them, a fact uses how."""
+    """Return by use the columns of the declaration that a fact uses so."""
 
     def columns(kind: str, is_instant: bool = False) -> list[str]:
         return [
@@ -236,7 +237,7 @@ def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
     hours = columns("period", is_instant=True)
     bounds = [condition for condition in fact.conditions(part) if condition.has_bound]
     return {
-        # What has hours has days too: one sentence is enough.
+        # A type that has hours has days too, so one finding is enough.
         "the day of": [column for column in columns("period") if column not in hours],
         "buckets of": columns("bucket"),
         "a path of": columns("path"),
@@ -250,7 +251,7 @@ def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
 
 
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
-    """An old row must carry what the facts need, or what it added cannot be taken back.
+    """An old row must have the columns that the facts need to subtract what it added.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
     """
@@ -268,7 +269,7 @@ def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
 
 
 def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
-    """Return the SQL that gives the table an identity wide enough, and why it is no index."""
+    """Return the SQL for a wide enough replica identity, and why it is not an index."""
     table = info.table
     choose = f"alter table {table.quoted} replica identity"
     if info.wide_index is not None:
@@ -298,10 +299,10 @@ def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
 
 
 def _is_full_cheaper(writes: Writes) -> bool:
-    """Whether an index would have written more WAL than old rows in full; docs/performance.md.
+    """Return whether full old rows write less WAL than an index; see docs/performance.md.
 
-    Measured on Notify's history: bytes of WAL of a covering index of five columns. An old row in
-    full is about as long as the row.
+    The numbers are bytes of WAL that a covering index of five columns wrote on Notify's history. A
+    full old row is about as long as the row.
     """
     if writes.rows < _LARGE:
         return False
@@ -310,7 +311,7 @@ def _is_full_cheaper(writes: Writes) -> bool:
 
 
 def _free_name(start: str, end: str, taken: Collection[str]) -> str:
-    """Return a name for what a remedy makes: the server would cut a longer one at 63 bytes."""
+    """Return a free name for an index, of at most 63 bytes: the server would cut a longer one."""
     for number in itertools.count(1):
         suffix = end + (f"_{number}" if number > 1 else "")
         name = start.encode()[: 63 - len(suffix)].decode(errors="ignore") + suffix

@@ -1,4 +1,4 @@
-"""Which tables were counted: a name may later mean another table, an oid does not. Pure."""
+"""Whether a name still means the table that was counted. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waltally.tables import Table
 
 
 class TableIdentity(TypedDict):
-    """What tells a table from another of the same name."""
+    """Distinguishes a table from another of the same name."""
 
     table_oid: int
     named_xid: int
@@ -28,7 +28,7 @@ TableIdentities = Mapping[str, TableIdentity]
 
 
 def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
-    """Return what the identities say of the tables and columns of one fact."""
+    """Return the identities of one fact's tables, with only its columns."""
     return {
         label: {
             **identities[label],
@@ -44,51 +44,51 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
 
 
 def replaced_findings(
-    facts: Sequence[Fact], counted: Mapping[str, TableIdentities], found: TableIdentities
+    facts: Sequence[Fact], counted: Mapping[str, TableIdentities], current: TableIdentities
 ) -> list[LoaderError]:
-    """Return which tables or columns are not those that the facts counted, each table once."""
-    said: dict[str, LoaderError] = {}
+    """Return a finding for each table that is not the one that the facts counted."""
+    findings: dict[str, LoaderError] = {}
     for fact in facts:
-        finding = replaced_finding(fact, counted.get(fact.name, {}), found)
+        finding = replaced_finding(fact, counted.get(fact.name, {}), current)
         if finding is not None:
-            said.setdefault(str(finding), finding)
-    return list(said.values())
+            findings.setdefault(str(finding), finding)
+    return list(findings.values())
 
 
 def replaced_finding(
-    fact: Fact, counted: TableIdentities, found: TableIdentities
+    fact: Fact, counted: TableIdentities, current: TableIdentities
 ) -> LoaderError | None:
-    """Return which table or column is not the one that was counted, None where all are.
+    """Return a finding where a table or column is not the one that was counted.
 
     A table that was renamed and renamed back is the same one, but the log lacks the changes made
-    under the other name. Tables and columns that are missing now are left to another check.
+    under the other name. Another check reports missing tables and columns.
     """
     for name, before in of_fact(counted, fact).items():
-        now = found.get(name, before)
+        now = current.get(name, before)
         other = [
             column
             for column, number in before["column_numbers"].items()
             if now["column_numbers"].get(column, number) != number
         ]
         if now["table_oid"] != before["table_oid"]:
-            said = (
+            message = (
                 f"{name} is now another table than was counted: the former one's rows are "
                 "still in the counts"
             )
         elif other:
-            said = (
+            message = (
                 f"{', '.join(other)} of {name} was dropped and made again: the former values are "
                 "still in the counts"
             )
         elif now["named_xid"] != before["named_xid"]:
-            said = (
+            message = (
                 f"{name} was renamed, moved to another schema or given another owner after it was "
                 "counted: changes that were made under another name are not in the counts"
             )
         else:
             continue
         return TableReplaced(
-            said, "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
+            message, "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""What is done to the messages of the slot on their way to the queue, one stage after the other."""
+"""Stages change the slot's messages on their way to the queue, one after the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from loader.capture.wal2json import Message
 
 Stage = Callable[[list[Message]], list[Message]]
-"""Takes the messages that came together and returns what goes on.
+"""Takes the messages that came together and returns those for the next stage.
 
-It may hold some back until the next call, but none beyond the end of their transaction.
+A stage may keep some until its next call, but none beyond the end of their transaction.
 """

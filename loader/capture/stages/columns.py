@@ -41,9 +41,9 @@ select
     convert_to(n.nspname::text, getdatabaseencoding()),
     convert_to(c.relname::text, getdatabaseencoding()),
     convert_to(a.attname::text, getdatabaseencoding())
-from jsonb_to_recordset(%s) as wanted (schema text, name text)
-inner join pg_namespace as n on n.nspname = wanted.schema
-inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+from jsonb_to_recordset(%s) as followed (schema text, name text)
+inner join pg_namespace as n on n.nspname = followed.schema
+inner join pg_class as c on c.relnamespace = n.oid and c.relname = followed.name
 inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 """
 
@@ -54,7 +54,7 @@ class _Column(Struct, gc=False):
 
 
 class _Change(Struct, gc=False, omit_defaults=True, kw_only=True):
-    """What a change may hold; any other field is left out."""
+    """The fields that a change may have; the decoder drops all others."""
 
     action: Literal["I", "U", "D", "T"]
     xid: int | UnsetType = UNSET
@@ -73,7 +73,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SourceColumn(NamedTuple):
-    """A column of a source table, and its names as the bytes of a change spell them."""
+    """A column of a source table; `spelled_…` are the names as bytes of a change, in Latin-1."""
 
     table: Table
     name: str
@@ -89,9 +89,9 @@ def ask_columns(source: Connection, registered: Registration, encoding: str) -> 
     codec = "utf-8" if encoding == "UTF8" else "latin-1"
     return [
         SourceColumn(
-            Table(schema, table), name, is_key, *(bytes(each).decode(codec) for each in spelled)
+            Table(schema, table), column, is_key, *(bytes(name).decode(codec) for name in spelled)
         )
-        for schema, table, name, is_key, *spelled in source.ask(_QUERY, (Json(tables),))
+        for schema, table, column, is_key, *spelled in source.ask(_QUERY, (Json(tables),))
     ]
 
 
@@ -101,10 +101,10 @@ def column_stage(
     registered: Registration,
     encoding: str,
 ) -> tuple[Kept, Stage | None]:
-    """Return which columns of each table are kept, and the stage that keeps only these.
+    """Return the kept columns of each table, and the stage that removes all others.
 
-    No stage where none is named: then all are kept. Raises SettingError where no table has a column
-    that is named.
+    Without `named` all columns are kept, and there is no stage. Raises SettingError where no table
+    has a column of this name.
     """
     if not named:
         return dict.fromkeys(registered.tables), None
@@ -120,27 +120,27 @@ def column_stage(
     keep = keep if encoding == "UTF8" else _bytewise(keep)
     return (
         {table: frozenset(names) for table, names in kept.items()},
-        lambda messages: [keep(each) if type(each) is bytes else each for each in messages],
+        lambda messages: [keep(m) if type(m) is bytes else m for m in messages],
     )
 
 
 def columns_to_keep(
-    found: Sequence[SourceColumn], named: tuple[str, ...], facts: Sequence[Fact]
+    columns: Sequence[SourceColumn], named: tuple[str, ...], facts: Sequence[Fact]
 ) -> frozenset[SourceColumn]:
     """Return the columns to keep: those named, those that a fact needs, and the keys.
 
-    Raises SettingError where a name is no column of any table.
+    Raises SettingError where no table has a column of this name.
     """
-    unknown = sorted(set(named) - {column.name for column in found})
+    unknown = sorted(set(named) - {column.name for column in columns})
     if unknown:
         raise SettingError(
             f"LOADER_COLUMNS names {', '.join(unknown)}, which no table that is followed has",
             "set LOADER_COLUMNS or --columns to columns of the tables; case counts",
         )
-    needed = {column.table: set(needed_columns(facts, column.table)) for column in found}
+    needed = {column.table: set(needed_columns(facts, column.table)) for column in columns}
     return frozenset(
         column
-        for column in found
+        for column in columns
         if column.is_key or column.name in named or column.name in needed[column.table]
     )
 
@@ -148,8 +148,8 @@ def columns_to_keep(
 def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
     """Return a function that removes all other columns from a change.
 
-    A table that is not known keeps no column. A change that has not the plugin's form keeps only
-    its action, so that the models reject it and nothing leaks.
+    A table that is not in `names` keeps no column. A change in another form than the plugin's keeps
+    only its action: the models then reject it, and nothing leaks.
     """
     nothing: frozenset[str] = frozenset()
 

@@ -1,6 +1,6 @@
 """Changes whose text the target cannot hold: stored in hexadecimal, and rejected by the models.
 
-WIN1252, for example, can store the byte 0x81, which is no character and has none in UTF8.
+A WIN1252 database, for example, can store the byte 0x81, which has no character in UTF8.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from waltally.errors import EncodingUnfit
 
 
 class EncodingChecker:
-    """Asks the target for each change whether it can hold the text, in a session of its own."""
+    """Asks the target, in a session of its own, whether it can hold the text of each change."""
 
     def __init__(self, target: str, encoding: str, until: int) -> None:
         """`encoding` is the source's; changes that commit after `until` are not checked.
@@ -31,7 +31,7 @@ class EncodingChecker:
         self._connection.close()
 
     def check(self, messages: list[Message]) -> list[Message]:
-        """Return the messages, each change replaced that the target cannot hold.
+        """Return the messages; a change that the target cannot hold is replaced.
 
         Raises LoaderError where the target cannot be asked.
         """
@@ -57,7 +57,7 @@ class EncodingChecker:
         return json.dumps(kept, separators=(",", ":")).encode()
 
     def _text(self, sent: bytes) -> str | None:
-        """Return what the bytes are as text; None where the target has no character for one."""
+        """Return the bytes as text; None where the target lacks one of the characters."""
         try:
             ((text,),) = self._connection.ask("select convert_from(%s, %s)", (sent, self._encoding))
         except EncodingUnfit:

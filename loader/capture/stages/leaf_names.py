@@ -20,7 +20,7 @@ _IMAGES = {
     b'{"action":"U': b',"columns":[',
     b'{"action":"D': b',"identity":[',
 }
-"""By the start of a row's change, what follows the names."""
+"""By the start of a row's change, the text that follows the names."""
 _FOREVER = 1 << 64
 
 
@@ -28,16 +28,16 @@ _FOREVER = 1 << 64
 class _Leaf:
     root: Table
     head: bytes
-    """What stands in the place of its own names."""
+    """Replaces its own names in a change."""
     until: int
-    """Changes that commit here or later are of another table of this name."""
+    """Changes that commit here or later belong to another table of this name."""
 
 
 class LeafNames:
-    """The names of all leaves, and the TRUNCATEs of single ones.
+    """Replaces the names of all leaves, and notes where a single leaf was truncated.
 
-    TRUNCATE of the root names the root and all its leaves. Of a leaf alone nobody knows which rows
-    it took, so it stays under the leaf's name, and is noted.
+    TRUNCATE of the root names the root and all its leaves. Where only a leaf is truncated, nobody
+    knows which rows went, so the change keeps the leaf's name, and its position is noted.
     """
 
     def __init__(
@@ -46,12 +46,14 @@ class LeafNames:
         spelled: Mapping[Table, bytes],
         births: Mapping[Table, int] | None = None,
     ) -> None:
-        """`spelled` is how changes name the tables: the roots, their leaves and those gone.
+        """`spelled` has the names in a change of the roots, their leaves and dropped leaves.
 
-        `births` has of new leaves the transaction that made them.
+        `births` has the transaction that made a new leaf.
         """
         self.truncated: dict[Table, int] = {}
-        """By root, a position after the last TRUNCATE of a leaf alone. Another thread takes it."""
+        """By root, a position after the last TRUNCATE of a leaf alone.
+
+        The storing thread removes it."""
         self.mixed: dict[Table, int] = {}
         """By root, the position after the changes of an older table that had a leaf's name."""
         self.root_of: dict[Table, Table] = {}
@@ -68,7 +70,7 @@ class LeafNames:
         self._of_root: set[tuple[Table, bytes]] = set()
         self._of_leaf: set[tuple[Table, bytes]] = set()
         for table, root in roots.items():
-            present = [(each.table, _FOREVER) for each in root.members if each.parent]
+            present = [(member.table, _FOREVER) for member in root.members if member.parent]
             for leaf, until in (*root.gone, *present):
                 head = b'"leaf":%b,%b' % (_text(spelled[leaf]), spelled[table])
                 self._by_names[spelled[leaf]] = _Leaf(table, head, until)
@@ -77,9 +79,9 @@ class LeafNames:
     def rename(self, messages: list[Message]) -> list[Message]:
         """Return the messages with the roots' names; without changes of former partitions."""
         by_names, unborn = self._by_names, self._unborn
-        found: list[Message] = []
+        renamed: list[Message] = []
         for message in messages:
-            # Inline: this runs for every row.
+            # No function of its own: this runs for every row.
             if type(message) is bytes and (images := _IMAGES.get(message[:12])) is not None:
                 start = message.find(b'"schema":', 14, wal2json.HEAD)
                 end = message.find(images, start)
@@ -93,8 +95,8 @@ class LeafNames:
                     message = message[:start] + leaf.head + message[end:]
             else:
                 self._note(message)
-            found.append(message)
-        return found
+            renamed.append(message)
+        return renamed
 
     def _note(self, message: Message) -> None:
         if type(message) is Begin:
@@ -103,7 +105,7 @@ class LeafNames:
             self._of_leaf.clear()
             for names in self._births.pop(message.xid, ()):
                 self._unborn.remove(names)
-                # A leaf that a savepoint made has another number, and is not seen here.
+                # A leaf that was made after a savepoint has another xid, and is not noticed here.
                 if names in self._early:
                     self.mixed[self._by_names[names].root] = message.commit_lsn + 1
         elif type(message) is Commit:
@@ -113,7 +115,7 @@ class LeafNames:
             self._note_truncate(message)
 
     def _note_truncate(self, change: Change) -> None:
-        """Note whose table it is. All of one command have the same head, with one LSN."""
+        """Note its table. All changes of one TRUNCATE begin alike: they have one LSN."""
         start = change.find(b'"schema":', 14, wal2json.HEAD)
         names = change[start:-1]
         if (root := self._roots.get(names)) is not None:
@@ -123,16 +125,15 @@ class LeafNames:
 
 
 def _text(spelled: bytes) -> bytes:
-    """Return `schema.name` as a JSON string, for a head that names a table."""
+    """Return `schema.name` as a JSON string, from the two names as a change spells them."""
     schema, name = wal2json.names(spelled)
     return schema[:-1] + b"." + name[1:]
 
 
 def tables_of(roots: Mapping[Table, Root]) -> tuple[Table, ...]:
-    """Return every table that the slot has to send because of these partitioned ones."""
-    found = [
-        each
-        for root in roots.values()
-        for each in (*(member.table for member in root.members), *(leaf for leaf, _ in root.gone))
-    ]
-    return tuple(dict.fromkeys(found))
+    """Return the partitioned tables with all their leaves: the slot has to send each of them."""
+    tables: list[Table] = []
+    for root in roots.values():
+        tables += [member.table for member in root.members]
+        tables += [leaf for leaf, _ in root.gone]
+    return tuple(dict.fromkeys(tables))

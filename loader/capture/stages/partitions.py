@@ -1,9 +1,9 @@
 """Follows partitioned tables whose partitions come and go.
 
-A session names exactly the leaves that the catalog has when it begins. It stores a position only
-after it has seen, in a snapshot that shows every transaction streamed so far, that they are the
-same. Otherwise it stores nothing and another session begins at the same position with the new
-leaves. So nothing of a new leaf is missed, and tables that nobody counts cost nothing.
+A session asks the slot for exactly the leaves that the catalog has when it begins. Before it stores
+a position, it looks at the catalog in a snapshot that shows every transaction streamed so far. If
+the leaves have changed, it stores nothing, and another session begins at the same position with the
+new leaves. So no change of a new leaf is missed, and tables that nobody counts cost nothing.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Partitions:
         registered: Registration,
         position_lsn: int,
     ) -> None:
-        """Judge what the catalog has. `source` is theirs alone from here on, where there are any.
+        """Compare the catalog with what is stored. Raises LoaderError.
 
-        Raises LoaderError.
+        Where there are partitioned tables, nobody else uses `source` from here on.
         """
         self._connection = source
         self._catalog = catalog
@@ -59,7 +59,7 @@ class Partitions:
                 *(counts_deletes, position_lsn),
             )
         self.roots = {table: judged.root for table, judged in self._judged.items()}
-        """What is to be stored of them."""
+        """By partitioned table, what to store of it."""
         self.names = LeafNames({}, {})
         self.moved = MovedRows({})
         self._ignoring: dict[bytes, Table] = {}
@@ -74,30 +74,30 @@ class Partitions:
             for table, root in self.roots.items()
             if (before := self._registered.leaves.get(table)) is not None
             for member in root.members
-            if member.oid not in {each.oid for each in before.members}
+            if member.oid not in {known.oid for known in before.members}
         }
         self.names = LeafNames(self.roots, spelled, births)
         keys = self._catalog.lasting_keys()
         self._ignoring = {
             spelled[table]: table for table in self.roots if self._has_deletes(table, "ignore")
         }
-        self.moved = MovedRows({name: keys[str(each)] for name, each in self._ignoring.items()})
+        self.moved = MovedRows({name: keys[str(table)] for name, table in self._ignoring.items()})
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """What the slot has to send."""
+        """The tables that the slot has to send."""
         return tuple(dict.fromkeys((*self._registered.tables, *tables_of(self.roots))))
 
     @property
     def stages(self) -> tuple[Stage | None, Stage | None]:
-        """What names the partitioned tables, and what joins rows that move; None for nothing."""
+        """The stage that renames leaves and the one that joins moved rows; None: not needed."""
         return (
             self.names.rename if self.roots else None,
             self.moved.join if self._ignoring else None,
         )
 
     def followed(self, kept: Kept, position_lsn: int) -> dict[Table, dict[str, int]]:
-        """Return what the log holds once the session follows `kept` from the position on.
+        """Return since when the log has each column, once the session follows `kept`.
 
         A table with a leaf whose changes reach no slot is not followed.
         """
@@ -106,7 +106,7 @@ class Partitions:
             if judged.begins_anew:
                 starts[table] = self._catalog.read_lsn + 1
             elif table not in self._registered.followed:
-                # Setup read the leaves; a leaf that came or went before is in no list.
+                # Setup read the leaves. It did not see a leaf that was made and dropped before.
                 before = self._registered.leaves[table]
                 starts[table] = max(position_lsn, before.read_lsn + 1)
         fit = {
@@ -117,7 +117,7 @@ class Partitions:
         return renewed(self._registered.followed, fit, position_lsn, starts)
 
     def report(self) -> None:
-        """Log what has happened to the leaves, and what is wrong with them."""
+        """Log how the leaves have changed, and what is wrong with them."""
         for table, judged in self._judged.items():
             if judged.said and table in self._registered.followed:
                 log.warning(not_in_log(table, judged.said).sentence)
@@ -127,10 +127,10 @@ class Partitions:
             log.warning(finding.sentence)
 
     def are_as_read(self, xids: set[int], stop: Event) -> bool:
-        """Return whether no leaf came or went before the newest of these transactions.
+        """Return whether the leaves are still the same after these transactions.
 
-        Waits until all of them are visible; False where the loader has to stop meanwhile. Raises
-        Interrupted where a commit takes too long, and other LoaderErrors.
+        Waits until all of them are visible, and returns False where the loader has to stop before.
+        Raises Interrupted where a commit takes too long, and other LoaderErrors.
         """
         if not self.roots:
             return True
@@ -149,24 +149,24 @@ class Partitions:
                 )
 
     def noted(self) -> Iterator[tuple[Table, int, LoaderError]]:
-        """Yield from which position on the log of a table is whole again, and why.
+        """Yield from which position on the log of a table is complete again, and why.
 
-        Only what the changes have said since the last call.
+        Each of them once: the next call has only what newer changes show.
         """
         for table, position in _taken(self.names.mixed).items():
-            said = "has a partition whose name another table had before"
-            yield table, position, not_in_log(table, said)
+            what = "has a partition whose name another table had before"
+            yield table, position, not_in_log(table, what)
         for name, position in _taken(self.moved.undecided).items():
             table = self._ignoring[name]
-            said = (
+            what = (
                 "ignores deletes and has no primary key beside its partition key, and a row may "
                 "have moved between its partitions"
             )
-            yield table, position, not_in_log(table, said)
+            yield table, position, not_in_log(table, what)
         for table, position in _taken(self.names.truncated).items():
             if self._has_deletes(table, "count"):
-                said = "had a partition truncated, and not all of it"
-                yield table, position, not_in_log(table, said)
+                what = "had a partition truncated, and not all of it"
+                yield table, position, not_in_log(table, what)
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
 
@@ -179,5 +179,5 @@ class Partitions:
 
 
 def _taken(noted: dict[_Key, int]) -> dict[_Key, int]:
-    """Take out what the reading thread has noted, and may go on to note."""
+    """Remove and return what the reading thread has noted. It may note more meanwhile."""
     return {key: noted.pop(key) for key in list(noted)}
