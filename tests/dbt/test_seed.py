@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
@@ -116,6 +117,27 @@ def test_a_rebuild_whose_seed_is_replaced_begins_again(warehouse: Warehouse) -> 
     assert warehouse.counts() == before
     warehouse.build(FACT)
     assert warehouse.counts() == {}
+
+
+def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
+    warehouse: Warehouse,
+) -> None:
+    group = (SERVICES[0], TEMPLATES[0], "email", "created")
+    warehouse.seed({group: (5, 0)})
+    warehouse.build(FACT)
+    warehouse.execute("alter routine analytics.ft_service_stats__apply set lock_timeout = '1h'")
+    warehouse.ask_refresh(FACT)
+    with ThreadPoolExecutor() as pool, closing(warehouse.connect()) as seed:
+        with seed.transaction():
+            seed.ask("lock table cdc.baseline_group in access exclusive mode")
+            rebuild = pool.submit(warehouse.apply_apart, "behind")
+            warehouse.wait_for_waiting(1)
+            seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
+            seed.ask("update cdc.baseline_group set measures = '{7, 0}'")
+        assert {each.name: each for each in rebuild.result()}[FACT].is_behind
+    assert warehouse.counts() == {group: (5, 0)}
+    warehouse.build(FACT)
+    assert warehouse.counts() == {group: (7, 0)}
 
 
 OTHER = "another_slot"
