@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 
+import psycopg2
 import pytest
 
 from loader.staging import target_state
@@ -151,6 +152,17 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     built.execute(RIGHT)
     built.try_again()
     must_be_exact(built, source)
+
+
+def test_a_model_that_another_caller_applies_is_passed_over(built: Warehouse) -> None:
+    """At once: whoever waits for a model holds up the others."""
+    models = f"cdc.plan_models('{SLOT}') as planned where planned.step is not null"
+    plans = f"array(select planned from {models})"
+    with (
+        built.holding(f"select cdc.begin_models({plans})"),
+        pytest.raises(psycopg2.Error, match="another session builds it"),
+    ):
+        built.execute(f"select cdc.begin_models({plans})")
 
 
 def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source) -> None:

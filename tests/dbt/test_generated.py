@@ -37,11 +37,12 @@ def compiled(warehouse: Warehouse) -> dict[str, str]:
 
 def formatted(definition: str) -> str:
     """The definition as the server prints it, an argument a line, without blanks at line ends."""
-    first, rest = definition.split("\n", 1)
-    if first.startswith("CREATE"):
-        name, arguments = first.removesuffix(")").split("(", 1)
-        first = f"{name}(\n    " + arguments.replace(", ", ",\n    ") + "\n)"
-    lines = [line.rstrip() for line in f"{first}\n{rest}".strip().splitlines()]
+    lines = []
+    for line in definition.strip().splitlines():
+        if line.startswith(("CREATE", " RETURNS TABLE")) and line.endswith(")"):
+            name, arguments = line.removesuffix(")").split("(", 1)
+            line = f"{name}(\n    " + arguments.replace(", ", ",\n    ") + "\n)"
+        lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
 
 

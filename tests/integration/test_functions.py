@@ -6,6 +6,7 @@ import pytest
 
 from loader.staging import migrate
 from testkit.databases import Database
+from waltally import session_settings
 
 FORMER = """
 create or replace function cdc.slice_size() returns bigint language sql as 'select 1::bigint';
@@ -50,3 +51,18 @@ def test_replacing_keeps_the_rights_that_others_were_granted(upgraded: Database)
     upgraded.must("setup")
     assert upgraded.value(query) == granted
     assert "pg_monitor=X" in granted
+
+
+@pytest.mark.parametrize("function", ["apply", "apply_computed"])
+def test_apply_pins_what_every_session_pins(source: Database, function: str) -> None:
+    """Whoever calls it; also where the role that made it has settings of its own."""
+    source.execute("alter role postgres set TimeZone = 'Asia/Tokyo'")
+    try:
+        source.must("setup")
+    finally:
+        source.execute("alter role postgres reset TimeZone")
+    pins = source.value(f"select proconfig from pg_proc where oid = 'cdc.{function}'::regproc")
+    assert len(pins) == 10
+    assert not [
+        pin for pin in pins if f"-c {pin.replace(', ', ',')} " not in session_settings.PINS + " "
+    ]

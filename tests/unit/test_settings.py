@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import seeding.job
 from hypothesis import given
@@ -10,7 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 from typer.testing import CliRunner
 
 from loader.cli import app
-from waltally import lsn
+from testkit.commands import ROOT
+from waltally import lsn, session_settings
 from waltally.errors import SettingError
 from waltally.settings import Settings
 from waltally.tables import Table, parse_table
@@ -119,3 +122,13 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 def test_a_schema_cannot_have_a_name_of_the_server() -> None:
     with pytest.raises(SettingError, match="does not begin with pg_"):
         settings(schema="pg_waltally")
+
+
+def test_dbt_pins_what_every_session_pins() -> None:
+    text = (ROOT / "dbt_project/macros/postgres/pins.sql").read_text()
+    pins = re.findall(r"set_config\('(\w+)', '([^']*)', true\)", text)
+    # The first is set where rows are written, the other is known to newer servers alone.
+    own = ("synchronous_commit", "transaction_timeout")
+    sent = [f"-c {name}={value.replace(', ', ',')} " for name, value in pins if name not in own]
+    assert len(sent) == 12
+    assert not [pin for pin in sent if pin not in session_settings.PINS + " "]

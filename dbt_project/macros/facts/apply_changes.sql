@@ -1,11 +1,11 @@
 {# A step of a fact's routine: add changes to the table, write down the deletes that the fact ignores, and
    report what could not be counted. `is_plain`: there is neither a TRUNCATE nor a delete, as in most batches; the
-   server spends more on what these need than on a few changes. #}
-{% macro apply_changes(declared, derived, is_plain) %}
+   server spends more on what these need than on a few changes. `deltas` is the function of write_deltas. #}
+{% macro apply_changes(declared, derived, deltas, is_plain) %}
 {%- set ignoring = not is_plain and declared.tables | selectattr('deletes', 'equalto', 'ignore') | list -%}
 {%- set archived = waltally.get_staging_schema() ~ '.archived_delete' -%}
 with deltas as materialized (
-    {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
+    select * from {{ deltas }}($2, $3, $4, $5)
 ),
 {%- if not is_plain %}
 

@@ -1,5 +1,5 @@
-{# SQL: make the model's routine and the project's reader, let the owner of cdc.apply alone execute them, and
-   register both. #}
+{# SQL: make the model's routine, the delta rules of a fact and the project's reader, let the owner of cdc.apply alone
+   execute what it calls, and register it. #}
 {% macro install_functions(declared, derived) %}
 {%- set staging = waltally.get_staging_schema() -%}
 {%- set declarations = graph.nodes.values() | map(attribute='config') | map(attribute='meta', default={})
@@ -8,6 +8,7 @@
 {%- set readers = ref('waltally', 'rejected_changes').schema -%}
 {%- set reader_name = 'read_changes_of_' ~ project_name[:40] -%}
 {%- set routine = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__apply') -%}
+{%- set deltas = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(model.name ~ '__deltas') -%}
 {%- set reader = waltally.quote_name(readers) ~ '.' ~ waltally.quote_name(reader_name) -%}
 {%- set routine_signature = waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(model.name ~ '__apply', true)
     ~ '(text, text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[], text[], boolean)' -%}
@@ -24,7 +25,11 @@
 -- Two builds at once may make the reader.
 select pg_advisory_xact_lock({{ staging }}.lock_key('reader', {{ waltally.quote_literal(reader) }}));
 {{ waltally.write_reader(reader, readables) }};
-{{ waltally.write_routine(routine, declared, derived) }};
+{%- if declared.kind == 'fact' %}
+{{ waltally.write_deltas(deltas, declared) }};
+revoke execute on function {{ deltas }} from public;
+{%- endif %}
+{{ waltally.write_routine(routine, declared, derived, deltas) }};
 select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literals([routine_signature, reader_signature]) }}]);
 select {{ staging }}.install_model(
     slots.slot_name,

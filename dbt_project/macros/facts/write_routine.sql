@@ -5,11 +5,12 @@
          refill: the same during a rebuild, which has left truncated tables out. merge: add groups that were
          computed elsewhere. list: list what could not be counted.
 
-   Where `is_watched`, a roll-up is made of it, and the outcome tells which rows changed.
+   Where `is_watched`, a roll-up is made of it, and the outcome tells which rows changed. `deltas` is the function that
+   write_deltas makes, of a fact.
 
    It runs with the rights of its owner, and with settings of its own. Its parameters are called $1, $2, ...,
    because a column of the fact may have any name. #}
-{% macro write_routine(routine, declared, derived) %}
+{% macro write_routine(routine, declared, derived, deltas) %}
 {%- set change_type = waltally.get_staging_schema() ~ '.change' -%}
 {%- set listed = waltally.name_table(ref('waltally', 'rejected_changes')) -%}
 {%- set is_fact = declared.kind == 'fact' -%}
@@ -73,21 +74,17 @@ begin
         {%- endif %}
     {%- if is_fact %}
     elsif $1 = 'list' then
-        with deltas as (
-            {{ waltally.compute_deltas(declared, 'unnest($3)', '($4)', '($5)', '$2') }}
-        )
-
         {{ waltally.insert_rejection(declared, listed, 'deltas.part', 'deltas.action', 'deltas.rejected_reason') }}
-        from deltas
+        from {{ deltas }}($2, $3, $4, $5) as deltas
         inner join {{ waltally.get_staging_schema() }}.change_log as log
             on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
         where deltas.rejected_reason is not null;
     elsif $1 = 'merge' then
         {{ waltally.merge_groups(declared, derived) }}
     elsif $1 = 'add plain' then
-        {{ waltally.apply_changes(declared, derived, is_plain=true) }}
+        {{ waltally.apply_changes(declared, derived, deltas, is_plain=true) }}
     else
-        {{ waltally.apply_changes(declared, derived, is_plain=false) }}
+        {{ waltally.apply_changes(declared, derived, deltas, is_plain=false) }}
     {%- else %}
     elsif $1 <> 'list' then
         {{ waltally.apply_rows(declared, listed) }}

@@ -6,7 +6,9 @@
    pg_catalog. All other names are qualified, so nobody can put a function of the same name first.
    Row security is off, which makes a policy an error: it would hide rows without a word. Commits do
    not wait for a standby. Fact and watermark are one transaction, so a server that loses the last
-   commit loses both, and the next build applies the same batch. #}
+   commit loses both, and the next build applies the same batch.
+
+   waltally/session_settings.py has the values; a test compares them. #}
 {% macro pin_session() %}
 do $pin_session$
 begin
@@ -24,7 +26,7 @@ begin
         pg_catalog.set_config('transform_null_equals', 'off', true),
         pg_catalog.set_config('row_security', 'off', true),
         pg_catalog.set_config('synchronous_commit', 'local', true),
-        pg_catalog.set_config('DateStyle', 'ISO, MDY', true),
+        pg_catalog.set_config('DateStyle', 'ISO, YMD', true),
         pg_catalog.set_config('IntervalStyle', 'postgres', true),
         pg_catalog.set_config('TimeZone', 'UTC', true),
         pg_catalog.set_config('extra_float_digits', '1', true),

@@ -9,17 +9,18 @@ returns table (
 )
 language plpgsql security definer
 -- Also for the routines of the models: values are printed and read in one way, or the ids of a fact's groups would
--- change, and compiling takes longer than most batches.
+-- change, and compiling takes longer than most batches. The values are those of the session in which loader setup makes
+-- the function: waltally/session_settings.py pins them.
 set search_path = pg_catalog, pg_temp
-set jit = off
-set row_security = off
-set standard_conforming_strings = on
-set transform_null_equals = off
-set DateStyle = 'ISO, MDY'
-set IntervalStyle = postgres
-set TimeZone = 'UTC'
-set extra_float_digits = 1
-set bytea_output = hex
+set jit from current
+set row_security from current
+set standard_conforming_strings from current
+set transform_null_equals from current
+set DateStyle from current
+set IntervalStyle from current
+set TimeZone from current
+set extra_float_digits from current
+set bytea_output from current
 as $$
 declare
     plans cdc.model_plan[];

@@ -9,15 +9,15 @@ create or replace function cdc.apply_computed(
 language plpgsql security definer
 -- As apply sets them.
 set search_path = pg_catalog, pg_temp
-set jit = off
-set row_security = off
-set standard_conforming_strings = on
-set transform_null_equals = off
-set DateStyle = 'ISO, MDY'
-set IntervalStyle = postgres
-set TimeZone = 'UTC'
-set extra_float_digits = 1
-set bytea_output = hex
+set jit from current
+set row_security from current
+set standard_conforming_strings from current
+set transform_null_equals from current
+set DateStyle from current
+set IntervalStyle from current
+set TimeZone from current
+set extra_float_digits from current
+set bytea_output from current
 as $$
 declare
     plan cdc.model_plan;

@@ -1,0 +1,148 @@
+-- The steps of cdc.apply, on a model whose routine writes down what it is told. A step a paragraph. It prints the cases
+-- that fail, so nothing where all is right.
+begin;
+set client_min_messages = warning;
+create schema app;
+create table app.told (place serial, said text);
+create function app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean) returns cdc.outcome
+language plpgsql security definer as $$
+begin
+    insert into app.told (said)
+    values (concat_ws(' ', $1, (select sum(change.change_count) from unnest($3) as change), $6::text));
+    return (null, '{"orders": {"row_count": 1, "is_truncated": false}}', false, null, false)::cdc.outcome;
+end
+$$;
+create function app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
+language sql security definer as $$
+    select array_agg((1, action, commit_lsn, ordinal, false, null, '{}', '{}', 1, commit_lsn)::cdc.change)
+    from cdc.change_log
+    where slot_name = $1 and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)
+$$;
+-- What the routine was told since the last question.
+create function app.said() returns text language sql as $$
+    with gone as (delete from app.told returning place, said)
+
+    select string_agg(said, ', ' order by place) from gone
+$$;
+create temporary table got (what text, got text, wanted text);
+create temporary view plan as select planned from cdc.plan_models('s') as planned;
+create temporary view mark as select applied_lsn::text || ' ' || (left_out ->> 'orders') as words from cdc.model_watermark;
+
+insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, position_lsn)
+values ('s', '1', 'app', '0/10', '0/90');
+create table cdc.change_log_of_s partition of cdc.change_log for values from ('0/10') to ('0/A0');
+insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
+select 's', '0/10'::pg_lsn + place * 16, 1, 1, now(), 'I', '{}' from generate_series(0, 4) as place;
+insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
+values ('s', 'public', 'orders', '{"*": "0/10"}');
+insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed)
+values (
+    's', 'ft',
+    '{"tables": [{"name": "orders", "schema": "public", "table": "orders"}], "dimensions": [], "measures": []}',
+    'app', 'ft', '{"public.orders": ["a"]}'
+);
+insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos)
+select
+    slot_name, 'app.ft', fact_name, declaration,
+    'app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean)',
+    'app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', '[]', '{1}'
+from cdc.fact;
+
+insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;
+select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null
+insert into got select 'the first build begins', app.said(), 'begin';
+select cdc.step_through(planned, '0/90', 'refill', 2) from plan \g /dev/null
+insert into got select 'changes go in parts', app.said(), 'refill 2, refill 2, refill 1';
+select cdc.end_models(array[planned], '0/40', 100) from plan \g /dev/null
+insert into got select 'the watermark moves', applied_lsn::text, '0/40' from cdc.model_watermark;
+delete from cdc.model_watermark;
+
+insert into got select 'a model that is behind', cdc.apply_behind(planned, null, 3)::text, 'true' from plan;
+insert into got select 'is rebuilt', app.said(), 'begin, refill 3, refill 2';
+insert into got select 'and is at the front with its rows of no group', words, '0/90 2' from mark;
+insert into got select 'where the front is', cdc.front_of('s')::text, '0/90';
+
+update cdc.model_watermark set applied_lsn = '0/30';
+select cdc.apply_rest('s', array(select planned from plan), '0/50', false) \g /dev/null
+insert into got select 'the model at the front is not among the rest', app.said(), null;
+update cdc.installed_model set is_refresh_asked = true;
+select cdc.apply_rest('s', array(select planned from plan), null, false) \g /dev/null
+insert into got select 'one that is to be rebuilt is', app.said(), 'rebuild, refill 5';
+insert into got
+select 'a report', concat_ws(' ', model_name, relation, state, applied_lsn, engine, is_locked, is_behind),
+    'ft app.ft follows 0/90 database f f'
+from cdc.report_models('s', false);
+update cdc.slot_position set position_lsn = '0/A0';
+insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true);
+
+select cdc.note_failure(planned, '55P03', 'a lock', '') from plan \g /dev/null
+insert into got
+select 'a lock is no failure', concat_ws(' ', error, is_locked, failures, remedy), 'a lock t 0 nothing; it is tried again'
+from cdc.installed_model;
+select cdc.note_failure(planned, '22003', 'too large', null) from plan \g /dev/null
+insert into got
+select 'a number is too large', concat_ws(' ', error, is_locked, failures, left(remedy, 20)), 'too large f 1 declare a wider type'
+from cdc.installed_model;
+update cdc.installed_model set error = null, remedy = null, failures = 0, retry_at = null;
+
+insert into got select 'no table is truncated', cdc.is_truncated_with_others(planned, '0/A0')::text, 'false' from plan;
+insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
+values ('s', '0/90', 1, 1, now(), 'T', '{"action":"T","schema":"public","table":"orders"}');
+insert into got
+select 'a table with a measure of its own', cdc.is_truncated_with_others(planned, '0/A0')::text, 'false' from plan;
+update cdc.fact set declaration = jsonb_set(declaration, '{measures}', '[{"of": ["orders", "others"]}]');
+update cdc.installed_model set declaration = (select declaration from cdc.fact);
+update cdc.model_watermark set declaration = (select declaration from cdc.fact);
+insert into got
+select 'a measure is of this table and another', cdc.is_truncated_with_others(planned, '0/A0')::text, 'true' from plan;
+
+-- What Spark has computed is given to the routine, after the TRUNCATE, and its archived deletes are written down.
+insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
+values ('s', 'app.ft', 'orders', '0/20', '{}', '{7}');
+insert into cdc.computed_group (slot_name, model_name, batch, attempt, part, commit_lsn, dimensions, sums)
+values
+('s', 'app.ft', 'b', 1, null, null, '{x}', '{2}'),
+('s', 'app.ft', 'b', 1, 'orders', 144, '{x}', '{1}'),
+('s', 'app.ft', 'b', 2, null, null, '{x}', '{2}');
+select cdc.merge_computed(planned, '0/A0', ('b', '{1}', 2, null, null)::cdc.computed_batch) from plan \g /dev/null
+insert into got select 'first what is truncated, then the groups', app.said(), 'merge {public.orders}, merge';
+insert into got
+select 'archived deletes', string_agg(commit_lsn || ' ' || measures::text, ', '), '0/90 {1}' from cdc.archived_delete;
+insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_group;
+
+-- Only the owner of cdc.apply may execute what dbt has made.
+create role somebody;
+grant usage on schema app to somebody;
+insert into got
+select 'anybody may', has_function_privilege('somebody', p.oid, 'execute')::text, 'true'
+from pg_proc as p where p.oid = 'app.apply'::regproc;
+select cdc.grant_to_caller(array[installed.routine]) from cdc.installed_model as installed \g /dev/null
+insert into got
+select 'nobody else may', has_function_privilege('somebody', p.oid, 'execute')::text, 'false'
+from pg_proc as p where p.oid = 'app.apply'::regproc;
+
+insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, value_tables, is_due)
+values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', '{}', false);
+insert into got select 'a roll-up is known', concat_ws(' ', applied_lsn, is_due), '0/90 f' from cdc.known_roll_ups('s');
+insert into got select 'nothing is told to it', cdc.is_watched('app.ft')::text, 'false';
+create function app.add(text) returns text language sql as 'select $1';
+insert into cdc.roll_up_input (model_name, input_name, declaration, routine) values ('app.up', 'app.ft', '{}', 'app.add(text)');
+insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
+select cdc.hand_on('s', 'app.ft', null, true) \g /dev/null
+insert into got select 'much moved at once: it is filled again', is_due::text, 'true' from cdc.roll_up;
+update cdc.roll_up set is_due = false;
+select cdc.refill_above('app.ft') \g /dev/null
+insert into got select 'its input begins again, so it is filled', is_due::text, 'true' from cdc.roll_up;
+select cdc.drop_former('app.up', '{}') \g /dev/null
+insert into got select 'a former function goes', to_regprocedure('app.add(text)')::text, null;
+select cdc.suspend_roll_up('app.up', 'no') \g /dev/null
+insert into got
+select 'a roll-up that failed is tried later', concat_ws(' ', is_due, error, failures, retry_at > now()), 't no 1 t'
+from cdc.roll_up;
+select cdc.suspend_roll_up('app.up', null) \g /dev/null
+insert into got
+select 'one that has only to be filled at once', concat_ws(' ', is_due, error, failures, retry_at), 't 0' from cdc.roll_up;
+
+select * from got as failed
+where got is distinct from wanted;
+rollback;
