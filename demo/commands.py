@@ -7,20 +7,16 @@ import re
 import shlex
 import signal
 import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from demo.progress import timed
+
 _PATIENCE = 30.0
 """Seconds that a process has to stop on SIGTERM."""
-_SILENCE = 10.0
-"""Seconds after which a command that still runs is shown with the newest line of its output."""
-
-
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -49,9 +45,9 @@ class Commands:
 
         `more` is added to its environment.
         """
-        with self._timed(_typed(command, more)):
-            process = self._open(command, more)
-            self._show_progress(process)
+        self._show(_typed(command, more), end="")
+        process = self._open(command, more)
+        with timed(self._console, lambda: self._newest_line(process)):
             self.check(process)
 
     def start(self, *command: str, **more: str) -> subprocess.Popen[bytes]:
@@ -79,24 +75,16 @@ class Commands:
         self._running.append(process)
         return process
 
-    def _show_progress(self, process: subprocess.Popen[bytes]) -> None:
-        """While the process runs, print the newest line of its output every few seconds."""
-        began, log = time.monotonic(), self._logged[process.pid]
-        while True:
-            try:
-                process.wait(_SILENCE)
-                return
-            except subprocess.TimeoutExpired:
-                lines = log.read_text(errors="replace").split("\n")
-                said = next((line for line in reversed(lines) if line.strip()), "running")
-                said = _COLORS.sub("", said)
-                seconds = f"{time.monotonic() - began:.0f} s"
-                line = Text(f"\n  {seconds}: {said.strip()[:100]}", style="dim")
-                self._console.print(line, end="", soft_wrap=True)
+    def _newest_line(self, process: subprocess.Popen[bytes]) -> str:
+        """Return the newest line of the process's output."""
+        lines = self._logged[process.pid].read_text(errors="replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), "running")
+        return _COLORS.sub("", said).strip()[:100]
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Ask the process to stop as a supervisor would, by SIGTERM; raise CommandFailed."""
-        with self._timed(f"kill -TERM {process.pid}"):
+        self._show(f"kill -TERM {process.pid}", end="")
+        with timed(self._console, lambda: self._newest_line(process)):
             process.terminate()
             self.check(process, _PATIENCE)
 
@@ -115,18 +103,6 @@ class Commands:
         output = log.read_text(errors="replace").splitlines()
         shown = "\n".join(f"    {line}" for line in output[-60:])
         return CommandFailed(f"{log.stem} {what}:\n{shown}")
-
-    @contextmanager
-    def _timed(self, line: str) -> Iterator[None]:
-        """Print the command, and behind it how long it took."""
-        began = time.monotonic()
-        self._show(line, end="")
-        try:
-            yield
-        except BaseException:
-            self._console.print()
-            raise
-        self._console.print(f"  {time.monotonic() - began:.1f} s", style="dim")
 
     def _show(self, line: str, end: str = "\n") -> None:
         prompt = Text.assemble(("$ ", "green"), (line, "bold"))

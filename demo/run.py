@@ -26,6 +26,7 @@ from demo import installation, show
 from demo.commands import CommandFailed, Commands
 from demo.example import Example
 from demo.operate import operate
+from demo.progress import timed
 from testkit import run_folder
 from testkit.comparison import differences
 from testkit.servers import Cluster, ClusterError
@@ -121,12 +122,11 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     sources = {slot: cluster.dsn(example.database(slot)) for slot in example.slots}
     warehouse = cluster.dsn(example.warehouse)
 
-    began = time.monotonic()
     console.print(f"A private server and {chosen.rows:,} rows of history", end="")
-    cluster.create()
-    cluster.start()
-    make_databases(example, cluster, chosen.rows)
-    console.print(f"  {time.monotonic() - began:.1f} s", style="dim")
+    with timed(console):
+        cluster.create()
+        cluster.start()
+        make_databases(example, cluster, chosen.rows)
 
     if chosen.wheel is None:
         installed = installation.checkout(example)
@@ -152,9 +152,13 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
     )
 
     console.print(show.pivot(warehouse, example.corner, example.table))
-    wrong = [
-        each for recount in example.recounts for each in differences(recount, sources, warehouse)
-    ]
+    console.print("A recount of the tables", end="")
+    with timed(console):
+        wrong = [
+            each
+            for recount in example.recounts
+            for each in differences(recount, sources, warehouse)
+        ]
     for each_wrong in wrong[:10]:
         console.print(str(each_wrong), markup=False, soft_wrap=True)
     console.print(

@@ -107,9 +107,14 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
 
 @contextmanager
-def shown(what: str) -> Iterator[None]:
-    """On a terminal, say what goes on while the block runs: seconds of silence look like a hang."""
+def shown(what: str, is_long: bool = False) -> Iterator[None]:
+    """On a terminal, say what goes on while the block runs: seconds of silence look like a hang.
+
+    What `is_long` has a line of its own where there is no terminal.
+    """
     if not sys.stderr.isatty():
+        if is_long:
+            write([what], err=True)
         yield
         return
     typer.echo(f"{escaped(what)} ...", err=True, nl=False)

@@ -66,7 +66,7 @@ def setup_command(
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)
-    with shown("dbt parses the project"):
+    with shown("dbt parses the project", is_long=True):
         declared = replace(
             find_declared(manifest), forget=frozenset(forget or ()), failover=failover
         )

@@ -193,6 +193,7 @@ def test_the_cheaper_identity_of_a_large_table(source: Database) -> None:
     source.execute("update pg_class set reltuples = 2000000 where relname = 'notifications'")
     (remedy,) = remedies(source.loader("setup").stderr)
     assert "replica identity full; -- an index would take about 172.0 MB" in remedy
+    assert "of WAL more for each update and delete" in remedy
     paste(source.cluster, source.name, remedy)
     source.must("setup")
 

@@ -165,6 +165,26 @@ def test_a_large_table_gets_the_identity_that_writes_less(writes: Writes, is_ful
     assert ("replica identity full; -- an index would take about" in found.remedy) == is_full
 
 
+@pytest.mark.parametrize(
+    ("writes", "cost"),
+    [
+        (Writes(1000, 249_000), "about 249 bytes of WAL more for each update and delete"),
+        (Writes(-1, 0), "each old row whole to the WAL; analyze the table, to see the bytes"),
+    ],
+)
+def test_a_full_identity_is_advised_with_what_it_costs(writes: Writes, cost: str) -> None:
+    narrow = replace(
+        TABLE,
+        columns={**TABLE.columns, "amount": False},
+        identity="d",
+        identity_columns=frozenset({"id"}),
+        writes=writes,
+    )
+    found = finding(narrow)
+    assert found is not None
+    assert found.remedy.endswith(f" amount may be null (set not null); full writes {cost}")
+
+
 US = "waltally loader"
 
 
