@@ -36,6 +36,8 @@ class Cost:
     """What `replica identity full` adds to the WAL of each update and delete."""
     wide: tuple[str, ...]
     """Columns that are not counted, and make most of a change."""
+    nullable: tuple[str, ...]
+    """Counted columns that may be null: no index with one of them can be the replica identity."""
 
     def lines(self) -> list[str]:
         """Return what a person is told."""
@@ -45,6 +47,11 @@ class Cost:
             f" the replica identity, {size(self.update_in_full)} with `full`, which also writes"
             f" {size(self.full_wal)} of WAL more for each update and delete (by pg_stats)"
         ]
+        if self.nullable:
+            said.append(
+                f"{format_names(self.nullable)} may be null: then only `full` can be the replica"
+                " identity; `alter column … set not null` lets an index be it"
+            )
         if self.wide:
             said.append(
                 f"Most of it is {format_names(self.wide)}, which the fact does not count:"
@@ -77,5 +84,8 @@ def estimate(proposal: Proposal, columns: Sequence[Column]) -> Cost | None:
         for column in columns
         if (column.width or 0) >= _WIDE and column.name not in counted and not column.is_key
     )
+    nullable = tuple(
+        column.name for column in columns if column.name in counted and not column.is_not_null
+    )
     stored = sum(column.width or 0 for column in columns)
-    return Cost(insert, insert + key, insert + row, stored, wide)
+    return Cost(insert, insert + key, insert + row, stored, wide, nullable)

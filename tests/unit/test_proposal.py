@@ -177,6 +177,10 @@ def test_what_a_change_costs_is_said_by_the_statistics() -> None:
     assert (cost.wide, cost.full_wal) == (("body",), 2022)
     assert "--columns id" in cost.lines()[1]
     assert estimate(proposal, [column("body")]) is None
+    may_be_null = [*columns, column("team", values=3, width=4, is_not_null=False)]
+    cost = estimate(propose(ORDERS, may_be_null, ["team"]), may_be_null)
+    assert cost is not None
+    assert cost.lines()[1].startswith("team may be null: then only `full`")
 
 
 def test_parents_are_current_rows_and_the_fact_has_a_roll_up_by_their_names() -> None:
