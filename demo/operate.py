@@ -47,8 +47,6 @@ def operate(
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
     apply = ("spark-submit", str(installed.files / "spark" / "apply.py"))
     appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_facts]
-    for source in sources:
-        commands.run("loader", "wait", "--timeout", "300s", **source)
     if page:
         serve_page(commands, console)
     watch(example, warehouse, seconds, commands, loaders, console)
