@@ -11,6 +11,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from common import changes
 from common.arrow import ReadFailed, WriteFailed, map_batches, one_line
 from common.errors import ArchiveIncomplete
+from common.gathering import Read
 from pyspark.sql import DataFrame, SparkSession
 
 from archiving import baseline, manifests
@@ -126,12 +128,7 @@ def _read(
     ddl: str,
     bounds: tuple[int, int] | None,
 ) -> DataFrame:
-    if missing := folder.missing(names):
-        raise ArchiveIncomplete(
-            f"{folder.path(missing[0])}, which a manifest names, is not there"
-            + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            "bring the files back from a copy",
-        )
+    require_there(folder, names)
     if not names:
         return spark.createDataFrame([], ddl)
 
@@ -140,6 +137,22 @@ def _read(
             yield from batches(folder, names[place], bounds)
 
     return map_batches(spark.range(0, len(names), 1, len(names)), read, ddl)
+
+
+def require_there(folder: Folder, names: Sequence[str]) -> None:
+    """Raise ArchiveIncomplete where one of these files is not there."""
+    if missing := folder.missing(names):
+        raise ArchiveIncomplete(
+            f"{folder.path(missing[0])}, which a manifest names, is not there"
+            + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            "bring the files back from a copy",
+        )
+
+
+def _counted_batches(folder: Folder, name: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield what counting needs of a file's changes with begin <= commit_lsn < end."""
+    for batch in batches(folder, name, (begin, end)):
+        yield batch.select(["commit_lsn", "ordinal", "action", "payload"])
 
 
 def batches(folder: Folder, name: str, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
@@ -193,19 +206,25 @@ class Archive:
     """The archive of one slot."""
 
     slot: str
-    spark: SparkSession
+    start: Callable[[], SparkSession]
+    """Gives the session."""
     folder: Folder
     contents: Contents
 
     @classmethod
-    def open(cls, spark: SparkSession, path: str, slot: str) -> Archive:
+    def open(cls, start: Callable[[], SparkSession], path: str, slot: str) -> Archive:
         """Return the slot's archive in a folder. Raises ArchiveIncomplete where it has none."""
         folder, contents = read_manifests(path, slot)
         if not contents.slices:
             raise ArchiveIncomplete(
                 f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
             )
-        return cls(slot, spark, folder, contents)
+        return cls(slot, start, folder, contents)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.start()
 
     @property
     def row_count(self) -> int:
@@ -232,3 +251,15 @@ class Archive:
     def groups(self, names: Sequence[str]) -> DataFrame:
         """Return the groups of these files: part, dimensions, sums. Raises ArchiveIncomplete."""
         return read_groups(self.spark, self.folder, list(names))
+
+    def reads_of_changes(self, begin: int, end: int) -> list[Read]:
+        """Return what reads the changes between for counting. Raises ArchiveIncomplete."""
+        self.require(begin, end)
+        names = self.contents.files(begin, end)
+        require_there(self.folder, names)
+        return [partial(_counted_batches, self.folder, name, begin, end) for name in names]
+
+    def reads_of_groups(self, names: Sequence[str]) -> list[Read]:
+        """Return what reads the groups of these files. Raises ArchiveIncomplete."""
+        require_there(self.folder, names)
+        return [partial(batches, self.folder, name, None) for name in names]

@@ -89,7 +89,7 @@ class Comparing:
         sides = [(0, each) for each in forward] + [(1, each) for each in counted]
         if not sides:
             return
-        tables = [_beside(each, names, side) for side, each in sides]
+        tables = [sums.beside(each, names, side) for side, each in sides]
         both = [f"{name}_{side}" for name in names for side in (0, 1)]
         keys = list(filter(sums.is_key, tables[0].schema.names))
         found = sums.added(sums.together(tables, both), keys, both)
@@ -140,17 +140,6 @@ def _order(found: tuple[Number, Difference]) -> tuple[Number, str, list[tuple[bo
     )
 
 
-def _beside(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
-    """Return groups with their sums on one side, and zeros on the other."""
-    nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
-    columns = {name: table[name] for name in filter(sums.is_key, table.schema.names)}
-    for name in names:
-        columns |= {f"{name}_{side}": table[name], f"{name}_{1 - side}": nothing}
-    order = [f"{name}_{each}" for name in names for each in (0, 1)]
-    keys = list(filter(sums.is_key, columns))
-    return pa.table({name: columns[name] for name in keys + order})
-
-
 def archived_totals(archived: Sequence[pa.Table], fact: Fact) -> dict[str, str]:
     """Return by measure that keeps what was deleted from a table how much that is."""
     kept = {part.name for part in fact.tables if part.ignores_deletes}
@@ -158,9 +147,5 @@ def archived_totals(archived: Sequence[pa.Table], fact: Fact) -> dict[str, str]:
     found: dict[str, str] = {}
     for measure, name in zip(fact.measures, names, strict=True):
         if kept & set(measure.of):
-            total: Number = 0
-            for table in archived:
-                for text in sums.texts_of(table[name].combine_chunks()).to_pylist():
-                    total = add(total, parse(text))
-            found[measure.name] = print_number(total)
+            found[measure.name] = sums.total_of(archived, name)
     return found

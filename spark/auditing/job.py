@@ -25,7 +25,7 @@ from common.command import (
 )
 from common.connections import TargetSession, connect, connect_target, resolved
 from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
-from common.gathering import Gathered, gather
+from common.gathering import Gathered, buckets_of, gather, queries
 from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
 from counting.counts import TableCounting, Uncounted, added
@@ -82,7 +82,7 @@ class Counts:
     buckets: int
 
     def of(
-        self, fact: Fact, bucket: int
+        self, fact: Fact, bucket: int | None
     ) -> tuple[list[pa.Table], list[tuple[FactTable, Uncounted]]]:
         """Return the groups of a fact, and its rows that are in none."""
         groups, others = [], []
@@ -285,10 +285,10 @@ def read_log(
     number = changes.count(target, begin, counts.position)
     truncates = changes.truncates(target, begin, counts.position)
     task = task_of(facts, target.slot, truncates, counts.buckets)
+    texts = changes.queries(target, begin, counts.position, columns=changes.COUNTED)
     gathered = gather(
         None if number <= gathering.FEW_ROWS else start,
-        resolved(target),
-        changes.queries(target, begin, counts.position, columns=changes.COUNTED) if number else [],
+        queries(resolved(target), texts),
         task,
     )
     later = [Later(fact, target.slot, at, gathered, truncates) for at, fact in enumerate(facts)]
@@ -314,7 +314,7 @@ def compare(
     comparing = evaluation.Comparing(fact, later.slot, unseen.keys(), limit)
     purged: list[pa.Table] = []
     others: list[tuple[FactTable, Uncounted]] = []
-    for bucket in range(counts.buckets):
+    for bucket in buckets_of(fact, counts.buckets):
         rows = found.stored.tables(ROWS, bucket)
         if fact.kind == "fact":
             rows = evaluation.without_truncated(rows, fact, later.truncated)

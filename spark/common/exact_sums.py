@@ -76,24 +76,6 @@ def summed(rows: DataFrame, fact: Fact, *by: str) -> DataFrame:
     return found.select(*by, _texts(fact, "sums").alias("sums"))
 
 
-def both(fact: Fact, left: DataFrame, right: DataFrame) -> DataFrame:
-    """Return the groups of both sides: dimensions, and each side's sums as `left` and `right`.
-
-    A group that only one of them has is zero in the other.
-    """
-    nothing = _zeros(fact)
-    sides = left.select("dimensions", sql.col("sums").alias("left"), nothing.alias("right"))
-    other = right.select("dimensions", nothing.alias("left"), sql.col("sums").alias("right"))
-    found = (
-        sides.unionByName(other)
-        .groupBy("dimensions")
-        .agg(*_totals(fact, "left"), *_totals(fact, "right"))
-    )
-    return found.select(
-        "dimensions", *(_texts(fact, name).alias(name) for name in ("left", "right"))
-    )
-
-
 def measured(rows: DataFrame, fact: Fact, *names: str) -> tuple[int, dict[str, list[str]]]:
     """Return the number of rows, and the exact sums of the number texts in these columns."""
     aggregates = [total for name in names for total in _totals(fact, name)]

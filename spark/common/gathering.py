@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +13,7 @@ from pyspark.sql import functions as sql
 from common import arrow
 from common.arrow import ReadFailed, Task
 from common.buckets import PARTIAL
+from waltally.facts import Fact
 
 FEW_ROWS = 100_000
 """Up to here starting Spark costs more than its rows do."""
@@ -40,38 +42,59 @@ class Gathered:
         for row in itertools.chain.from_iterable(each.to_pylist() for each in batches):
             self._here.setdefault((row["kind"], row["bucket"]), []).append(row["payload"])
 
-    def tables(self, kind: str, bucket: int) -> list[pa.Table]:
-        """Return the tables of a kind and a bucket."""
-        payloads = self._here.get((kind, bucket), [])
-        if self._frame is not None:
-            own = self._frame.where((sql.col("kind") == kind) & (sql.col("bucket") == bucket))
-            payloads = [bytes(row["payload"]) for row in own.collect()]
+    def tables(self, kind: str, bucket: int | None = None) -> list[pa.Table]:
+        """Return the tables of a kind and a bucket, or of all buckets."""
+        if self._frame is None:
+            payloads = [
+                each
+                for (own, place), found in self._here.items()
+                if own == kind and bucket in (None, place)
+                for each in found
+            ]
+        else:
+            frame = self._frame.where(sql.col("kind") == kind)
+            if bucket is not None:
+                frame = frame.where(sql.col("bucket") == bucket)
+            payloads = [bytes(row["payload"]) for row in frame.collect()]
         return [pa.ipc.open_stream(each).read_all() for each in payloads]
 
 
-def gather(
-    start: Callable[[], SparkSession] | None,
-    conninfo: str,
-    queries: Sequence[str],
-    task: Task,
-    snapshot: str | None = None,
-) -> Gathered:
-    """Return what `task` makes of each query's rows, with the columns of PARTIAL.
+def buckets_of(fact: Fact, buckets: int) -> Iterable[int | None]:
+    """Return by which buckets a fact is computed: current rows, which may move, all at once."""
+    return range(buckets) if fact.kind == "fact" else [None]
 
-    Without `start`, which gives the session, they are read in this process. Raises what
-    `spark_errors` makes a sentence of.
+
+Read = Callable[[], Iterator[pa.RecordBatch]]
+"""Reads a range; executors call it."""
+
+
+def queries(conninfo: str, texts: Sequence[str], snapshot: str | None = None) -> list[Read]:
+    """Return what reads the rows of each query."""
+    return [partial(arrow.batches, conninfo, text, snapshot) for text in texts]
+
+
+def gather(start: Callable[[], SparkSession] | None, reads: Sequence[Read], task: Task) -> Gathered:
+    """Return what `task` makes of each range, with the columns of PARTIAL.
+
+    Without `start`, which gives the session, this process reads. Raises what `spark_errors` makes a
+    sentence of.
     """
-    if start is not None:
-        return Gathered(arrow.mapped(start(), conninfo, queries, task, PARTIAL, snapshot))
-    return Gathered(made_here(conninfo, queries, task, snapshot))
+    if start is None or not reads:
+        return Gathered(made_here(reads, task))
+
+    # The reads, and the logins in them, travel in the closure: a column would show in the UI.
+    def make(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
+            yield from task(reads[place]())
+
+    places = start().range(0, len(reads), 1, len(reads))
+    return Gathered(arrow.map_batches(places, make, PARTIAL))
 
 
-def made_here(
-    conninfo: str, queries: Sequence[str], task: Task, snapshot: str | None
-) -> list[pa.RecordBatch]:
-    """Return what `task` makes of each query's rows, which this process reads."""
+def made_here(reads: Sequence[Read], task: Task) -> list[pa.RecordBatch]:
+    """Return what `task` makes of each range, which this process reads."""
     try:
-        found = [list(task(arrow.batches(conninfo, each, snapshot))) for each in queries]
+        found = [list(task(read())) for read in reads]
     except ReadFailed as error:
         raise OSError(f"ReadFailed: {error}") from None
     return list(itertools.chain.from_iterable(found))

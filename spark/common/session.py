@@ -25,7 +25,7 @@ import loader
 import waltally
 from common import submitted
 from common.command import DEFAULT_TIMEOUT
-from common.errors import FAILURES, NoExecutor, first_line
+from common.errors import NoExecutor, first_line
 from common.progress import print_status
 
 _OURS = (
@@ -98,17 +98,6 @@ SHUFFLE = {
 }
 """What the session of any job has; `--conf` overrides each."""
 
-FOR_FEW_ROWS = {
-    "spark.sql.shuffle.partitions": "2",
-    # Planning each stage again costs more than a few rows do. Compiling stages pays even then: in
-    # interpreted expressions each row parses its JSON many times.
-    "spark.sql.adaptive.enabled": "false",
-}
-"""What makes small jobs fast and large ones slow; `--conf` overrides each."""
-
-FEW_ROWS = 100_000
-"""Up to here starting a stage costs more than its rows do."""
-
 PINNED = {
     # In another time zone Spark would print times otherwise than the stream does.
     "spark.sql.session.timeZone": "UTC",
@@ -168,23 +157,3 @@ def _connected() -> Iterator[SparkSession]:
     finally:
         with contextlib.suppress(PySparkException):
             spark.stop()
-
-
-@contextlib.contextmanager
-def fitted(spark: SparkSession, row_count: int) -> Iterator[None]:
-    """Within the block, let Spark plan for about so many rows."""
-    before = {key: str(spark.conf.get(key)) for key in FOR_FEW_ROWS}
-    chosen = {
-        key: value
-        for key, value in FOR_FEW_ROWS.items()
-        # Others are the user's.
-        if row_count <= FEW_ROWS and before[key] in ("true", SHUFFLE.get(key))
-    }
-    for key, value in chosen.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(*FAILURES):
-            for key in chosen:
-                spark.conf.set(key, before[key])

@@ -10,7 +10,8 @@ where none can.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -136,3 +137,50 @@ def _addable(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
     is_decimal = pa.types.is_decimal(numbers.type)
     limit = 10 ** (_DIGITS - _DECIMALS) if is_decimal else _MOST
     return numbers if largest < limit else texts_of(numbers)
+
+
+def beside(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
+    """Return groups with their sums on one side, 0 or 1, and zeros on the other."""
+    nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+    columns = {name: table[name] for name in filter(is_key, table.schema.names)}
+    for name in names:
+        for each in (0, 1):
+            columns[f"{name}_{each}"] = table[name] if each == side else nothing
+    return pa.table(columns)
+
+
+def without_zeros(table: pa.Table) -> pa.Table:
+    """Return the groups of which one sum is not zero."""
+    is_something = pa.repeat(pa.scalar(False), table.num_rows)
+    for name in table.schema.names:
+        if not is_key(name):
+            text = texts_of(table[name].combine_chunks())
+            is_something = compute.or_(is_something, compute.not_equal(text, "0"))
+    return table.filter(is_something)
+
+
+def total_of(tables: Iterable[pa.Table], name: str) -> str:
+    """Return the exact total of a measure over all groups."""
+    texts = (texts_of(table[name].combine_chunks()).to_pylist() for table in tables)
+    return print_number(total(itertools.chain.from_iterable(texts)))
+
+
+def as_lists(table: pa.Table, fact: Fact, slot: str) -> pa.Table:
+    """Return groups with the lists `dimensions` and `sums`, which are texts."""
+    numbers = [texts_of(table[name].combine_chunks()) for name in sum_names(len(fact.measures))]
+    size = table.num_rows
+    dimensions = lists(dimensions_of(table, fact, slot), size)
+    return pa.table({"dimensions": dimensions, "sums": lists(numbers, size)})
+
+
+def lists(columns: Sequence[pa.Array], size: int) -> pa.ListArray:
+    """Return a list of each row's values in these columns."""
+    width = len(columns)
+    ends = compute.multiply(pa.arange(0, size + 1), width).cast(pa.int32())
+    if not width:
+        return pa.ListArray.from_arrays(ends, pa.array([], pa.string()))
+    places = pa.arange(0, size * width)
+    row = compute.divide(places, width)
+    column = compute.subtract(places, compute.multiply(row, width))
+    at = compute.add(compute.multiply(column, size), row)
+    return pa.ListArray.from_arrays(ends, pa.concat_arrays(columns).take(at))

@@ -92,9 +92,9 @@ class TableCounting:
             [
                 pa.repeat(pa.scalar(part.fact.name), size),
                 pa.repeat(pa.scalar(part.part.name), size),
-                _lists(sums.dimensions_of(found, part.fact, self.slot), size),
+                sums.lists(sums.dimensions_of(found, part.fact, self.slot), size),
                 found[ROW_COUNT].combine_chunks(),
-                _lists(numbers, size),
+                sums.lists(numbers, size),
                 pa.nulls(size, pa.string()),
                 pa.nulls(size, pa.string()),
             ],
@@ -439,19 +439,6 @@ def _with_others(groups: pa.Table, listed: Sequence[Uncounted]) -> pa.Table:
         for count, reason, example in listed
     ]
     return pa.concat_tables([whole, pa.Table.from_pylist(others, schema=whole.schema)])
-
-
-def _lists(columns: Sequence[pa.Array], size: int) -> pa.ListArray:
-    """Return a list of each row's values in these columns."""
-    width = len(columns)
-    ends = compute.multiply(pa.arange(0, size + 1), width).cast(pa.int32())
-    if not width:
-        return pa.ListArray.from_arrays(ends, pa.array([], pa.string()))
-    places = pa.arange(0, size * width)
-    row = compute.divide(places, width)
-    column = compute.subtract(places, compute.multiply(row, width))
-    at = compute.add(compute.multiply(column, size), row)
-    return pa.ListArray.from_arrays(ends, pa.concat_arrays(columns).take(at))
 
 
 def _uuid_text(digits: str) -> str:

@@ -12,7 +12,7 @@ from common.arrow import Counters, Query, Task
 from common.buckets import PARTIAL
 from common.command import Settings
 from common.errors import FAILURES
-from common.gathering import Gathered, made_here
+from common.gathering import Gathered, made_here, queries
 from common.progress import Measure, Progress, print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark.sql import DataFrame, SparkSession
@@ -66,8 +66,8 @@ def counted_here(
     found: list[pa.RecordBatch] = []
     for number, (table, leaves) in enumerate(exported.found):
         counting, selection, size = select(exported, settings, facts, table, leaves, number, 1)
-        queries = [each.query for each in ranges.plan(leaves, size, selection.query)]
-        found += made_here(conninfo, queries, counting.partials, exported.name)
+        texts = [each.query for each in ranges.plan(leaves, size, selection.query)]
+        found += made_here(queries(conninfo, texts, exported.name), counting.partials)
         countings.append(counting)
     return Gathered(found), countings
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as compute
 from common import sums
 from common.arrow import Task
 from common.buckets import by_bucket, payload
 from common.gathering import Gathered
 from common.log_rows import rows_of
+from rules import messages
 from rules.judging import Group
 from rules.rows import folded
 from rules.tallies import Counting, Position, Sums, Tally, add_sums
@@ -55,6 +57,31 @@ def _tables(place: int, fact: Fact, tally: Tally, buckets: int) -> Iterator[pa.R
     yield payload(f"{place} note", 0, pa.table({"note": [json.dumps(note)]}))
 
 
+def find_truncates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Make tables of the changes that empty a table, for `truncates_of` to read."""
+    for batch in batches:
+        action = batch.column("action")
+        is_candidate = compute.or_kleene(compute.is_null(action), compute.equal(action, "T"))
+        found = []
+        for at, ordinal, _, message in rows_of(batch.filter(is_candidate)):
+            if (table := messages.truncated_table(message)) is not None:
+                found.append((table.schema, table.name, at, ordinal))
+        if found:
+            columns = zip(*found, strict=True)
+            names = ("schema", "name", "at", "ordinal")
+            yield payload("truncates", 0, pa.table(dict(zip(names, columns, strict=True))))
+
+
+def truncates_of(gathered: Gathered) -> dict[Table, Position]:
+    """Return where each table was last emptied, from what `find_truncates` has made."""
+    last: dict[Table, Position] = {}
+    for found in gathered.tables("truncates", 0):
+        for schema, name, at, ordinal in zip(*found.to_pydict().values(), strict=True):
+            table = Table(schema, name)
+            last[table] = max(last.get(table, (at, ordinal)), (at, ordinal))
+    return last
+
+
 @dataclass(frozen=True)
 class Later:
     """What the changes after a fact's position do to it; `place` is the fact's in `task_of`."""
@@ -78,18 +105,18 @@ class Later:
             found = found.beside(Rejected(*json.loads(note)["rejected"]))
         return found
 
-    def deltas(self, bucket: int) -> list[pa.Table]:
+    def deltas(self, bucket: int | None) -> list[pa.Table]:
         """Return what the changes add to the groups of a bucket."""
         parts = (part.name for part in self.fact.tables)
         return [each for part in parts for each in self._tables(f"deltas {part}", bucket)]
 
-    def archived(self, bucket: int) -> list[pa.Table]:
+    def archived(self, bucket: int | None) -> list[pa.Table]:
         """Return the deletes that the fact ignores, as what it still counts of them."""
         parts = (part.name for part in self.fact.tables)
         return [each for part in parts for each in self._tables(f"archived {part}", bucket)]
 
     def applied(self, rows: list[pa.Table]) -> list[pa.Table]:
-        """Return current rows after the changes."""
+        """Return current rows, of all buckets, after the changes."""
         events = [
             row
             for table in self._tables("events", 0)
@@ -127,5 +154,5 @@ class Later:
             for table in self._tables("events", 0):
                 yield from filter(None, table["note"].to_pylist())
 
-    def _tables(self, what: str, bucket: int) -> list[pa.Table]:
+    def _tables(self, what: str, bucket: int | None) -> list[pa.Table]:
         return self.gathered.tables(f"{self.place} {what}", bucket)

@@ -6,23 +6,28 @@ import contextlib
 import json
 import shlex
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated
 
+import pyarrow as pa
+import pyarrow.compute as compute
 import typer
 from archiving import files
 from archiving.files import Archive
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from common import exact_sums, session
-from common.arrow import Snapshot
+from common import gathering, session, sums
 from common.command import AsJson, Facts, Job
 from common.connections import connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
+from common.gathering import Gathered, buckets_of, gather, queries
 from common.progress import print_lines, print_status
-from deltas.rules import FactChanges
-from pyspark.sql import DataFrame, SparkSession
+from counting.reading import bucket_count
+from deltas.gathered import Later, find_truncates, task_of, truncates_of
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from warehouse import groups
 from warehouse.fact import applied_lsn, baseline_id
@@ -180,18 +185,19 @@ MAX_DIFFERENCES = 1000
 """The most differences of a fact that are listed; all are counted."""
 
 
-def replay(settings: ReplaySettings, spark: SparkSession) -> Replay:
-    """Compute the facts from the archive alone, and store or compare them. Raises LoaderError."""
+def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Replay:
+    """Compute the facts from the archive alone, and store or compare them. Raises LoaderError.
+
+    `start` gives the session of Spark: few rows need none.
+    """
     begun = time.monotonic()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
     with spark_errors("replay"):
         output = Folder.of(settings.output) if settings.output else None
         if output and output.exists():
             raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
-        archive = Archive.open(spark, settings.path, settings.slot)
-        with session.fitted(spark, archive.row_count):
-            compute = compared if settings.compare else computed_at
-            found = compute(settings, archive, output)
+        archive = Archive.open(start, settings.path, settings.slot)
+        compute = compared if settings.compare else computed_at
+        found = compute(settings, archive, output)
     return Replay(settings.slot, found, time.monotonic() - begun)
 
 
@@ -221,12 +227,25 @@ def compared(
                 stands_on = baseline_id(target, fact)
                 baseline = baseline_of(archive.contents, fact, stands_on)
                 query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
-                snapshot = Snapshot(resolved(target), name)
-                # A checkpoint, so that the target does not keep an old snapshot meanwhile.
-                present = groups.read(archive.spark, snapshot, [query], fact).localCheckpoint()
+                # Read now, so that the target does not keep an old snapshot meanwhile.
+                present = gather(
+                    start_of(archive),
+                    queries(resolved(target), [query], name),
+                    groups.tables_of(fact, bucket_count_of(archive)),
+                )
             print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
             found.append(replayed(archive, position, fact, baseline, output, present))
     return found
+
+
+def start_of(archive: Archive) -> Callable[[], SparkSession] | None:
+    """Return what gives the session; None where the archive has so few rows that none is needed."""
+    return None if archive.row_count <= gathering.FEW_ROWS else archive.start
+
+
+def bucket_count_of(archive: Archive) -> int:
+    """Return in how many buckets the groups are added up."""
+    return 1 if start_of(archive) is None else bucket_count(archive.row_count)
 
 
 def replayed(
@@ -235,45 +254,96 @@ def replayed(
     fact: Fact,
     baseline: Baseline | None,
     output: Folder | None,
-    present: DataFrame | None = None,
+    present: Gathered | None = None,
 ) -> ReplayedFact:
     """Compute one fact at the position, on the baseline or on nothing; store and compare it.
 
     `present` is what dbt has built, None where that is not asked. Raises ArchiveIncomplete.
     """
     declared = baseline.fact if baseline else fact
-    rebuilt = computed(archive, position, declared, baseline).persist()
+    rebuilt = computed(archive, position, declared, baseline)
     if output:
-        rows = as_rows(rebuilt, declared)
+        whole = sums.together(list(rebuilt.values()), sums.sum_names(len(declared.measures)))
+        frame = archive.spark.createDataFrame(sums.as_lists(whole, declared, archive.slot))
+        rows = as_rows(frame, declared)
         if not files.write(rows, output, declared.name):
             files.write_none(output, declared.name, rows)
-    measures = [measure.name for measure in declared.measures]
-    dimensions = [dimension.name for dimension in declared.dimensions]
-    count, totals = exact_sums.measured(rebuilt, declared, "sums")
+    names = sums.sum_names(len(declared.measures))
+    count = sum(table.num_rows for table in rebuilt.values())
+    totals = [sums.total_of(rebuilt.values(), name) for name in names]
     differing, listed = None, []
     if present is not None:
-        both = exact_sums.both(declared, present, rebuilt).where("left <> right")
-        differing = both.count()
-        first = both.orderBy("dimensions").limit(MAX_DIFFERENCES).collect() if differing else []
-        listed = [
-            Difference(
-                dict(zip(dimensions, row["dimensions"], strict=True)),
-                dict(zip(measures, row["left"], strict=True)),
-                dict(zip(measures, row["right"], strict=True)),
-            )
-            for row in first
+        wrong = [
+            each
+            for bucket, table in rebuilt.items()
+            for each in differences(present.tables(groups.ROWS, bucket), table, declared, archive)
         ]
-    rebuilt.unpersist()
-    by_name = dict(zip(measures, totals["sums"], strict=True))
+        differing = len(wrong)
+        listed = sorted(wrong, key=order)[:MAX_DIFFERENCES]
+    by_name = {each.name: total for each, total in zip(declared.measures, totals, strict=True)}
     return ReplayedFact(declared, position, baseline, count, by_name, differing, listed)
 
 
-def computed(archive: Archive, position: int, fact: Fact, baseline: Baseline | None) -> DataFrame:
-    """Return the fact's groups at the position. Raises ArchiveIncomplete."""
+def differences(
+    present: Sequence[pa.Table], rebuilt: pa.Table, fact: Fact, archive: Archive
+) -> list[Difference]:
+    """Return the groups of a bucket that differ in one of the measures."""
+    names = sums.sum_names(len(fact.measures))
+    sides = [(0, each) for each in present] + [(1, rebuilt)]
+    both = [f"{name}_{side}" for name in names for side in (0, 1)]
+    tables = [sums.beside(each, names, side) for side, each in sides]
+    keys = list(filter(sums.is_key, rebuilt.schema.names))
+    found = sums.added(sums.together(tables, both), keys, both)
+    texts = [sums.texts_of(found[name].combine_chunks()) for name in both]
+    is_wrong = pa.repeat(pa.scalar(False), found.num_rows)
+    for left, right in zip(texts[::2], texts[1::2], strict=True):
+        is_wrong = compute.or_(is_wrong, compute.not_equal(left, right))
+    columns = [*sums.dimensions_of(found, fact, archive.slot), *texts]
+    rows = zip(*(each.filter(is_wrong).to_pylist() for each in columns), strict=True)
+    size = len(fact.dimensions)
+    dimensions = [each.name for each in fact.dimensions]
+    measures = [each.name for each in fact.measures]
+    return [
+        Difference(
+            dict(zip(dimensions, row[:size], strict=True)),
+            dict(zip(measures, row[size::2], strict=True)),
+            dict(zip(measures, row[size + 1 :: 2], strict=True)),
+        )
+        for row in rows
+    ]
+
+
+def order(each: Difference) -> list[tuple[bool, str]]:
+    """Return what differences are listed by."""
+    return [(text is not None, text or "") for text in each.dimensions.values()]
+
+
+def computed(
+    archive: Archive, position: int, fact: Fact, baseline: Baseline | None
+) -> dict[int | None, pa.Table]:
+    """Return the fact's groups at the position, by bucket. Raises ArchiveIncomplete."""
     begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
-    changes = archive.changes(begin, position)
-    before = archive.groups(baseline.files if baseline else ())
-    return FactChanges(changes, fact, archive.slot).applied_to(before, "dimensions")
+    start, buckets = start_of(archive), bucket_count_of(archive)
+    changes = archive.reads_of_changes(begin, position)
+    truncates = truncates_of(gather(start, changes, find_truncates))
+    made = gather(start, changes, task_of([fact], archive.slot, truncates, buckets))
+    later = Later(fact, archive.slot, 0, made, truncates)
+    stored = gather(
+        start,
+        archive.reads_of_groups(baseline.files if baseline else ()),
+        groups.tables_of_lists(fact, buckets),
+    )
+    kept = [part.name for part in fact.tables if part.name not in later.truncated]
+    names = sums.sum_names(len(fact.measures))
+    found: dict[int | None, pa.Table] = {}
+    for bucket in buckets_of(fact, buckets):
+        before = [each for name in kept for each in stored.tables(name, bucket)]
+        after = [*before, *later.deltas(bucket), sums.groups_of({}, fact)]
+        if fact.kind == "current_rows":
+            after = later.applied(stored.tables(fact.tables[0].name))
+        keys = list(filter(sums.is_key, after[0].schema.names))
+        found[bucket] = sums.without_zeros(sums.added(sums.together(after, names), keys, names))
+    return found
 
 
 app = Job("")
@@ -320,8 +390,8 @@ def run(
         to,
         compare,
     )
-    with session.running("replay") as spark:
-        result = replay(settings, spark)
+    with contextlib.ExitStack() as stack:
+        result = replay(settings, cache(lambda: stack.enter_context(session.running("replay"))))
     print_lines([json.dumps(result.as_json())] if as_json else result.lines())
     if result.differing:
         raise combine(

@@ -112,14 +112,13 @@ def from_archive(
     loader_progress.wait_until_followed(target, settings, facts)
     spark = stack.enter_context(session.running(timeout=settings.timeout))
     with spark_errors("seed"):
-        archive = Archive.open(spark, settings.archive, target.slot)
+        archive = Archive.open(lambda: spark, settings.archive, target.slot)
         at = archived_facts.position(archive, slot, settings)
         checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        with session.fitted(spark, archive.row_count):
-            found = archived_facts.count(archive, facts, at)
-            groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-            write(groups.mapInArrow, target)
+        found = archived_facts.count(archive, facts, at)
+        groups = reduce(DataFrame.unionByName, (each.groups for each in found))
+        write(groups.mapInArrow, target)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
-from common.gathering import Gathered, gather
+from common.gathering import Gathered, gather, queries
 from counting import ranges
 from deltas.rules import Rejected
 from pyspark.sql import SparkSession
@@ -62,9 +62,10 @@ class Built:
 
         Its rows are of the kind ROWS, the archived deletes of the kind of their part.
         """
-        queries = [*self.queries, self.archived_query]
-        task = groups.tables_of(self.fact, buckets)
-        return gather(start, self.snapshot.conninfo, queries, task, self.snapshot.name)
+        reads = queries(
+            self.snapshot.conninfo, [*self.queries, self.archived_query], self.snapshot.name
+        )
+        return gather(start, reads, groups.tables_of(self.fact, buckets))
 
 
 @contextlib.contextmanager
@@ -90,7 +91,7 @@ def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
     [(_, baseline_lsn, identities)] = [
         row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == fact.name
     ]
-    queries = [
+    own = [
         groups.fact_query(fact, target.slot, f"only {leaf.table.quoted}", condition)
         for leaf in ranges.leaves(target, fact.relation)
         for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
@@ -101,7 +102,7 @@ def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
         registered.start_lsn,
         None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
         snapshot,
-        queries,
+        own,
         groups.archived_query(fact, target),
         identities or {},
         _rejected(target, fact),

@@ -36,21 +36,48 @@ def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: 
 def tables_of(fact: Fact, buckets: int) -> Task:
     """Return the task that makes tables of the rows of these queries: by part, or `rows`."""
     dimensions, adds = _columns(fact)
-    own = [name for name, each in zip(dimensions, fact.dimensions, strict=True) if each.column]
-    keys, numbers = sums.key_names(len(own)), sums.sum_names(len(adds))
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in chunks(batches):
-            parts = table["part"].fill_null(ROWS)
-            for part in compute.unique(parts).to_pylist():
-                rows = table.filter(compute.equal(parts, part))
-                columns = dict(zip(keys, (rows[name] for name in own), strict=True))
-                for name, column in zip(numbers, adds, strict=True):
-                    columns[name] = sums.parsed(rows[column].combine_chunks())
-                groups = sums.added(pa.table(columns), keys, numbers)
-                yield from by_bucket(part, groups, buckets)
+            own = [table[name] for name in dimensions]
+            yield from _tables(table["part"], own, [table[name] for name in adds], fact, buckets)
 
     return make
+
+
+def tables_of_lists(fact: Fact, buckets: int) -> Task:
+    """Return the same of the groups of an archive, which have lists: part, dimensions, sums."""
+
+    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in chunks(batches):
+            own = [
+                compute.list_element(table["dimensions"], place)
+                for place in range(len(fact.dimensions))
+            ]
+            adds = [compute.list_element(table["sums"], at) for at in range(len(fact.measures))]
+            yield from _tables(table["part"], own, adds, fact, buckets)
+
+    return make
+
+
+def _tables(
+    parts: pa.ChunkedArray,
+    dimensions: Sequence[pa.ChunkedArray],
+    adds: Sequence[pa.ChunkedArray],
+    fact: Fact,
+    buckets: int,
+) -> Iterator[pa.RecordBatch]:
+    own = [column for column, each in zip(dimensions, fact.dimensions, strict=True) if each.column]
+    keys, numbers = sums.key_names(len(own)), sums.sum_names(len(adds))
+    parts = parts.fill_null(ROWS)
+    columns = dict(zip([*keys, *numbers], [*own, *adds], strict=True))
+    table = pa.table(columns)
+    for part in compute.unique(parts).to_pylist():
+        rows = table.filter(compute.equal(parts, part))
+        for name in numbers:
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, name, sums.parsed(rows[name].combine_chunks()))
+        yield from by_bucket(part, sums.added(rows, keys, numbers), buckets)
 
 
 def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> str:

@@ -69,7 +69,7 @@ DECLARED: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[
             dimension("size", "numeric", "amount", kind="bucket", bounds=["0", "1.0", "1000"]),
         ],
         [{**summed("amount", "cents"), "type": "numeric(8, 2)"}, count("n", "rows")],
-        [condition("rate", "not_in", "2")],
+        [condition("rate", "not_in", "2"), condition("amount", "at_least", "1")],
     ),
     "nothing": ([], [count("n", "rows"), PRODUCT], []),
 }

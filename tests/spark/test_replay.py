@@ -16,6 +16,7 @@ import pytest
 from archiving import manifests
 from archiving.job import archive
 from archiving.manifests import Baseline, Contents, Origin, Slice
+from common import gathering
 from common.errors import ArchiveIncomplete, ReplayDiffers
 from pyspark.sql import SparkSession
 from replaying.job import ReplaySettings, baseline_before, facts_at, parse_time, replay
@@ -79,7 +80,9 @@ def test_a_fact_without_a_group_is_a_file_without_a_row(spark: SparkSession, log
     log.append(1)
     archive(log.settings(), spark)
     output = log.home / "replayed"
-    replay(ReplaySettings("", log.source.slot, "cdc", str(log.home), output=str(output)), spark)
+    replay(
+        ReplaySettings("", log.source.slot, "cdc", str(log.home), output=str(output)), lambda: spark
+    )
     table = pyarrow.parquet.read_table(output / "ft_service_stats")
     assert (tuple(table.column_names), table.num_rows) == (COLUMNS, 0)
 
@@ -137,7 +140,7 @@ class Replayed(ArchivedPipeline):
         )
 
     def replay(self, output: Path, **asked: Any) -> Rows:
-        replay(replace(self.settings, output=str(output), **asked), self.spark)
+        replay(replace(self.settings, output=str(output), **asked), lambda: self.spark)
         table = pyarrow.parquet.read_table(output / "ft_service_stats")
         return {tuple(row[name] for name in COLUMNS) for row in table.to_pylist()}
 
@@ -161,8 +164,15 @@ def pipeline(
 
 
 # Each moment takes a replay. The slow test below has the others.
-@pytest.mark.parametrize("number", [2, 4, 5, 6])
-def test_a_moment_is_as_dbt_held_it(pipeline: Replayed, tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(("number", "few_rows"), [(2, -1), (4, 100_000), (5, 100_000), (6, -1)])
+def test_a_moment_is_as_dbt_held_it(
+    pipeline: Replayed,
+    tmp_path: Path,
+    number: int,
+    few_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "FEW_ROWS", few_rows)
     moment = pipeline.moments[number]
     assert pipeline.replay(tmp_path / "at", at=moment.position) == moment.rows
 
@@ -196,9 +206,9 @@ def test_what_the_archive_does_not_reach_is_refused(pipeline: Replayed, tmp_path
         with pytest.raises(ArchiveIncomplete, match="the archive holds those from"):
             pipeline.replay(tmp_path / "beyond", at=position)
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
-        replay(replace(pipeline.settings, path=str(tmp_path)), pipeline.spark)
+        replay(replace(pipeline.settings, path=str(tmp_path)), lambda: pipeline.spark)
     with pytest.raises(SettingError, match=r"no declaration of ft_other at .* it has ft_serv"):
-        replay(replace(pipeline.settings, facts=("ft_other",)), pipeline.spark)
+        replay(replace(pipeline.settings, facts=("ft_other",)), lambda: pipeline.spark)
     with pytest.raises(SettingError, match="exists already"):
         pipeline.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):
@@ -217,7 +227,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(pipeline: Replayed, tmp_p
     )
     pipeline.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
     with pytest.raises(ArchiveIncomplete, match="bytes of WAL after the archive's end") as ahead:
-        replay(replace(pipeline.settings, compare=True), pipeline.spark)
+        replay(replace(pipeline.settings, compare=True), lambda: pipeline.spark)
     archive = f"`spark-submit spark/archive.py --to {pipeline.archive_home}`, then this again"
     assert ahead.value.remedy.startswith(archive)
     assert "stop `loader run --build`" in ahead.value.remedy
@@ -227,7 +237,7 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(pipeline: Replayed, tmp_p
         assert pipeline.replay(tmp_path / str(number), at=moment.position) == moment.rows
     assert pipeline.moments[-1].position > last
     assert any("late" in row for row in pipeline.moments[-1].rows)
-    result = replay(replace(pipeline.settings, compare=True), pipeline.spark)
+    result = replay(replace(pipeline.settings, compare=True), lambda: pipeline.spark)
     assert [each.difference_count for each in result.facts] == [0]
 
 
