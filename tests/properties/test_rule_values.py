@@ -261,6 +261,7 @@ def test_conditions_are_sqls() -> None:
     assert holds("x", above, Condition("n", "not_in", ("x",), None)) is False
     assert holds("x", above, among) is None
     assert holds("2.0", among) is False and holds("2", among) is True
+    assert holds(None, Condition("n", "not_in", ("x",), None)) is False
     assert holds(None, among) is False is holds(None, Condition("n", "not_in", ("x", None), None))
     assert holds(None, Condition("n", "in", ("x", None), None)) is True
     assert holds(None, Condition("n", "is_null", (), True)) is True
