@@ -21,16 +21,20 @@ from waltally.settings import Settings, jobs_schema
 from waltally.tables import quoted
 
 _MADE = "select jsonb_array_elements(made) from {}.schema_migration"
-# The functions that dbt has installed give a type of ours, and cdc.apply alone may call them.
+# The functions that dbt has installed return or take a type of ours; only cdc.apply calls them.
 # They are taken from the catalog: dbt's role could choose the names that it registers.
 _INSTALLED = """
 select p.oid::regprocedure::text
 from pg_proc as p
-inner join pg_type as given on given.oid = p.prorettype
+inner join pg_type as own
+    on own.typnamespace = %(schema)s::regnamespace and own.typname in ('outcome', '_change')
 where
-    given.typnamespace = %(schema)s::regnamespace
-    and given.typname in ('outcome', '_change')
-    and p.pronamespace <> given.typnamespace
+    p.pronamespace <> own.typnamespace
+    and (
+        p.prorettype = own.oid
+        -- The delta rules of a fact return rows of no type of ours.
+        or (p.proname ~ '__deltas$' and p.proargtypes[1] = own.oid)
+    )
     and pg_has_role(p.proowner, 'usage')
 """
 # Nobody reads these but the functions of a roll-up. A comment, which only their owner can make,
