@@ -201,7 +201,7 @@ def test_a_seed_of_one_fact_is_the_same_and_touches_no_other(world: World) -> No
     source = world.source
     before = source.groups("ft_service_stats")
     source.execute("delete from cdc.baseline_group where fact_name = 'ft_service_stats'")
-    out = source.must_seed("--fact", "ft_service_stats")
+    out = source.must_seed("--fact", "ft_service_stats", "--forget-purged")
     assert source.groups("ft_service_stats") == before
     kept = [each for each in world.baselines if each[0] != "ft_service_stats"]
     changed = set(source.execute(BASELINES)) - set(kept)
