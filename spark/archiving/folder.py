@@ -142,8 +142,9 @@ class Folder:
         root = PurePosixPath(self.at())
         for name in names:
             place = root / name
-            places |= {place, *(above for above in place.parents if above.is_relative_to(root))}
-        for place in (*places, root.parent):
+            above = (each for each in place.parents if each.is_relative_to(root))
+            places |= {place, *above, root.parent}
+        for place in places:
             descriptor = os.open(place, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
