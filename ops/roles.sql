@@ -112,16 +112,20 @@ from pg_proc as p
 where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
--- The functions of the models, those of roll-ups too, which cdc.apply calls: each gives a type of the staging schema. dbt
--- grants this too, to the owner that it finds. For models in another schema, run this again with analytics=that schema.
+-- The functions of the models, those of roll-ups too, which cdc.apply calls: each gives or takes a type of the staging
+-- schema. dbt grants this too, to the owner that it finds. For models in another schema, run this again with analytics=that schema.
 select
     format('alter function %s owner to %I', p.oid::regprocedure, :'dbt'),
     format('grant execute on function %s to %I', p.oid::regprocedure, :'loader')
 from pg_proc as p
-inner join pg_type as given on given.oid = p.prorettype
 where
     p.pronamespace = to_regnamespace(quote_ident(:'analytics'))
-    and given.typnamespace = to_regnamespace(quote_ident(:'schema')) \gexec
+    and exists (
+        select from pg_type as own
+        where
+            own.typnamespace = to_regnamespace(quote_ident(:'schema'))
+            and own.oid in (p.prorettype, p.proargtypes[1])
+    ) \gexec
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"

@@ -183,7 +183,7 @@ def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
     )
     with audited.follow():
         audited.purge(5)
-        audited.stage()
+        audited.wait_for_log()
         if is_applied:
             audited.build()
         for kept in (0, 20, 40):
@@ -192,7 +192,7 @@ def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
             purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
             assert (purged["rows"] or 0) == kept
             audited.purge(20)
-            audited.stage()
+            audited.wait_for_log()
         audited.build()
         [fact] = audit(audited.settings()).facts
     stored = audited.source.value(

@@ -95,7 +95,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
 ) -> None:
     source.fill()
     source.previous_seed()
-    with source.seed_at_a_closed_gate(master=workers.url, conf=SMALL) as seed:
+    with source.seed_at_a_closed_gate("--forget-purged", master=workers.url, conf=SMALL) as seed:
         os.kill(seed.pid, signal.SIGKILL)
         out, err = seed.communicate(timeout=120)
         assert seed.returncode != 0
@@ -107,7 +107,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     wait_until(lambda: not source.execute(sessions))
     assert source.has_previous_seed()
 
-    code, _, err = source.submit(master=workers.url, conf=SMALL)
+    code, _, err = source.submit("--forget-purged", master=workers.url, conf=SMALL)
     assert code == 0, err
     assert source.baseline() == source.recount()
     assert not source.incoming_tables()
@@ -119,7 +119,7 @@ def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
     source.fill()
     source.previous_seed()
     conf = {"spark.executor.memory": "64g"}
-    code, _, err = source.submit("--timeout", "6", master=workers.url, conf=conf)
+    code, _, err = source.submit("--forget-purged", "--timeout", "6", master=workers.url, conf=conf)
     assert code == 47, err
     assert f"waiting for an executor of the cluster at {workers.url}" in err
     assert "started no executor within 6 s" in err
@@ -131,7 +131,9 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
 ) -> None:
     source.fill()
     source.previous_seed()
-    with source.seed_at_a_closed_gate("--timeout", "20", master=workers.url, conf=SMALL) as seed:
+    with source.seed_at_a_closed_gate(
+        "--forget-purged", "--timeout", "20", master=workers.url, conf=SMALL
+    ) as seed:
         for worker in workers.workers:
             for process in (psutil.Process(worker.process.pid), *executors(worker)):
                 process.send_signal(signal.SIGKILL)

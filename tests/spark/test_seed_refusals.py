@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source
     source.execute(
         "delete from pg_enum where enumlabel = 'sms' and enumtypid = 'notification_type'::regtype"
     )
-    code, out, err = source.seed()
+    code, out, err = source.seed("--forget-purged")
     assert (code, out) == (34, ""), err
     assert "invalid internal value for enum" in err
     assert "Traceback" not in err and "\tat " not in err
@@ -174,7 +175,7 @@ def test_a_declaration_that_changes_while_it_is_counted_is_refused(
 
     monkeypatch.setattr(job, "count", count)
     with pytest.raises(CountingFailed, match="declaration of ft_service_stats") as caught:
-        seed(job_settings(source))
+        seed(replace(job_settings(source), forget_purged=True))
     assert caught.value.remedy == "run the seed again"
     assert source.has_previous_seed()
 

@@ -39,7 +39,7 @@ def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> 
     source.previous_seed()
     with source.session() as other, other.transaction():
         other.ask("lock table cdc.baseline in exclusive mode")
-        killed = source.start()
+        killed = source.start("--forget-purged")
         # The counts are swapped in the open transaction, the seed's own row is not.
         wait_until(lambda: source.waiting("relation") == 1 or killed.poll() is not None)
         kill(killed)
@@ -58,7 +58,7 @@ def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str
         " and state = 'idle in transaction' and query ~ 'pg_inherits'"
     )
     with ThreadPoolExecutor(1) as pool:
-        seeding = pool.submit(source.seed)
+        seeding = pool.submit(source.seed, "--forget-purged")
         with source.closed_gate(seeding.done):
             assert source.value(f"select pg_terminate_backend(({holder}))")
             # The job must not wait for its readers to come to an end.

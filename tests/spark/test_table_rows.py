@@ -205,7 +205,11 @@ def test_the_pages_example_shows_what_an_update_changed(
     log.run("alter table public.licenses replica identity full")
     stream.stage("insert into public.licenses values (7, 41)")
     stream.stage("update public.licenses set seats = 43")
-    example, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    [example] = [
+        each
+        for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+        if "public.licenses" in each
+    ]
     names = {"spark": registered, "OPTIONS": options(log)}
     exec(example.replace(".load()", ".options(**OPTIONS).load()"), names)
     [row] = [line for line in capsys.readouterr().out.splitlines() if "2026" in line]
