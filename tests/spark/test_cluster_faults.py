@@ -77,7 +77,9 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
     source: Source, workers: SparkCluster
 ) -> None:
     source.fill()
-    with source.seed_at_a_closed_gate(master=workers.url, conf=SMALL) as seed:
+    # Spark would give few groups to one task.
+    conf = {**SMALL, "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    with source.seed_at_a_closed_gate(master=workers.url, conf=conf) as seed:
         gate = closed_incoming_table(source)
         gate.__enter__()
     wait_until(lambda: source.waiting("relation") == 2)
