@@ -17,7 +17,6 @@ import pyarrow as pa
 from common import arrow, changes
 from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession, resolved
-from common.errors import CountingFailed
 from pyspark.sql import SparkSession
 
 from applying import counts
@@ -167,7 +166,10 @@ def compute(
         batch.id,
         tuple(each.fact for each in plans),
         tuple(begins),
-        tuple(cuts),
+        tuple(
+            (begin, changes.query(target.schema, target.slot, begin, end, changes.COUNTED))
+            for begin, end in itertools.pairwise(cuts)
+        ),
         dict(truncates),
         resolved(target),
     )
@@ -268,11 +270,8 @@ Written = tuple[int, int, int, str | None]
 
 
 def _in_driver(work: Work) -> list[Written]:
-    try:
-        partials = counts.count(work, range(len(work.ranges)))
-        return [row for batch in counts.write(work, partials) for row in _tuples(batch)]
-    except (arrow.ReadFailed, arrow.WriteFailed) as error:
-        raise CountingFailed(f"a batch failed: {error}", "run the apply again") from None
+    partials = counts.count(work, range(len(work.ranges)))
+    return [row for batch in counts.write(work, partials) for row in _tuples(batch)]
 
 
 def _on_spark(spark: SparkSession, work: Work) -> list[Written]:

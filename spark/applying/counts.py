@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import itertools
 import json
-import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from common import arrow, kept
+from common import arrow
 from common.log_rows import rows_of
 from rules.numbers import parse, print_number
 from rules.tallies import Counting, Position, Sums, Tally, add_sums
 
-from waltally import lsn
 from waltally.facts import Fact
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 PARTIAL = (
     "fact int, bucket int, part string, commit_lsn bigint, dimensions array<string>,"
@@ -51,19 +49,13 @@ _PARTIAL = pa.schema(
 _ROWS = 20_000
 """Of a batch."""
 
-_SELECT = """
-    select (commit_lsn - '0/0')::bigint, ordinal::bigint, action::text, payload
-    from {log}
-    where slot_name = {slot} and commit_lsn >= '{begin}' and commit_lsn < '{end}'
-"""
-
 
 @dataclass(frozen=True)
 class Work:
     """What is counted: for each fact the changes from one of `begins` on, up to `end`.
 
-    `cuts` are where the ranges begin and end, every one of `begins` among them. `truncates` says
-    where each table was last emptied. `conninfo` may hold a password.
+    `ranges` are where each range begins, every one of `begins` among them, and the query of its
+    changes. `truncates` says where each table was last emptied. `conninfo` may hold a password.
     """
 
     slot: str
@@ -71,14 +63,9 @@ class Work:
     batch: str
     facts: tuple[Fact, ...]
     begins: tuple[int, ...]
-    cuts: tuple[int, ...]
+    ranges: tuple[tuple[int, str], ...]
     truncates: Mapping[Table, Position]
     conninfo: str = field(repr=False)
-
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """The ranges, each of whole transactions."""
-        return list(itertools.pairwise(self.cuts))
 
 
 @dataclass
@@ -100,13 +87,12 @@ class Note:
 
 def count(work: Work, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
     """Yield what each of these ranges adds, with the columns of PARTIAL."""
-    ranges = work.ranges
     for number in numbers:
-        begin, end = ranges[number]
+        begin, query = work.ranges[number]
         places = [place for place, first in enumerate(work.begins) if first <= begin]
         counting = Counting([work.facts[place] for place in places], work.slot, work.truncates)
         changes = 0
-        for batch in _read(work, begin, end):
+        for batch in arrow.batches(work.conninfo, query):
             changes += batch.num_rows
             counting.count(rows_of(batch))
         rows = itertools.chain.from_iterable(
@@ -119,8 +105,7 @@ def count(work: Work, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
 def write(work: Work, partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up what ranges add, and write it into computed_group; yield the columns of WRITTEN.
 
-    A task that Spark runs twice commits its rows twice, each time as another attempt: only those of
-    the attempts that are returned count.
+    Only rows of the attempts that are returned count.
     """
     groups: dict[tuple[int, str | None, int | None, tuple[str | None, ...]], Sums] = {}
     notes: list[tuple[int, str]] = []
@@ -133,9 +118,7 @@ def write(work: Work, partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
                 add_sums(groups, (place, part, at, tuple(dimensions)), [*map(parse, sums)])
     # An archived delete is listed even where it adds nothing.
     kept_groups = [(key, sums) for key, sums in groups.items() if key[1] is not None or any(sums)]
-    attempt = secrets.randbits(62)
-    if kept_groups:
-        _store(work, kept_groups, attempt)
+    attempt = _store(work, kept_groups) if kept_groups else 0
     counts: dict[int, int] = {}
     for (place, *_), _ in kept_groups:
         counts[place] = counts.get(place, 0) + 1
@@ -147,24 +130,6 @@ def write(work: Work, partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
             "note": pa.array([*(None for _ in counts), *(note for _, note in notes)], pa.string()),
         }
     )
-
-
-def _read(work: Work, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    from adbc_driver_postgresql import dbapi
-
-    query = _SELECT.format(
-        log=Table(work.schema, "change_log").quoted,
-        slot=literal(work.slot),
-        begin=lsn.show(begin),
-        end=lsn.show(end),
-    )
-    try:
-        with kept.session(work.conninfo) as connection, connection.cursor() as cursor:
-            cursor.execute(query)
-            yield from cursor.fetch_record_batch()
-    except (dbapi.Error, pa.ArrowException, OSError) as error:
-        # Arrow raises what fails after the first batch as an OSError.
-        raise arrow.ReadFailed(arrow.one_line(error)) from None
 
 
 def _partials(place: int, tally: Tally, changes: int) -> Iterator[tuple[Any, ...]]:
@@ -198,29 +163,24 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, schema=_PARTIAL)
 
 
-def _store(work: Work, groups: Sequence[tuple[Any, Sums]], attempt: int) -> None:
-    from adbc_driver_postgresql import dbapi
-
+def _store(work: Work, groups: Sequence[tuple[Any, Sums]]) -> int:
+    """Write groups; return the attempt."""
     models = [str(fact.relation) for fact in work.facts]
-    try:
-        with kept.session(work.conninfo) as connection, connection.cursor() as cursor:
-            for begin in range(0, len(groups), _ROWS):
-                part = groups[begin : begin + _ROWS]
-                rows = pa.RecordBatch.from_pydict(
-                    {
-                        "slot_name": [work.slot] * len(part),
-                        "model_name": [models[place] for (place, *_), _ in part],
-                        "batch": [work.batch] * len(part),
-                        "attempt": pa.array([attempt] * len(part), pa.int64()),
-                        "part": pa.array([key[1] for key, _ in part], pa.string()),
-                        "commit_lsn": pa.array([key[2] for key, _ in part], pa.int64()),
-                        "dimensions": pa.array([key[3] for key, _ in part], pa.list_(pa.string())),
-                        "sums": pa.array([_texts(sums) for _, sums in part], pa.list_(pa.string())),
-                    }
-                )
-                cursor.adbc_ingest(
-                    "computed_group", rows, mode="append", db_schema_name=work.schema
-                )
-            connection.commit()
-    except (dbapi.Error, pa.ArrowException, OSError) as error:
-        raise arrow.WriteFailed(arrow.one_line(error)) from None
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for begin in range(0, len(groups), _ROWS):
+            part = groups[begin : begin + _ROWS]
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "slot_name": [work.slot] * len(part),
+                    "model_name": [models[place] for (place, *_), _ in part],
+                    "batch": [work.batch] * len(part),
+                    "part": pa.array([key[1] for key, _ in part], pa.string()),
+                    "commit_lsn": pa.array([key[2] for key, _ in part], pa.int64()),
+                    "dimensions": pa.array([key[3] for key, _ in part], pa.list_(pa.string())),
+                    "sums": pa.array([_texts(sums) for _, sums in part], pa.list_(pa.string())),
+                }
+            )
+
+    attempt, _ = arrow.append(work.conninfo, Table(work.schema, "computed_group"), batches())
+    return attempt

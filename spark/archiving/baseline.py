@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
-from pyspark.sql import DataFrame, SparkSession
 from warehouse import groups
 
 from archiving.manifests import Baseline, Origin
@@ -16,9 +15,6 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.facts import Fact, parse
 from waltally.tables import Table, literal, quoted
-
-SCHEMA = "part string, dimensions array<string>, sums array<string>"
-"""The columns of a baseline's files: cdc.baseline_group, the numbers as texts."""
 
 _FOUND = """
     select
@@ -66,14 +62,6 @@ class OpenBaseline:
     archived_query: str
     archived_groups: int
 
-    def groups(self, spark: SparkSession) -> DataFrame:
-        """Return its groups, with the columns of SCHEMA."""
-        return groups.read(spark, self.snapshot, [self.query], self.baseline.fact)
-
-    def archived(self, spark: SparkSession) -> DataFrame:
-        """Return the archived deletes that are in its groups, with the columns of SCHEMA."""
-        return groups.read(spark, self.snapshot, [self.archived_query], self.baseline.fact)
-
 
 @contextlib.contextmanager
 def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[OpenBaseline]]:
@@ -114,8 +102,8 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
 def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
     totals = ", ".join(
-        f"coalesce(trim_scale(sum(sum_{place}::numeric)), 0)::text"
-        for place in range(len(fact.measures))
+        f"coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
+        for place in range(1, len(fact.measures) + 1)
     )
     ((count, *found),) = target.ask(f"select count(*), {totals} from ({query}) as groups")
     return count, tuple(found)

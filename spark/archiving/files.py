@@ -10,22 +10,19 @@ import contextlib
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from common import changes
-from common.arrow import ReadFailed, WriteFailed, map_batches, one_line
-from common.errors import ArchiveIncomplete
+from common.arrow import one_line
+from common.errors import ArchiveIncomplete, ReadFailed, WriteFailed
 from common.gathering import Read
-from pyspark.sql import DataFrame, SparkSession
 
-from archiving import baseline, manifests
+from archiving import manifests
 from archiving.folder import Folder
 from archiving.manifests import Contents
-from waltally import lsn
 from waltally.errors import SettingError
 
 CHANGES, BASELINES, ARCHIVED = "changes", "baselines", "archived_deletes"
@@ -86,17 +83,11 @@ def _written(
     return write
 
 
-def write(rows: DataFrame, folder: Folder, place: str) -> tuple[str, ...]:
-    """Write the rows into files of a place; return their names."""
-    found = map_batches(rows, written_to(folder, place), WRITTEN).collect()
-    return tuple(sorted(row["file"] for row in found))
-
-
-def write_none(folder: Folder, place: str, rows: DataFrame) -> None:
-    """Write a file that has the columns of the rows, and no row: a folder of it can be read."""
+def write_table(folder: Folder, place: str, table: pa.Table) -> None:
+    """Write a table into a file of a place, also where it has no row."""
     folder.make(place)
     name = f"{place}/part-{uuid.uuid4()}.parquet"
-    pq.write_table(rows.limit(0).toArrow(), folder.at(name), filesystem=folder.files)
+    pq.write_table(table, folder.at(name), filesystem=folder.files, compression="zstd")
 
 
 def row_count(folder: Folder, names: Sequence[str]) -> int:
@@ -104,39 +95,6 @@ def row_count(folder: Folder, names: Sequence[str]) -> int:
     return sum(
         int(pq.read_metadata(folder.at(name), filesystem=folder.files).num_rows) for name in names
     )
-
-
-def read_changes(
-    spark: SparkSession, folder: Folder, names: Sequence[str], begin: int = 0, end: int = 2**63 - 1
-) -> DataFrame:
-    """Return the changes of these files with begin <= commit_lsn < end. Raises ArchiveIncomplete.
-
-    The columns are those of `changes.SCHEMA`.
-    """
-    return _read(spark, folder, names, changes.SCHEMA, (begin, end))
-
-
-def read_groups(spark: SparkSession, folder: Folder, names: Sequence[str]) -> DataFrame:
-    """Return the groups of a baseline's files: part, dimensions, sums. Raises ArchiveIncomplete."""
-    return _read(spark, folder, names, baseline.SCHEMA, None)
-
-
-def _read(
-    spark: SparkSession,
-    folder: Folder,
-    names: Sequence[str],
-    ddl: str,
-    bounds: tuple[int, int] | None,
-) -> DataFrame:
-    require_there(folder, names)
-    if not names:
-        return spark.createDataFrame([], ddl)
-
-    def read(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
-            yield from batches(folder, names[place], bounds)
-
-    return map_batches(spark.range(0, len(names), 1, len(names)), read, ddl)
 
 
 def require_there(folder: Folder, names: Sequence[str]) -> None:
@@ -149,7 +107,12 @@ def require_there(folder: Folder, names: Sequence[str]) -> None:
         )
 
 
-def _counted_batches(folder: Folder, name: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+def reads_of(folder: Folder, names: Sequence[str]) -> list[Read]:
+    """Return what reads the rows of each file."""
+    return [partial(batches, folder, name, None) for name in names]
+
+
+def counted_batches(folder: Folder, name: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
     """Yield what counting needs of a file's changes with begin <= commit_lsn < end."""
     for batch in batches(folder, name, (begin, end)):
         yield batch.select(["commit_lsn", "ordinal", "action", "payload"])
@@ -175,16 +138,15 @@ def batches(folder: Folder, name: str, bounds: tuple[int, int] | None) -> Iterat
         raise ReadFailed(f"{folder.path(name)}: {one_line(error)}") from None
 
 
-def delete_unnamed(folder: Folder, contents: Contents) -> None:
-    """Delete the files that killed runs have left."""
-    named = {name for part in contents.slices for name in part.files}
-    named |= {name for each in contents.baselines for name in (*each.files, *each.archived_files)}
-    # A Delta table keeps its own log beside the days.
-    found = [name for name in folder.names(CHANGES) if name.startswith(f"{CHANGES}/date=")]
-    found += [name for place in (BASELINES, ARCHIVED) for name in folder.names(place)]
-    drafts = [name for name in folder.names(manifests.FOLDER) if name.endswith(".draft")]
-    for name in (*(name for name in found if name not in named), *drafts):
-        folder.delete(name)
+def first_after(folder: Folder, name: str, moment: datetime) -> int | None:
+    """Return the position of a file's first change that was committed after a moment."""
+    import pyarrow.dataset as dataset
+
+    at = pa.scalar(moment.astimezone(UTC), pa.timestamp("us", "UTC"))
+    found = dataset.dataset(folder.at(name), format="parquet", filesystem=folder.files)
+    later = found.to_table(["commit_lsn"], filter=pc.field("committed_at") > at)
+    first: int | None = pc.min(later["commit_lsn"]).as_py()
+    return first
 
 
 def read_manifests(path: str, slot: str) -> tuple[Folder, Contents]:
@@ -201,65 +163,13 @@ def read_manifests(path: str, slot: str) -> tuple[Folder, Contents]:
         ) from None
 
 
-@dataclass(frozen=True)
-class Archive:
-    """The archive of one slot."""
-
-    slot: str
-    start: Callable[[], SparkSession]
-    """Gives the session."""
-    folder: Folder
-    contents: Contents
-
-    @classmethod
-    def open(cls, start: Callable[[], SparkSession], path: str, slot: str) -> Archive:
-        """Return the slot's archive in a folder. Raises ArchiveIncomplete where it has none."""
-        folder, contents = read_manifests(path, slot)
-        if not contents.slices:
-            raise ArchiveIncomplete(
-                f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
-            )
-        return cls(slot, start, folder, contents)
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session."""
-        return self.start()
-
-    @property
-    def row_count(self) -> int:
-        """How many changes and groups it holds."""
-        changes = sum(part.rows for part in self.contents.slices)
-        return changes + sum(each.groups for each in self.contents.baselines)
-
-    def require(self, begin: int, end: int) -> None:
-        """Raise ArchiveIncomplete where it lacks changes from `begin` up to `end`."""
-        if not self.contents.holds(begin, end):
-            raise ArchiveIncomplete(
-                f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
-                f" archive holds those from {lsn.show(self.contents.from_lsn)} up to"
-                f" {lsn.show(self.contents.to_lsn)}",
-                "archive again, or ask for another position",
-            )
-
-    def changes(self, begin: int, end: int) -> DataFrame:
-        """Return the changes with begin <= commit_lsn < end. Raises ArchiveIncomplete."""
-        self.require(begin, end)
-        names = self.contents.files(begin, end)
-        return read_changes(self.spark, self.folder, names, begin, end)
-
-    def groups(self, names: Sequence[str]) -> DataFrame:
-        """Return the groups of these files: part, dimensions, sums. Raises ArchiveIncomplete."""
-        return read_groups(self.spark, self.folder, list(names))
-
-    def reads_of_changes(self, begin: int, end: int) -> list[Read]:
-        """Return what reads the changes between for counting. Raises ArchiveIncomplete."""
-        self.require(begin, end)
-        names = self.contents.files(begin, end)
-        require_there(self.folder, names)
-        return [partial(_counted_batches, self.folder, name, begin, end) for name in names]
-
-    def reads_of_groups(self, names: Sequence[str]) -> list[Read]:
-        """Return what reads the groups of these files. Raises ArchiveIncomplete."""
-        require_there(self.folder, names)
-        return [partial(batches, self.folder, name, None) for name in names]
+def delete_unnamed(folder: Folder, contents: Contents) -> None:
+    """Delete the files that killed runs have left."""
+    named = {name for part in contents.slices for name in part.files}
+    named |= {name for each in contents.baselines for name in (*each.files, *each.archived_files)}
+    # A Delta table keeps its own log beside the days.
+    found = [name for name in folder.names(CHANGES) if name.startswith(f"{CHANGES}/date=")]
+    found += [name for place in (BASELINES, ARCHIVED) for name in folder.names(place)]
+    drafts = [name for name in folder.names(manifests.FOLDER) if name.endswith(".draft")]
+    for name in (*(name for name in found if name not in named), *drafts):
+        folder.delete(name)

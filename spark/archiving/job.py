@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import typer
-from common import arrow, changes, exact_sums, session
+from common import arrow, changes, session, sums
+from common.arrow import Snapshot
 from common.command import AsJson, Job
 from common.connections import TargetSession, connect_target, resolved
 from common.errors import ArchiveIncomplete, CountingFailed, spark_errors
+from common.gathering import gather
 from common.progress import print_lines, print_status
 from pyspark.sql import SparkSession
+from warehouse import groups
 
 from archiving import baseline, continuity, delta, files, manifests
 from archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
@@ -185,17 +188,22 @@ def store_baselines(
                 place, archived_place = (
                     f"{kind}/{opened.baseline.name}" for kind in (files.BASELINES, files.ARCHIVED)
                 )
-                names = files.write(opened.groups(spark), folder, place)
+                names = store_groups(spark, opened.snapshot, opened.query, folder, place)
                 archived: tuple[str, ...] = ()
                 if opened.archived_groups:
-                    archived = files.write(opened.archived(spark), folder, archived_place)
+                    archived = store_groups(
+                        spark, opened.snapshot, opened.archived_query, folder, archived_place
+                    )
                 written.append((opened, names, archived))
     for opened, names, archived in written:
         each = opened.baseline
         archived_count = rows_read_back(folder, archived)
-        stored = files.read_groups(spark, folder, names)
-        count, sums = exact_sums.measured(stored, each.fact, "sums")
-        totals = tuple(sums["sums"])
+        task = groups.totals_of(each.fact)
+        stored = gather(lambda: spark, files.reads_of(folder, names), task).tables(groups.ROWS)
+        count = sum(each.column("groups")[0].as_py() for each in stored)
+        totals = tuple(
+            sums.total_of(stored, name) for name in sums.sum_names(len(each.fact.measures))
+        )
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
@@ -208,6 +216,15 @@ def store_baselines(
         whole = replace(each, files=names, archived_files=archived)
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
     return {each.baseline.fact.name: each.baseline.baseline_id for each, *_ in written}
+
+
+def store_groups(
+    spark: SparkSession, snapshot: Snapshot, query: str, folder: Folder, place: str
+) -> tuple[str, ...]:
+    """Write the groups of a query into files of a place; return their names."""
+    task = files.written_to(folder, place)
+    found = arrow.mapped(spark, snapshot.conninfo, [query], task, files.WRITTEN, snapshot.name)
+    return tuple(sorted(row["file"] for row in found.collect()))
 
 
 def rows_read_back(folder: Folder, names: Sequence[str]) -> int:

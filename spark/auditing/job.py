@@ -32,9 +32,9 @@ from counting.counts import TableCounting, Uncounted, added
 from counting.reading import bucket_count, counted_groups, counted_here
 from counting.values import ROW_COUNT
 from deltas.gathered import Later, task_of
-from deltas.rules import Rejected
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rules.tallies import Rejected
 from warehouse import loader_progress
 from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
 from warehouse.groups import ROWS

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from common.exact_sums import EXACT
 from counting.values import say_no_numbers
-from deltas.rules import Rejected
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rules.numbers import EXACT
+from rules.tallies import Rejected
 
 from waltally import lsn
 from waltally.errors import LoaderError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from common import kept
+from common.errors import ReadFailed, WriteFailed
 from waltally.tables import Table
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -27,10 +28,6 @@ def map_batches(frame: DataFrame, task: Task, ddl: str) -> DataFrame:
 
 
 LOCK_TIMEOUT = "5s"
-
-
-class ReadFailed(Exception):
-    """The marker by which the driver finds the sentence in Spark's report of a failed task."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,9 @@ def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[
     from adbc_driver_postgresql import dbapi
 
     try:
-        with dbapi.connect(conninfo) as connection, connection.cursor() as cursor:
+        # A snapshot is read for long, so it has a session of its own.
+        opened = kept.session(conninfo) if snapshot is None else dbapi.connect(conninfo)
+        with opened as connection, connection.cursor() as cursor:
             # Autocommit is off: these statements and the read are one transaction.
             if snapshot is None:
                 cursor.execute("set transaction read only")
@@ -155,53 +154,43 @@ def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[
         raise ReadFailed(one_line(error)) from None
 
 
-_WRITTEN = "attempt bigint, row_count bigint"
+WRITTEN = "attempt bigint, row_count bigint"
+"""What a task says that has appended rows."""
 
 
-class WriteFailed(Exception):
-    """The marker by which the driver finds the sentence in Spark's report of a failed task."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """The attempts whose rows count, and how many these are."""
-
-    attempts: list[int]
-    row_count: int
-
-
-def append(mapped: Callable[[Task, str], DataFrame], conninfo: str, table: Table) -> Written:
-    """Append rows, each with its attempt's id in the column `attempt`.
-
-    `mapped` has a task run on the rows where they are computed. A task that Spark runs twice
-    commits its rows twice: only those of the attempts that are returned count. Where a task fails,
-    Spark's report names WriteFailed.
-    """
+def appending(conninfo: str, table: Table) -> Task:
+    """Return the task that appends rows, with the columns of WRITTEN. Raises WriteFailed."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from adbc_driver_postgresql import dbapi
-
-        attempt = secrets.randbits(62)
-        count = 0
-        try:
-            with kept.session(conninfo) as connection, connection.cursor() as cursor:
-                for batch in batches:
-                    mark = pa.array([attempt] * batch.num_rows, pa.int64())
-                    marked = pa.RecordBatch.from_arrays(
-                        [*batch.columns, mark], names=[*batch.schema.names, "attempt"]
-                    )
-                    cursor.adbc_ingest(
-                        table.name, marked, mode="append", db_schema_name=table.schema
-                    )
-                    count += batch.num_rows
-                connection.commit()
-        except (dbapi.Error, pa.ArrowException, OSError) as error:
-            raise WriteFailed(one_line(error)) from None
+        attempt, count = append(conninfo, table, batches)
         yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [count]})
 
-    # Spark gives the result of one attempt of each task.
-    written = mapped(write, _WRITTEN).collect()
-    return Written([row["attempt"] for row in written], sum(row["row_count"] for row in written))
+    return write
+
+
+def append(conninfo: str, table: Table, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+    """Append rows, each with its attempt's id in the column `attempt`; return it, and how many.
+
+    A task that Spark runs twice commits its rows twice. Spark gives the result of one attempt: only
+    its rows count. Raises WriteFailed.
+    """
+    from adbc_driver_postgresql import dbapi
+
+    attempt = secrets.randbits(62)
+    count = 0
+    try:
+        with kept.session(conninfo) as connection, connection.cursor() as cursor:
+            for batch in batches:
+                mark = pa.array([attempt] * batch.num_rows, pa.int64())
+                marked = pa.RecordBatch.from_arrays(
+                    [*batch.columns, mark], names=[*batch.schema.names, "attempt"]
+                )
+                cursor.adbc_ingest(table.name, marked, mode="append", db_schema_name=table.schema)
+                count += batch.num_rows
+            connection.commit()
+    except (dbapi.Error, pa.ArrowException, OSError) as error:
+        raise WriteFailed(one_line(error)) from None
+    return attempt, count
 
 
 def one_line(error: Exception) -> str:

@@ -14,6 +14,15 @@ from pyspark.errors import PySparkException
 
 from waltally.errors import LoaderError
 
+
+class ReadFailed(OSError):
+    """A task could not read; the driver finds the sentence by this name in Spark's report."""
+
+
+class WriteFailed(OSError):
+    """A task could not write; the driver finds the sentence by this name in Spark's report."""
+
+
 FAILURES = (PySparkException, Py4JError, OSError)
 """What is raised where Spark has failed or died."""
 
@@ -113,6 +122,8 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
 
 def reason(error: Exception) -> str:
     """Return the executor's own sentence out of Spark's report of a failed job."""
+    if isinstance(error, ReadFailed | WriteFailed):
+        return f"a task failed: {error}"
     match = re.search(r"(?:ReadFailed|WriteFailed): (.*)", str(error))
     if match:
         return f"a task failed: {match[1].strip()}"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from common import arrow
-from common.arrow import ReadFailed, Task
+from common.arrow import Task
 from common.buckets import PARTIAL
 from waltally.facts import Fact
 
@@ -93,8 +93,4 @@ def gather(start: Callable[[], SparkSession] | None, reads: Sequence[Read], task
 
 def made_here(reads: Sequence[Read], task: Task) -> list[pa.RecordBatch]:
     """Return what `task` makes of each range, which this process reads."""
-    try:
-        found = [list(task(read())) for read in reads]
-    except ReadFailed as error:
-        raise OSError(f"ReadFailed: {error}") from None
-    return list(itertools.chain.from_iterable(found))
+    return [batch for read in reads for batch in task(read())]

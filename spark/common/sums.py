@@ -17,7 +17,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as compute
 from rules.judging import Group
-from rules.numbers import Number, parse, print_number, total
+from rules.numbers import Number, multiply, parse, print_number, total
 
 from waltally.facts import Fact
 
@@ -139,6 +139,22 @@ def _addable(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
     return numbers if largest < limit else texts_of(numbers)
 
 
+def negated(tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """Return groups with their sums taken times -1."""
+    found = []
+    for table in tables:
+        for place, name in enumerate(table.schema.names):
+            if not is_key(name):
+                numbers = table[name].combine_chunks()
+                if pa.types.is_string(numbers.type):
+                    minus = numbers_of([multiply(parse(text), -1) for text in numbers.to_pylist()])
+                else:
+                    minus = compute.negate(numbers)
+                table = table.set_column(place, name, minus)
+        found.append(table)
+    return found
+
+
 def beside(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
     """Return groups with their sums on one side, 0 or 1, and zeros on the other."""
     nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
@@ -163,14 +179,6 @@ def total_of(tables: Iterable[pa.Table], name: str) -> str:
     """Return the exact total of a measure over all groups."""
     texts = (texts_of(table[name].combine_chunks()).to_pylist() for table in tables)
     return print_number(total(itertools.chain.from_iterable(texts)))
-
-
-def as_lists(table: pa.Table, fact: Fact, slot: str) -> pa.Table:
-    """Return groups with the lists `dimensions` and `sums`, which are texts."""
-    numbers = [texts_of(table[name].combine_chunks()) for name in sum_names(len(fact.measures))]
-    size = table.num_rows
-    dimensions = lists(dimensions_of(table, fact, slot), size)
-    return pa.table({"dimensions": dimensions, "sums": lists(numbers, size)})
 
 
 def lists(columns: Sequence[pa.Array], size: int) -> pa.ListArray:

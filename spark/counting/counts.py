@@ -19,11 +19,10 @@ from common.buckets import by_bucket, chunks
 from rules import values as rules
 from rules.judging import by_column
 from rules.numbers import Number, parse
-from rules.tallies import NULL_DIMENSION
 from rules.values import Text
 
 from counting.values import NOT_FINITE, ROW_COUNT, FactPart, Value, column_name, total_name
-from waltally.facts import Condition, Dimension
+from waltally.facts import Condition, Dimension, Fact, FactTable
 
 COLUMNS = pa.schema(
     [
@@ -39,12 +38,9 @@ COLUMNS = pa.schema(
 """Of a group: `dimensions` are texts in the declaration's order, `sums` what the part adds to each
 measure, as exact texts; `reason` says why rows are in no group, `example` is one of them as JSON.
 Both are null of a group, which the rows of one reason are not."""
-DDL = (
-    "fact string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
-    " reason string, example string"
-)
-"""COLUMNS for Spark."""
 
+NULL_DIMENSION = "a dimension is null"
+"""The reason of rows that are in no group and are not rejected."""
 NO_NUMBER = "a number is NaN or infinite"
 """The reason in rows that say how many such values there are; the example is the column's name."""
 
@@ -83,29 +79,51 @@ class TableCounting:
         """Return the groups of a bucket, with COLUMNS, from what tasks say of a part."""
         part = self.parts[place]
         found, others = added(tables)
-        size = found.num_rows
-        numbers = [
-            sums.texts_of(found[name].combine_chunks())
-            for name in sums.sum_names(len(part.fact.measures))
-        ]
-        counted = pa.RecordBatch.from_arrays(
-            [
-                pa.repeat(pa.scalar(part.fact.name), size),
-                pa.repeat(pa.scalar(part.part.name), size),
-                sums.lists(sums.dimensions_of(found, part.fact, self.slot), size),
-                found[ROW_COUNT].combine_chunks(),
-                sums.lists(numbers, size),
-                pa.nulls(size, pa.string()),
-                pa.nulls(size, pa.string()),
-            ],
-            schema=COLUMNS,
-        )
-        same = {"fact": part.fact.name, "part": part.part.name, "dimensions": [], "sums": []}
-        listed = [
-            {**same, ROW_COUNT: count, "reason": reason, "example": example}
-            for count, reason, example in others
-        ]
-        return pa.concat_batches([counted, pa.RecordBatch.from_pylist(listed, schema=COLUMNS)])
+        counted = as_groups(part.fact, part.part, self.slot, found)
+        return pa.concat_batches([counted, as_uncounted(part.fact, part.part, others)])
+
+
+def as_groups(
+    fact: Fact, part: FactTable, slot: str, groups: pa.Table, reason: str | None = None
+) -> pa.RecordBatch:
+    """Return groups of a part with the columns COLUMNS."""
+    size = groups.num_rows
+    numbers = [
+        sums.texts_of(groups[name].combine_chunks()) for name in sums.sum_names(len(fact.measures))
+    ]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(fact.name), size),
+            pa.repeat(pa.scalar(part.name), size),
+            sums.lists(sums.dimensions_of(groups, fact, slot), size),
+            row_counts(groups, fact, part),
+            sums.lists(numbers, size),
+            pa.repeat(pa.scalar(reason, pa.string()), size),
+            pa.nulls(size, pa.string()),
+        ],
+        schema=COLUMNS,
+    )
+
+
+def row_counts(groups: pa.Table, fact: Fact, part: FactTable) -> pa.Array:
+    """Return how many rows each group has; 0 where they do not say and no measure counts rows."""
+    if ROW_COUNT in groups.schema.names:
+        return groups[ROW_COUNT].combine_chunks()
+    place = 0 if fact.kind == "current_rows" else fact.counting_place(part)
+    if place is None:
+        return pa.repeat(pa.scalar(0, pa.int64()), groups.num_rows)
+    name = sums.sum_names(len(fact.measures))[place]
+    return sums.texts_of(groups[name].combine_chunks()).cast(pa.int64())
+
+
+def as_uncounted(fact: Fact, part: FactTable, found: Sequence[Uncounted]) -> pa.RecordBatch:
+    """Return rows that are in no group, with the columns COLUMNS."""
+    same = {"fact": fact.name, "part": part.name, "dimensions": [], "sums": []}
+    listed = [
+        {**same, ROW_COUNT: count, "reason": reason, "example": example}
+        for count, reason, example in found
+    ]
+    return pa.RecordBatch.from_pylist(listed, schema=COLUMNS)
 
 
 def added(tables: Sequence[pa.Table]) -> tuple[pa.Table, list[Uncounted]]:

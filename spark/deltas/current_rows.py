@@ -1,166 +1,117 @@
-"""Applies changes to the current rows of a table. Pure: DataFrame to DataFrame, no driver.
+"""What changes do to the current rows of a table. Pure.
 
-Tasks judge the changes; they are folded in their order in Spark's driver, which holds the last
-state of each row that changed.
+Tasks judge the changes, each an event. The events are folded in their order in one process, which
+holds the last state of each row that changed.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from common.log_rows import rows_of
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sql
+import pyarrow.compute as compute
+from common import sums
 from rules import messages
+from rules.judging import Group
 from rules.rows import TRUNCATE, Event, RowRules, folded
-from rules.tallies import Position
+from rules.tallies import Position, Row
 
 from waltally.facts import Fact
 from waltally.tables import Table
 
-_STATES = "key array<string>, before array<string>, is_there array<boolean>, texts array<string>"
-_JUDGED = (
-    "kind string, commit_lsn bigint, ordinal bigint, gone array<string>, there array<boolean>,"
-    " texts array<string>, key array<string>, note string"
-)
 _TEXTS = pa.list_(pa.string())
-_SCHEMA = pa.schema(
+_EVENTS = pa.schema(
     [
-        pa.field("kind", pa.string()),
         pa.field("commit_lsn", pa.int64()),
         pa.field("ordinal", pa.int64()),
         pa.field("gone", _TEXTS),
         pa.field("there", pa.list_(pa.bool_())),
         pa.field("texts", _TEXTS),
         pa.field("key", _TEXTS),
-        pa.field("note", pa.string()),
     ]
 )
-_BATCH = 20_000
 
 
-def judged(
-    changes: DataFrame, fact: Fact, slot: str, truncates: Mapping[Table, Position]
-) -> DataFrame:
-    """Return what the changes do to the rows: an event each, and a note of each task."""
+class RowCounting:
+    """Judges the changes of a range for the current rows of a table."""
 
-    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return judged_batches(batches, fact, slot, truncates)
+    def __init__(self, fact: Fact, slot: str, truncates: Mapping[Table, Position]) -> None:
+        """Compile the rules; `truncates` says where each table was last emptied."""
+        self._rules = rules = RowRules(fact, slot)
+        table = rules.part.table
+        self._last = truncates.get(table)
+        self._read = messages.reader({table: [rules.part.column(each) for each in rules.columns]})
+        self.rejected: list[tuple[int, str]] = []
+        """The commit LSN of each change that cannot be applied, and why."""
+        self.left_out = 0
+        """How many rows more or fewer have no key."""
 
-    return changes.mapInArrow(judge, _JUDGED)
+    def events(self, rows: Iterable[Row]) -> pa.Table:
+        """Return what the changes do, in any order."""
+        found = [row for row in map(self._judge, rows) if row is not None]
+        columns = zip(*found, strict=True) if found else [()] * len(_EVENTS)
+        arrays = [pa.array(each, kind.type) for each, kind in zip(columns, _EVENTS, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=_EVENTS)
 
-
-def judged_batches(
-    batches: Iterator[pa.RecordBatch], fact: Fact, slot: str, truncates: Mapping[Table, Position]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the same of the changes that a task reads."""
-    (part,) = fact.tables
-    changes = itertools.chain.from_iterable(map(rows_of, batches))
-    rows = _judged(changes, fact, slot, truncates.get(part.table))
-    while chunk := list(itertools.islice(rows, _BATCH)):
-        columns = zip(*chunk, strict=True)
-        arrays = [pa.array(each, kind.type) for each, kind in zip(columns, _SCHEMA, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _judged(
-    rows: Iterable[tuple[int, int, str | None, bytes]],
-    fact: Fact,
-    slot: str,
-    last: Position | None,
-) -> Iterator[tuple[Any, ...]]:
-    rules = RowRules(fact, slot)
-    table = rules.part.table
-    read = messages.reader({table: [rules.part.column(each) for each in rules.columns]})
-    rejected: list[tuple[int, str]] = []
-    left_out = 0
-    for at, ordinal, letter, payload in rows:
-        change = read(letter, payload)
+    def _judge(self, row: Row) -> tuple[object, ...] | None:
+        at, ordinal, letter, payload = row
+        change = self._read(letter, payload)
         if change is None:
-            is_last = last == (at, ordinal)
-            if is_last:
-                yield "event", at, ordinal, None, None, None, None, None
-            continue
-        event, reason, more = rules.judge(change)
+            return _row(at, ordinal, TRUNCATE) if self._last == (at, ordinal) else None
+        event, reason, left_out = self._rules.judge(change)
         if reason is not None:
-            rejected.append((at, reason))
-        if last is not None and (at, ordinal) < last:
+            self.rejected.append((at, reason))
+        if self._last is not None and (at, ordinal) < self._last:
+            return None
+        self.left_out += left_out
+        return None if event is None else _row(at, ordinal, event)
+
+
+def applied(
+    rows: Iterable[pa.Table], events: Sequence[pa.Table], fact: Fact, slot: str
+) -> list[pa.Table]:
+    """Return rows, as groups of one row each, after the events that tasks have found."""
+    states, is_emptied = folded(_in_order(events))
+    is_key = [each.name in fact.key for each in fact.dimensions]
+    before: dict[Group, Group] = {}
+    unmoved = [sums.groups_of({}, fact)]
+    for table in () if is_emptied else rows:
+        texts = [each.to_pylist() for each in sums.dimensions_of(table, fact, slot)]
+        keys = zip(*(each for each, own in zip(texts, is_key, strict=True) if own), strict=True)
+        places = {place: key for place, key in enumerate(keys) if key in states}
+        before |= {key: tuple(each[place] for each in texts) for place, key in places.items()}
+        mask = [place in places for place in range(table.num_rows)]
+        unmoved.append(table.filter(compute.invert(pa.array(mask, pa.bool_()))))
+    now: set[Group] = set()
+    for state in states.values():
+        if state is None:
             continue
-        left_out += more
-        if event is not None:
-            there = None if event.came is None else [is_there for is_there, _ in event.came]
-            texts = None if event.came is None else [text for _, text in event.came]
-            yield "event", at, ordinal, event.gone, there, texts, event.came_key, None
-    note = {
-        "rejected": [len(rejected), *min(rejected, default=(None, None))],
-        "left_out": {rules.part.name: left_out} if left_out else {},
-        "lacking": [],
-    }
-    yield "note", None, None, None, None, None, None, json.dumps(note)
-
-
-def applied(rows: DataFrame, judged_rows: DataFrame, fact: Fact) -> DataFrame:
-    """Return the rows after the changes, as groups of one row each: dimensions, sums.
-
-    `judged_rows` has the changes as `judged` does.
-    """
-    states, is_emptied = folded(_events(judged_rows))
-    spark = rows.sparkSession
-    kept = rows.limit(0) if is_emptied else rows
-    touched = spark.createDataFrame(
-        [
-            (
-                list(key),
-                None if row is None or row.before is None else list(row.before),
-                None if row is None else [known for known, _ in row.values],
-                None if row is None else [text for _, text in row.values],
+        then = before.get(state.before) if state.before is not None else None
+        if then is None and not all(is_there for is_there, _ in state.values):
+            continue
+        old = then or (None,) * len(state.values)
+        now.add(
+            tuple(
+                new if is_there else kept
+                for (is_there, new), kept in zip(state.values, old, strict=True)
             )
-            for key, row in states.items()
-        ],
-        _STATES,
-    )
-    keyed = kept.withColumn("key", _key(fact, sql.col("dimensions")))
-    unmoved = keyed.join(touched.select("key"), "key", "left_anti").select("dimensions")
-    before = keyed.select(sql.col("key").alias("before"), sql.col("dimensions").alias("then"))
-    is_whole = sql.forall("is_there", lambda known: known)
-    put = touched.where("texts is not null")
-    whole = put.where(is_whole).select(sql.col("texts").alias("dimensions"))
-    completed = (
-        put.where(~is_whole)
-        .join(before, "before")
-        .select(
-            sql.transform(
-                sql.arrays_zip("is_there", "texts", "then"),
-                lambda each: sql.when(each["is_there"], each["texts"]).otherwise(each["then"]),
-            ).alias("dimensions")
         )
+    return [*unmoved, sums.groups_of({row: [1] for row in now}, fact)]
+
+
+def _in_order(events: Sequence[pa.Table]) -> Iterator[Event]:
+    if not events:
+        return
+    table = pa.concat_tables(events).sort_by(
+        [("commit_lsn", "ascending"), ("ordinal", "ascending")]
     )
-    found = unmoved.unionByName(whole).unionByName(completed)
-    return found.withColumn("sums", sql.array(sql.lit("1")))
+    for batch in table.to_batches():
+        for row in batch.to_pylist():
+            gone, texts, key = row["gone"], row["texts"], row["key"]
+            came = None if texts is None else tuple(zip(row["there"], texts, strict=True))
+            yield Event(gone and tuple(gone), came, key and tuple(key))
 
 
-def _events(judged_rows: DataFrame) -> Iterator[Event]:
-    """Return what happened to the rows, in order."""
-    found = judged_rows.where("kind = 'event'").orderBy("commit_lsn", "ordinal")
-    return (event_of(row.asDict()) for row in found.toLocalIterator(prefetchPartitions=True))
-
-
-def event_of(row: Mapping[str, Any]) -> Event:
-    """Return what an event of `judged` says."""
-    gone, texts, key = row["gone"], row["texts"], row["key"]
-    if gone is None and texts is None:
-        return TRUNCATE
-    return Event(
-        None if gone is None else tuple(gone),
-        None if texts is None else tuple(zip(row["there"], texts, strict=True)),
-        None if key is None else tuple(key),
-    )
-
-
-def _key(fact: Fact, dimensions: Column) -> Column:
-    places = [place for place, each in enumerate(fact.dimensions) if each.name in fact.key]
-    return sql.array(*(sql.get(dimensions, place) for place in places))
+def _row(at: int, ordinal: int, event: Event) -> tuple[object, ...]:
+    there, texts = zip(*event.came, strict=True) if event.came else (None, None)
+    return at, ordinal, event.gone, there, texts, event.came_key

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -15,11 +17,10 @@ from common.gathering import Gathered
 from common.log_rows import rows_of
 from rules import messages
 from rules.judging import Group
-from rules.rows import folded
-from rules.tallies import Counting, Position, Sums, Tally, add_sums
+from rules.tallies import Counting, Position, Rejected, Sums, Tally, add_sums
 
-from deltas.current_rows import event_of, judged_batches
-from deltas.rules import Rejected
+from deltas import current_rows
+from deltas.current_rows import RowCounting
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -33,14 +34,18 @@ def task_of(
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counting = Counting([fact for _, fact in counted], slot, truncates)
+        rows = [(place, fact, RowCounting(fact, slot, truncates)) for place, fact in kept]
         for batch in batches:
             if counted:
                 counting.count(rows_of(batch))
-            for place, fact in kept:
-                for events in judged_batches(iter([batch]), fact, slot, truncates):
-                    yield payload(f"{place} events", 0, pa.Table.from_batches([events]))
+            for place, _, judging in rows:
+                yield payload(f"{place} events", 0, judging.events(rows_of(batch)))
         for (place, fact), tally in zip(counted, counting.finish(), strict=True):
             yield from _tables(place, fact, tally, buckets)
+        for place, fact, judging in rows:
+            first = min(judging.rejected, default=(None, None))
+            left_out = {fact.tables[0].name: judging.left_out}
+            yield _note(place, [len(judging.rejected), *first], left_out)
 
     return make
 
@@ -53,8 +58,17 @@ def _tables(place: int, fact: Fact, tally: Tally, buckets: int) -> Iterator[pa.R
         for name in dict.fromkeys(part for part, _ in found):
             own = {group: adds for (part, group), adds in found.items() if part == name}
             yield from by_bucket(f"{place} {what} {name}", sums.groups_of(own, fact), buckets)
-    note = {"rejected": [tally.rejected_count, *(tally.first_rejected or (None, None))]}
-    yield payload(f"{place} note", 0, pa.table({"note": [json.dumps(note)]}))
+    # Every delete counts, also where the fact ignores it.
+    left_out = {
+        part: tally.left_out.get(part, 0) + tally.purged.get(part, 0)
+        for part in tally.left_out.keys() | tally.purged.keys()
+    }
+    yield _note(place, [tally.rejected_count, *(tally.first_rejected or (None, None))], left_out)
+
+
+def _note(place: int, rejected: Sequence[Any], left_out: Mapping[str, int]) -> pa.RecordBatch:
+    text = json.dumps({"rejected": rejected, "left_out": left_out})
+    return payload(f"{place} note", 0, pa.table({"note": [text]}))
 
 
 def find_truncates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,58 +115,42 @@ class Later:
     def rejected(self) -> Rejected:
         """The changes of which something cannot be counted."""
         found = Rejected(0, None)
-        for note in self._notes():
-            found = found.beside(Rejected(*json.loads(note)["rejected"]))
+        for note in self._notes:
+            found = found.beside(Rejected(*note["rejected"]))
         return found
 
-    def deltas(self, bucket: int | None) -> list[pa.Table]:
-        """Return what the changes add to the groups of a bucket."""
-        parts = (part.name for part in self.fact.tables)
-        return [each for part in parts for each in self._tables(f"deltas {part}", bucket)]
+    @property
+    def left_out(self) -> dict[str, int]:
+        """By part, how many rows more or fewer belong to no group because of a null."""
+        found: dict[str, int] = {}
+        for note in self._notes:
+            for part, rows in note["left_out"].items():
+                found[part] = found.get(part, 0) + rows
+        return found
 
-    def archived(self, bucket: int | None) -> list[pa.Table]:
+    def deltas(self, bucket: int | None, part: str | None = None) -> list[pa.Table]:
+        """Return what the changes add to the groups of a bucket, of one part or of all."""
+        return self._of_parts("deltas", bucket, part)
+
+    def archived(self, bucket: int | None, part: str | None = None) -> list[pa.Table]:
         """Return the deletes that the fact ignores, as what it still counts of them."""
-        parts = (part.name for part in self.fact.tables)
-        return [each for part in parts for each in self._tables(f"archived {part}", bucket)]
+        return self._of_parts("archived", bucket, part)
 
-    def applied(self, rows: list[pa.Table]) -> list[pa.Table]:
+    def applied(self, rows: Iterable[pa.Table]) -> list[pa.Table]:
         """Return current rows, of all buckets, after the changes."""
-        events = [
-            row
-            for table in self._tables("events", 0)
-            for row in table.to_pylist()
-            if row["kind"] == "event"
-        ]
-        events.sort(key=lambda row: (row["commit_lsn"], row["ordinal"]))
-        states, is_emptied = folded(map(event_of, events))
-        fact = self.fact
-        is_key = [each.name in fact.key for each in fact.dimensions]
-        before: dict[Group, Group] = {}
-        for table in [] if is_emptied else rows:
-            texts = (each.to_pylist() for each in sums.dimensions_of(table, fact, self.slot))
-            for row in zip(*texts, strict=True):
-                before[tuple(text for text, own in zip(row, is_key, strict=True) if own)] = row
-        now = {key: row for key, row in before.items() if key not in states}
-        for key, state in states.items():
-            if state is None:
-                continue
-            then = before.get(state.before) if state.before is not None else None
-            if then is None and not all(is_there for is_there, _ in state.values):
-                continue
-            old = then or (None,) * len(state.values)
-            now[key] = tuple(
-                new if is_there else kept
-                for (is_there, new), kept in zip(state.values, old, strict=True)
-            )
-        return [sums.groups_of({row: [1] for row in now.values()}, fact)]
+        return current_rows.applied(rows, self._tables("events", 0), self.fact, self.slot)
 
-    def _notes(self) -> Iterator[str]:
-        if self.fact.kind == "fact":
-            for table in self._tables("note", 0):
-                yield from table["note"].to_pylist()
-        else:
-            for table in self._tables("events", 0):
-                yield from filter(None, table["note"].to_pylist())
+    @cached_property
+    def _notes(self) -> list[dict[str, Any]]:
+        return [
+            json.loads(note)
+            for each in self._tables("note", 0)
+            for note in each["note"].to_pylist()
+        ]
+
+    def _of_parts(self, what: str, bucket: int | None, part: str | None) -> list[pa.Table]:
+        parts = [each.name for each in self.fact.tables] if part is None else [part]
+        return [table for each in parts for table in self._tables(f"{what} {each}", bucket)]
 
     def _tables(self, what: str, bucket: int | None) -> list[pa.Table]:
         return self.gathered.tables(f"{self.place} {what}", bucket)

@@ -16,19 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import typer
 from archiving import files
-from archiving.files import Archive
+from archiving.archive import Archive
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
-from common import gathering, session, sums
+from common import session, sums
 from common.command import AsJson, Facts, Job
 from common.connections import connect_target, exported_snapshot, resolved
-from common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
-from common.gathering import Gathered, buckets_of, gather, queries
+from common.errors import ArchiveIncomplete, CountingFailed, ReplayDiffers, spark_errors
+from common.gathering import Gathered, buckets_of
 from common.progress import print_lines, print_status
-from counting.reading import bucket_count
-from deltas.gathered import Later, find_truncates, task_of, truncates_of
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
 from warehouse import groups
 from warehouse.fact import applied_lsn, baseline_id
 
@@ -162,23 +159,16 @@ def position_at(archive: Archive, moment: datetime) -> int:
     """
     contents = archive.contents
     day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
-    names = [
-        file
-        for file in contents.files(contents.from_lsn, contents.to_lsn)
-        if file[file.index("date=") :] >= day
-    ]
-    at = sql.timestamp_micros(sql.lit(round(moment.timestamp() * 1_000_000)))
-    later = files.read_changes(archive.spark, archive.folder, names).where(
-        sql.col("committed_at") > at
+    for part in contents.slices:
+        names = [file for file in part.files if file[file.index("date=") :] >= day]
+        found = (files.first_after(archive.folder, name, moment) for name in names)
+        if positions := [at for at in found if at is not None]:
+            return min(positions)
+    raise ArchiveIncomplete(
+        f"no archived transaction is later than {moment.isoformat()}, so more may come that"
+        f" are not; the archive ends at {lsn.show(contents.to_lsn)}",
+        "archive again, or give --at a position",
     )
-    first = later.agg(sql.min("commit_lsn")).collect()[0][0]
-    if first is None:
-        raise ArchiveIncomplete(
-            f"no archived transaction is later than {moment.isoformat()}, so more may come that"
-            f" are not; the archive ends at {lsn.show(contents.to_lsn)}",
-            "archive again, or give --at a position",
-        )
-    return int(first)
 
 
 MAX_DIFFERENCES = 1000
@@ -228,24 +218,10 @@ def compared(
                 baseline = baseline_of(archive.contents, fact, stands_on)
                 query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
                 # Read now, so that the target does not keep an old snapshot meanwhile.
-                present = gather(
-                    start_of(archive),
-                    queries(resolved(target), [query], name),
-                    groups.tables_of(fact, bucket_count_of(archive)),
-                )
+                present = archive.gathered(query, resolved(target), name, fact)
             print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
             found.append(replayed(archive, position, fact, baseline, output, present))
     return found
-
-
-def start_of(archive: Archive) -> Callable[[], SparkSession] | None:
-    """Return what gives the session; None where the archive has so few rows that none is needed."""
-    return None if archive.row_count <= gathering.FEW_ROWS else archive.start
-
-
-def bucket_count_of(archive: Archive) -> int:
-    """Return in how many buckets the groups are added up."""
-    return 1 if start_of(archive) is None else bucket_count(archive.row_count)
 
 
 def replayed(
@@ -264,10 +240,14 @@ def replayed(
     rebuilt = computed(archive, position, declared, baseline)
     if output:
         whole = sums.together(list(rebuilt.values()), sums.sum_names(len(declared.measures)))
-        frame = archive.spark.createDataFrame(sums.as_lists(whole, declared, archive.slot))
-        rows = as_rows(frame, declared)
-        if not files.write(rows, output, declared.name):
-            files.write_none(output, declared.name, rows)
+        try:
+            rows = as_rows(whole, declared, archive.slot)
+        except pa.ArrowInvalid as error:
+            raise CountingFailed(
+                f"a total of {declared.name} does not fit its type: {error}",
+                "replay it without --to, which prints the totals",
+            ) from None
+        files.write_table(output, declared.name, rows)
     names = sums.sum_names(len(declared.measures))
     count = sum(table.num_rows for table in rebuilt.values())
     totals = [sums.total_of(rebuilt.values(), name) for name in names]
@@ -323,20 +303,12 @@ def computed(
 ) -> dict[int | None, pa.Table]:
     """Return the fact's groups at the position, by bucket. Raises ArchiveIncomplete."""
     begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
-    start, buckets = start_of(archive), bucket_count_of(archive)
-    changes = archive.reads_of_changes(begin, position)
-    truncates = truncates_of(gather(start, changes, find_truncates))
-    made = gather(start, changes, task_of([fact], archive.slot, truncates, buckets))
-    later = Later(fact, archive.slot, 0, made, truncates)
-    stored = gather(
-        start,
-        archive.reads_of_groups(baseline.files if baseline else ()),
-        groups.tables_of_lists(fact, buckets),
-    )
+    later = archive.later(fact, begin, position)
+    stored = archive.groups(fact, baseline.files if baseline else ())
     kept = [part.name for part in fact.tables if part.name not in later.truncated]
     names = sums.sum_names(len(fact.measures))
     found: dict[int | None, pa.Table] = {}
-    for bucket in buckets_of(fact, buckets):
+    for bucket in buckets_of(fact, archive.buckets):
         before = [each for name in kept for each in stored.tables(name, bucket)]
         after = [*before, *later.deltas(bucket), sums.groups_of({}, fact)]
         if fact.kind == "current_rows":

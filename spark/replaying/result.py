@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from archiving.manifests import Baseline
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sql
+from common import sums
 
 from waltally import lsn
-from waltally.facts import Dimension, Fact, digits_of
+from waltally.facts import Fact, digits_of
 from waltally.units import plural
 
 JSON_VERSION = 2
@@ -107,52 +110,62 @@ class Replay:
 
 
 MAX_DIGITS = 38
-"""Of Spark's decimals."""
+"""Of Arrow's decimals, which Spark's are too."""
 
 
-def as_rows(groups: DataFrame, fact: Fact) -> DataFrame:
+def as_rows(groups: pa.Table, fact: Fact, slot: str) -> pa.Table:
     """Return the groups with the columns that the fact's table has, but the derived ones.
 
     Dimensions are texts. A measure is a whole number, a decimal where its type says how large, else
-    a number's text.
+    a number's text. Raises ArrowInvalid where a type does not hold a number.
     """
-    dimensions = [
-        sql.get("dimensions", place).alias(each.name) for place, each in enumerate(fact.dimensions)
-    ]
+    names = [each.name for each in fact.dimensions]
+    dimensions = dict(zip(names, sums.dimensions_of(groups, fact, slot), strict=True))
     if fact.kind == "current_rows":
-        return groups.select(*dimensions)
-    measures = [
-        sql.get("sums", place).cast(_spark_type(each.type)).alias(each.name)
-        for place, each in enumerate(fact.measures)
-    ]
-    return groups.select(row_id(fact).alias("id"), *dimensions, *measures)
+        return pa.table(dimensions)
+    name_group = row_id(fact)
+    keys = zip(*(each.to_pylist() for each in dimensions.values()), strict=True)
+    ids = map(name_group, keys if names else [()] * groups.num_rows)
+    measures = {
+        each.name: sums.texts_of(groups[name].combine_chunks()).cast(_arrow_type(each.type))
+        for each, name in zip(fact.measures, sums.sum_names(len(fact.measures)), strict=True)
+    }
+    return pa.table({"id": pa.array(ids, pa.string()), **dimensions, **measures})
 
 
-def row_id(fact: Fact) -> Column:
-    """Return the id that the fact gives a group: md5(row(its dimensions)::text)::uuid."""
-    values = [_in_row(place, each) for place, each in enumerate(fact.dimensions)]
-    separated = [part for value in values for part in (sql.lit(","), value)][1:]
-    text = sql.concat(sql.lit("("), *separated, sql.lit(")"))
-    return sql.regexp_replace(sql.md5(text), "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+def row_id(fact: Fact) -> Callable[[Sequence[str | None]], str]:
+    """Return what gives a group the fact's id: md5(row(its dimensions)::text)::uuid."""
+    printers = [_bool_in_row if each.type == "boolean" else _in_row for each in fact.dimensions]
+
+    def name(group: Sequence[str | None]) -> str:
+        values = (show(value) for show, value in zip(printers, group, strict=True))
+        text = f"({','.join(values)})"
+        return str(uuid.UUID(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()))
+
+    return name
 
 
-def _in_row(place: int, dimension: Dimension) -> Column:
+_NEEDS_QUOTES = re.compile(r'[ \t\n\x0B\f\r"\\(),]')
+
+
+def _in_row(value: str | None) -> str:
     """Return the value as PostgreSQL prints it within a row; null is nothing at all."""
-    value = sql.get("dimensions", place)
-    if dimension.type == "boolean":
-        # As its output function prints it; the text of a dimension is that of the cast.
-        value = sql.substring(value, 1, 1)
-    doubled = sql.regexp_replace(value, r'(["\\])', "$1$1")
-    needs_quotes = (value == "") | value.rlike(r'[ \t\n\x0B\f\r"\\(),]')
-    quoted = sql.when(needs_quotes, sql.concat(sql.lit('"'), doubled, sql.lit('"')))
-    return sql.coalesce(quoted, value, sql.lit(""))
+    if value is None:
+        return ""
+    if value and _NEEDS_QUOTES.search(value) is None:
+        return value
+    doubled = value.replace("\\", "\\\\").replace('"', '""')
+    return f'"{doubled}"'
 
 
-def _spark_type(type_: str) -> str:
-    """Return Spark's type of a measure."""
+def _bool_in_row(value: str | None) -> str:
+    """Return a boolean as its output function prints it; the text of a dimension is a cast's."""
+    return value[:1] if value else ""
+
+
+def _arrow_type(type_: str) -> pa.DataType:
+    """Return Arrow's type of a measure."""
     if type_ == "bigint":
-        return type_
+        return pa.int64()
     digits = digits_of(type_)
-    if digits is None or digits[0] > MAX_DIGITS:
-        return "string"
-    return f"decimal{digits}"
+    return pa.string() if digits is None or digits[0] > MAX_DIGITS else pa.decimal128(*digits)

@@ -120,15 +120,6 @@ class PartRules:
             _keep(self._rows, row, image)
         return image
 
-    def example(self, row: Values) -> dict[str, str | None]:
-        """Return the values of a row's dimensions as they are shown where it cannot be counted."""
-        return self._keys.example(
-            [
-                (read(row[place]), None if (raw := row[place]) is None else text_of(raw))
-                for place, read in self._read[: self._key_count]
-            ]
-        )
-
     def _judge(self, alike: tuple[Any, ...]) -> Image:
         met = alike[self._first_test : self._end_of_where]
         key = self._keys.judge(alike[: self._key_count])
@@ -239,21 +230,12 @@ class _KeyRules:
         places = iter(range(len(self._dimensions)))
         self._output = [next(places) if each.column else None for each in fact.dimensions]
         self._slot = slot
-        self._slots = [each.name for each in fact.dimensions if each.column is None]
         self._known: dict[tuple[Any, ...], _Key] = {}
 
     def judge(self, read: tuple[Any, ...]) -> _Key:
         """Return what the values of `values.read` are together, some of which may be absent."""
         key = self._known.get(read)
         return _keep(self._known, read, self._judge(read)) if key is None else key
-
-    def example(self, cells: Sequence[tuple[Any, str | None]]) -> dict[str, str | None]:
-        """Return what is shown of values and of the texts that they were read from, by name."""
-        shown = {}
-        for (value, text), each in zip(cells, self._dimensions, strict=True):
-            is_readable = value is not ABSENT and value != values.UNREADABLE
-            shown[each[0]] = values.example(value if is_readable else text)
-        return shown | dict.fromkeys(self._slots, self._slot)
 
     def _judge(self, read: tuple[Any, ...]) -> _Key:
         printed: list[str | None] = []

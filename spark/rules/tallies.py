@@ -28,19 +28,27 @@ Key = TypeVar("Key")
 Sums = list[Number]
 """A number for each measure."""
 
-NULL_DIMENSION = "a dimension is null"
-"""Why a new row is in no group, without being rejected."""
-
 _HELD = 200_000
 """Combinations that are held before they are judged."""
 
 
-@dataclass
-class Lacking:
-    """New rows that cannot be counted for one reason: how many, and the values of one of them."""
+@dataclass(frozen=True)
+class Rejected:
+    """How many changes could not be counted, the position of the first one and why it could not."""
 
     count: int
-    example: dict[str, str | None]
+    first_lsn: int | None
+    first_reason: str | None = None
+
+    def beside(self, other: Rejected) -> Rejected:
+        """Return both together, of which either may come first."""
+        is_first = self.first_lsn is None or (other.first_lsn or 0) < self.first_lsn
+        return other.and_then(self) if other.count and is_first else self.and_then(other)
+
+    def and_then(self, later: Rejected) -> Rejected:
+        """Return both together."""
+        first = later if self.first_lsn is None else self
+        return Rejected(self.count + later.count, first.first_lsn, first.first_reason)
 
 
 @dataclass
@@ -57,7 +65,6 @@ class Tally:
     archived: dict[tuple[str, Group, int], Sums] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     purged: dict[str, int] = field(default_factory=dict)
-    lacking: dict[tuple[str, str], Lacking] = field(default_factory=dict)
     rejected_count: int = 0
     first_rejected: tuple[int, str] | None = None
     """The commit LSN of the first change that cannot be counted, and why."""
@@ -168,8 +175,6 @@ class _Rules:
         tally, part = self._tally, self.rules.part.name
         if verdict.reason is not None:
             _reject(tally, verdict.reason, alike)
-            if new is not None:
-                self._note(verdict.reason, new, alike.count)
         if is_cancelled:
             return
         for sign, image in verdict.signed:
@@ -177,20 +182,10 @@ class _Rules:
             if not image.has:
                 rows = tally.purged if verdict.is_ignored else tally.left_out
                 rows[part] = rows.get(part, 0) + times
-                if sign > 0 and new is not None:
-                    self._note(NULL_DIMENSION, new, alike.count)
             elif verdict.is_ignored:
                 add_sums(tally.archived, (part, image.group, lsn), image.adds, alike.count)
             else:
                 add_sums(tally.groups, (part, image.group), image.adds, times)
-
-    def _note(self, reason: str, row: Values, count: int) -> None:
-        place = self.rules.part.name, reason
-        lacking = self._tally.lacking.get(place)
-        if lacking is None:
-            self._tally.lacking[place] = Lacking(count, self.rules.example(row))
-        else:
-            lacking.count += count
 
 
 def add_sums(groups: dict[Key, Sums], key: Key, adds: Sequence[Number], times: int = 1) -> None:

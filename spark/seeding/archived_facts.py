@@ -7,21 +7,21 @@ from the archived current rows of its tables, which hold each row whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
 
-from archiving.files import Archive
+import pyarrow as pa
+from archiving.archive import Archive
 from archiving.manifests import Baseline
-from common import exact_sums
+from common import sums
 from common.command import Settings
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from counting.counts import DDL
-from deltas.rules import FactChanges
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sql
-from rules.tallies import NULL_DIMENSION
+from common.gathering import Gathered, buckets_of
+from counting import values
+from counting.counts import NULL_DIMENSION, TableCounting, Uncounted, as_groups, as_uncounted
+from counting.values import FactPart, Value
+from deltas.gathered import Later
+from rules import documents
 
 from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition
@@ -33,12 +33,13 @@ from waltally.facts import Fact, FactTable
 
 @dataclass(frozen=True)
 class Found:
-    """What an archive says of a fact: its groups and what has none, and which tables it counted.
+    """What an archive says of a fact, and which tables the fact counted.
 
-    `groups` has the columns counts.COLUMNS; with WENT as the reason they are archived deletes.
+    `groups` gives its groups and what has none, with the columns counts.COLUMNS; those with WENT as
+    the reason are archived deletes.
     """
 
-    groups: DataFrame
+    groups: Callable[[], Iterator[pa.RecordBatch]]
     identities: TableIdentities
 
 
@@ -92,11 +93,76 @@ def _count_one(archive: Archive, fact: Fact, at: int) -> Found:
     for baseline in reversed(archive.contents.baselines_of(fact.name)):
         is_same = baseline.fact.declaration == fact.declaration
         if is_same and baseline.snapshot_lsn <= at:
-            return _continued(archive, baseline, at)
+            return Found(_continued(archive, baseline, at).groups, baseline.identities)
     return _counted(archive, fact, at)
 
 
-def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
+@dataclass(frozen=True)
+class _Continued:
+    """A fact's own baseline with the changes up to a position.
+
+    `stored` are the baseline's groups, in which the archived deletes `gone` are counted too.
+    """
+
+    baseline: Baseline
+    later: Later
+    stored: Gathered
+    gone: Gathered
+    buckets: int
+
+    def groups(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is stored, what was purged and what is in no group."""
+        fact, slot = self.baseline.fact, self.later.slot
+        for bucket in buckets_of(fact, self.buckets):
+            for part in fact.tables:
+                rows = sums.without_zeros(self.rows(part, bucket))
+                yield as_groups(fact, part, slot, rows)
+                went = self._added(
+                    [*self._gone(part, bucket), *self.later.archived(bucket, part.name)]
+                )
+                yield as_groups(fact, part, slot, went, WENT)
+        for part in fact.tables:
+            yield as_uncounted(fact, part, self.uncounted(part))
+
+    def rows(self, part: FactTable, bucket: int | None) -> pa.Table:
+        """Return the groups of the rows that are stored at the position."""
+        stored = self.stored.tables(part.name, bucket)
+        if self.baseline.fact.kind == "current_rows":
+            return self._added(self.later.applied(stored))
+        return self._added(
+            [
+                *(() if part.name in self.later.truncated else stored),
+                *self.later.deltas(bucket, part.name),
+                *sums.negated(self._gone(part, bucket)),
+                *sums.negated(self.later.archived(bucket, part.name)),
+            ]
+        )
+
+    def uncounted(self, part: FactTable) -> list[Uncounted]:
+        """Return the rows of a part that are in no group."""
+        left_out = self.later.left_out.get(part.name, 0)
+        found: list[Uncounted] = []
+        if part.name not in self.later.truncated:
+            left_out += self.baseline.left_out.get(part.name, 0)
+            found = [
+                (each["row_count"], each["reason"], json.dumps(each["example"]))
+                for each in self.baseline.rejections
+                if each["part"] == part.name
+            ]
+        return [(left_out, NULL_DIMENSION, None), *found] if left_out else found
+
+    def _gone(self, part: FactTable, bucket: int | None) -> list[pa.Table]:
+        is_truncated = part.name in self.later.truncated
+        return [] if is_truncated else self.gone.tables(part.name, bucket)
+
+    def _added(self, tables: Sequence[pa.Table]) -> pa.Table:
+        fact = self.baseline.fact
+        names = sums.sum_names(len(fact.measures))
+        whole = sums.together([sums.groups_of({}, fact), *tables], names)
+        return sums.added(whole, list(filter(sums.is_key, whole.schema.names)), names)
+
+
+def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:
     """Return the fact's own baseline with the changes up to the position."""
     fact, begin = baseline.fact, baseline.snapshot_lsn
     held = archive.contents.held_lsn(fact, at)
@@ -107,7 +173,7 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             f" {lsn.show(at)} are {since} in the archive",
             _seed_it(fact),
         )
-    later = FactChanges(archive.changes(begin, at), fact, archive.slot)
+    later = archive.later(fact, begin, at)
     rejected_lsn = later.rejected.first_lsn
     if rejected_lsn is not None:
         raise ArchiveIncomplete(
@@ -115,65 +181,41 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> Found:
             f" {later.rejected.first_reason}",
             f"give an --at up to {lsn.show(rejected_lsn)}; or {_seed_it(fact)}",
         )
-    gone = archive.groups(baseline.archived_files)
-    minus = gone.withColumn("sums", exact_sums.negated(sql.col("sums"), sql.lit(-1)))
-    stored = archive.groups(baseline.files).unionByName(minus)
-    rows = later.applied_to(stored, "part", "dimensions", all_deletes=True)
-    groups = [_as_groups(rows, fact, None)]
-    if fact.kind == "fact":
-        went = later.untruncated(gone).unionByName(later.archived_deletes())
-        groups.append(
-            _as_groups(exact_sums.summed(went, fact, "part", "dimensions"), fact, WENT),
-        )
-    left_out = {
-        part: rows for part, rows in baseline.left_out.items() if part not in later.truncates
-    }
-    for part, rows_more in later.left_out().items():
-        left_out[part] = left_out.get(part, 0) + rows_more
-    uncounted: list[tuple[Any, ...]] = [
-        (fact.name, part, [], count, [], NULL_DIMENSION, None)
-        for part, count in left_out.items()
-        if count
-    ]
-    uncounted += [
-        (
-            *(fact.name, each["part"], [], each["row_count"], [], each["reason"]),
-            json.dumps(each["example"]),
-        )
-        for each in baseline.rejections
-        if each["part"] not in later.truncates
-    ]
-    groups.append(archive.spark.createDataFrame(uncounted, DDL))
-    return Found(reduce(DataFrame.unionByName, groups), baseline.identities)
+    stored = archive.groups(fact, baseline.files)
+    gone = archive.groups(fact, baseline.archived_files)
+    return _Continued(baseline, later, stored, gone, archive.buckets)
 
 
 def _counted(archive: Archive, fact: Fact, at: int) -> Found:
     """Return the fact counted from the current rows of its tables."""
-    inserts, identities = [], []
+    parts: list[tuple[FactTable, _Continued]] = []
+    identities: dict[str, TableIdentity] = {}
     for part in fact.tables:
-        baseline = _rows_of(archive, fact, part, at)
-        rows = _continued(archive, baseline, at)
-        missing = rows.groups.where("reason is not null").first()
-        if missing is not None:
+        rows = _continued(archive, _rows_of(archive, fact, part, at), at)
+        if missing := rows.uncounted(rows.baseline.fact.tables[0]):
             raise ArchiveIncomplete(
-                f"{baseline.fact.name} does not hold every row of {part.table}:"
-                f" {missing['reason']}",
+                f"{rows.baseline.fact.name} does not hold every row of {part.table}:"
+                f" {missing[0][1]}",
                 _seed_it(fact),
             )
-        inserts.append(_as_inserts(rows.groups, baseline.fact, part, at))
-        identities.append(of_fact(rows.identities, fact))
-    changes = reduce(DataFrame.unionByName, inserts)
-    own = FactChanges(changes, fact, archive.slot, may_truncate=False)
-    uncounted: list[tuple[Any, ...]] = [
-        (fact.name, each.part, [], each.count, [], each.reason, each.example)
-        for each in own.lacking
-    ]
-    return Found(
-        _as_groups(own.deltas(), fact, None).unionByName(
-            archive.spark.createDataFrame(uncounted, DDL)
-        ),
-        reduce(lambda one, other: {**one, **other}, identities),
-    )
+        parts.append((part, rows))
+        identities |= of_fact(rows.baseline.identities, fact)
+
+    def groups() -> Iterator[pa.RecordBatch]:
+        for part, rows in parts:
+            needed = values.needed([fact], part.table)
+            counted = [FactPart(fact, part)]
+            counting = TableCounting(
+                0, needed, counted, archive.slot, False, frozenset(), archive.buckets
+            )
+            held = rows.rows(rows.baseline.fact.tables[0], None)
+            sent = _as_sent(rows.baseline.fact, held, needed)
+            found = Gathered(list(counting.partials(iter(sent.to_batches()))))
+            for bucket in range(archive.buckets):
+                if tables := found.tables(counting.kind(0), bucket):
+                    yield counting.groups(0, tables)
+
+    return Found(groups, identities)
 
 
 def _rows_of(archive: Archive, fact: Fact, part: FactTable, at: int) -> Baseline:
@@ -195,54 +237,34 @@ def _rows_of(archive: Archive, fact: Fact, part: FactTable, at: int) -> Baseline
     )
 
 
-def _as_inserts(groups: DataFrame, rows: Fact, part: FactTable, at: int) -> DataFrame:
-    """Return current rows as the stream would insert them, with the columns of a change log."""
-    columns = sql.array(
-        *(
-            sql.struct(
-                sql.lit(rows.tables[0].column(each.column)).alias("name"),
-                sql.get("dimensions", place).alias("value"),
-            )
-            for place, each in enumerate(rows.dimensions)
-            if each.column is not None
-        )
-    )
-    message = sql.struct(
-        sql.lit("I").alias("action"),
-        sql.lit(part.table.schema).alias("schema"),
-        sql.lit(part.table.name).alias("table"),
-        columns.alias("columns"),
-    )
-    return groups.select(
-        sql.lit(at).cast("bigint").alias("commit_lsn"),
-        sql.lit(1).cast("bigint").alias("ordinal"),
-        sql.lit("I").alias("action"),
-        sql.to_json(message, {"ignoreNullFields": "false"}).alias("payload"),
-    )
+def _as_sent(rows: Fact, held: pa.Table, needed: Sequence[Value]) -> pa.Table:
+    """Return current rows as the server sends the values that a fact needs of them."""
+    [own] = rows.tables
+    keys = filter(sums.is_key, held.schema.names)
+    from_columns = (each for each in rows.dimensions if each.column)
+    texts = {
+        own.column(str(each.column)): held[key]
+        for key, each in zip(keys, from_columns, strict=True)
+        if each.kind == "column"
+    }
+    # Of a fact that needs no column, rows are still counted.
+    columns = {values.column_name(0): pa.repeat(pa.scalar(""), held.num_rows)}
+    for place, value in enumerate(needed):
+        for factor, name in enumerate(value.columns):
+            found = texts[name]
+            if value.kind == "path":
+                at_path = (_at_path(text, value.path) for text in found.to_pylist())
+                found = pa.array(at_path, pa.string())
+            columns[values.column_name(place, factor)] = found
+    return pa.table(columns)
 
 
-def _as_groups(rows: DataFrame, fact: Fact, reason: str | None) -> DataFrame:
-    """Return part, dimensions and sums with the columns counts.COLUMNS."""
-    nothing = sql.lit(None).cast("string")
-    return rows.select(
-        sql.lit(fact.name).alias("fact"),
-        "part",
-        "dimensions",
-        _row_count(fact).alias("row_count"),
-        "sums",
-        nothing.alias("reason") if reason is None else sql.lit(reason).alias("reason"),
-        nothing.alias("example"),
-    )
-
-
-def _row_count(fact: Fact) -> Column:
-    """Return how many rows a group has; 0 where no measure counts the rows of its table."""
-    found = sql.lit(0).cast("bigint")
-    for part in fact.tables:
-        if (place := fact.counting_place(part)) is not None:
-            own = sql.get("sums", place).cast("bigint")
-            found = sql.when(sql.col("part") == part.name, own).otherwise(found)
-    return sql.lit(1).cast("bigint") if fact.kind == "current_rows" else found
+def _at_path(text: str | None, path: Sequence[str]) -> str | None:
+    try:
+        found = None if text is None else documents.text_at(text, path)
+    except (ValueError, RecursionError):
+        return "!"
+    return None if found is None else f"={found}"
 
 
 def _seed_it(fact: Fact) -> str:

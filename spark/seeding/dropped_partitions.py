@@ -6,29 +6,29 @@ that are stored there and the archived deletes before it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from common import changes, exact_sums
-from common.command import Settings
-from common.connections import TargetSession
+import pyarrow as pa
+import pyarrow.compute as compute
+from common import changes, sums
+from common.connections import TargetSession, resolved
 from common.errors import AuditIncomplete
-from deltas.rules import FactChanges
-from psycopg2.extras import execute_values
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from common.gathering import gather, queries
+from counting.counts import as_groups, row_counts
+from deltas.gathered import Later, task_of
+from pyspark.sql import SparkSession
 from warehouse import groups
 from warehouse.fact import Built, open_facts
 
+from seeding import store
 from seeding.archived import FORGET, WENT
 from waltally import lsn
-from waltally.database import explained
 from waltally.facts import Fact, FactTable
 
 
 def write(
     spark: SparkSession,
     target: TargetSession,
-    settings: Settings,
     facts: Sequence[Fact],
     position: int,
     gaps: Collection[str],
@@ -44,15 +44,9 @@ def write(
         if fact.name in gaps:
             raise unknown(fact, "the change log does not go on from the fact")
         with open_facts(target, [fact]) as [built]:
-            found = {
-                part.name: _beyond(spark, target, settings, built, part, position).persist()
-                for part in built.emptied_parts(emptied)
-            }
-            for rows in found.values():
-                # Read now: the snapshot ends with the block, and what it has is read only.
-                rows.count()
-        for name, rows in found.items():
-            _store(target, settings, fact, name, rows)
+            for part in built.emptied_parts(emptied):
+                rows = _beyond(lambda: spark, target, built, part, position)
+                list(store.writing(target)(iter([rows])))
 
 
 def unknown(fact: Fact, why: str) -> AuditIncomplete:
@@ -65,70 +59,53 @@ def unknown(fact: Fact, why: str) -> AuditIncomplete:
 
 
 def _beyond(
-    spark: SparkSession,
+    start: Callable[[], SparkSession],
     target: TargetSession,
-    settings: Settings,
     built: Built,
     part: FactTable,
     position: int,
-) -> DataFrame:
+) -> pa.RecordBatch:
     """Return what the fact has at the position beyond what is counted and written down."""
     fact = built.fact
     if built.baseline_lsn is None or built.rejected.count:
         why = "it rejected changes" if built.rejected.count else "it has no baseline"
         raise unknown(fact, why)
     end = max(position, built.position)
-    log = changes.read(spark, target, position, end)
-    together = {name for each in fact.measures if part.name in each.of for name in each.of}
-    later = FactChanges(log, fact, target.slot)
-    if together & later.truncates.keys():
-        raise unknown(fact, "a table was truncated while the seed was counting; run it again")
-    archived = groups.archived_query(fact, target)
-    rows = groups.read(
-        spark,
-        built.snapshot,
-        [
-            *built.queries,
-            f"{archived} and commit_lsn < '{lsn.show(position)}'",
-            groups.counted_query(fact, target.incoming),
-        ],
-        fact,
-    ).unionByName(later.deltas())
-    sign = sql.when(sql.col("part").isNull(), 1).otherwise(-1)
-    signed = rows.withColumn("sums", exact_sums.negated(sql.col("sums"), sign))
-    found = exact_sums.summed(signed, fact, "dimensions").withColumn("sums", _of_part(fact, part))
-    return found.where(_has_rows(fact, part))
-
-
-def _of_part(fact: Fact, part: FactTable) -> Column:
-    return sql.array(
-        *(
-            sql.get("sums", place) if part.name in measure.of else sql.lit("0")
-            for place, measure in enumerate(fact.measures)
-        )
+    truncates = changes.truncates(target, position, end)
+    log = changes.queries(target, position, end, columns=changes.COUNTED)
+    task = task_of([fact], target.slot, truncates, 1)
+    later = Later(
+        fact, target.slot, 0, gather(start, queries(resolved(target), log), task), truncates
     )
-
-
-def _has_rows(fact: Fact, part: FactTable) -> Column:
-    """Return whether a group has rows of the part; a negative number is another fault."""
-    place = fact.counting_place(part)
-    if place is None:
-        return ~exact_sums.is_nothing(fact)
-    return sql.get("sums", place).cast("bigint") > 0
-
-
-def _store(
-    target: TargetSession, settings: Settings, fact: Fact, part: str, found: DataFrame
-) -> None:
-    with explained(target.side), target.cursor() as cursor:
-        execute_values(
-            cursor,
-            f"insert into {target.incoming.quoted}"
-            " (fact, part, dimensions, sums, reason) values %s",
-            (
-                (fact.name, part, row["dimensions"], row["sums"], WENT)
-                for row in found.toLocalIterator()
-            ),
-            "(%s, %s, %s::text[], %s::text[], %s)",
-            page_size=1000,
-        )
+    together = {name for each in fact.measures if part.name in each.of for name in each.of}
+    if together & later.truncated:
+        raise unknown(fact, "a table was truncated while the seed was counting; run it again")
+    known = [
+        f"{groups.archived_query(fact, target)} and commit_lsn < '{lsn.show(position)}'",
+        groups.counted_query(fact, target.incoming),
+    ]
+    snapshot = built.snapshot
+    reads = queries(snapshot.conninfo, [*built.queries, *known], snapshot.name)
+    stored = gather(start, reads, groups.tables_of(fact, 1))
+    less = [table for each in fact.tables for table in stored.tables(each.name)]
+    names = sums.sum_names(len(fact.measures))
+    whole = sums.together(
+        [
+            sums.groups_of({}, fact),
+            *stored.tables(groups.ROWS),
+            *sums.negated([*less, *later.deltas(None)]),
+        ],
+        names,
+    )
+    found = sums.added(whole, list(filter(sums.is_key, whole.schema.names)), names)
+    nothing = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    for place, measure in enumerate(fact.measures):
+        if part.name not in measure.of:
+            at = found.schema.get_field_index(names[place])
+            found = found.set_column(at, names[place], nothing)
+    if fact.counting_place(part) is None:
+        found = sums.without_zeros(found)
+    else:
+        # A negative number is another fault.
+        found = found.filter(compute.greater(row_counts(found, fact, part), 0))
+    return as_groups(fact, part, target.slot, found, WENT)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache
 from typing import Annotated
 
 import typer
-from archiving.files import Archive
-from common import session
+from archiving.archive import Archive
+from common import arrow, session
 from common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -27,14 +28,14 @@ from common.errors import spark_errors
 from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
 from counting.reading import bucket_count, counted_groups
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from warehouse import loader_progress
 from warehouse.fact import read_state
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition, say_state
 from seeding import archived, archived_facts, dropped_partitions, store
-from seeding.store import acquire_seed_lock, write
+from seeding.store import acquire_seed_lock
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
@@ -95,7 +96,7 @@ def from_tables(
     remembering = archived.remembering(target, settings, facts)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
     with spark_errors("seed"):
-        dropped_partitions.write(spark, target, settings, remembering, counted.snapshot_lsn, gaps)
+        dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
     return replace(counted, timeline=slot.timeline, gaps=gaps)
 
 
@@ -110,15 +111,19 @@ def from_archive(
     assert settings.archive is not None
     stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
-    spark = stack.enter_context(session.running(timeout=settings.timeout))
     with spark_errors("seed"):
-        archive = Archive.open(lambda: spark, settings.archive, target.slot)
+        archive = Archive.open(
+            cache(lambda: stack.enter_context(session.running(timeout=settings.timeout))),
+            settings.archive,
+            target.slot,
+        )
         at = archived_facts.position(archive, slot, settings)
         checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
         found = archived_facts.count(archive, facts, at)
-        groups = reduce(DataFrame.unionByName, (each.groups for each in found))
-        write(groups.mapInArrow, target)
+        groups = itertools.chain.from_iterable(each.groups() for each in found)
+        written = [each for batch in store.writing(target)(groups) for each in batch.to_pylist()]
+        store.keep(target, (tuple(each.values()) for each in written))
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
 
@@ -157,7 +162,8 @@ def count(
             counted_groups(spark, settings, facts, exported, buckets) as rows,
             spark_errors("seed", exported.check),
         ):
-            write(rows.mapped, target)
+            written = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
+            store.keep(target, (tuple(row) for row in written))
     return found
 
 

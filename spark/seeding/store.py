@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from common import arrow
@@ -15,10 +15,8 @@ from common.connections import TargetSession, resolved
 from common.errors import AnotherSeed, CountingFailed
 from common.progress import print_status
 from counting import checks
-from counting.counts import NO_NUMBER
+from counting.counts import NO_NUMBER, NULL_DIMENSION
 from psycopg2 import DataError, IntegrityError
-from pyspark.sql import DataFrame
-from rules.tallies import NULL_DIMENSION
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
@@ -101,21 +99,23 @@ def acquire_seed_lock(
             target.ask(f"drop table if exists {incoming}")
 
 
-def write(mapped: Callable[[Task, str], DataFrame], target: TargetSession) -> None:
-    """Append groups, which have the columns counts.COLUMNS, to the incoming table.
+def writing(target: TargetSession) -> Task:
+    """Return the task that appends groups, with the columns counts.COLUMNS, to the incoming table.
 
-    `mapped` has a task run on them where they are computed. Only rows of the attempts that Spark
-    reports are kept. Raises CountingFailed.
+    It says which attempt it is, for `keep`.
     """
-    written = arrow.append(mapped, resolved(target), target.incoming)
+    return arrow.appending(resolved(target), target.incoming)
+
+
+def keep(target: TargetSession, written: Iterable[tuple[int, int]]) -> None:
+    """Keep only what these attempts have written, so many rows each. Raises CountingFailed."""
+    rows = dict(written)
     with target.transaction():
-        target.ask(
-            f"delete from {target.incoming.quoted} where attempt <> all(%s)", (written.attempts,)
-        )
+        target.ask(f"delete from {target.incoming.quoted} where attempt <> all(%s)", ([*rows],))
         ((stored,),) = target.ask(f"select count(*) from {target.incoming.quoted}")
-    if stored != written.row_count:
+    if stored != sum(rows.values()):
         raise CountingFailed(
-            f"Spark reports {written.row_count:,} groups and {stored:,} are stored",
+            f"Spark reports {sum(rows.values()):,} groups and {stored:,} are stored",
             "run the seed again",
         )
 

@@ -10,8 +10,8 @@ from common.arrow import Snapshot
 from common.connections import TargetSession, exported_snapshot, resolved
 from common.gathering import Gathered, gather, queries
 from counting import ranges
-from deltas.rules import Rejected
 from pyspark.sql import SparkSession
+from rules.tallies import Rejected
 
 from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities

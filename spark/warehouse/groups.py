@@ -1,102 +1,80 @@
-"""Reads groups from the target, of a fact or of its baseline, as texts."""
+"""Groups of a fact, of its baseline or of an archive: queries, and the tables that tasks make.
+
+They have the columns part (null in a fact), dimensions and sums, whose numbers are texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common import arrow, sums
-from common.arrow import Snapshot, Task
-from common.buckets import by_bucket, chunks
-from common.connections import TargetSession
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from common import sums
+from common.arrow import Task
+from common.buckets import by_bucket, chunks, payload
 
 from waltally.facts import Fact
 from waltally.tables import Table, literal, quoted
+
+if TYPE_CHECKING:
+    from common.connections import TargetSession
 
 ROWS = ""
 """What the rows of a fact are called beside its parts."""
 
 
-def read(spark: SparkSession, snapshot: Snapshot, queries: Sequence[str], fact: Fact) -> DataFrame:
-    """Return the groups of these queries, to be read while the snapshot is open.
-
-    The columns are part, dimensions and sums; part is null in a fact.
-    """
-    dimensions, sums = _columns(fact)
-    ddl = ", ".join(f"{name} string" for name in ("part", *dimensions, *sums))
-    found = arrow.rows(spark, snapshot.conninfo, queries, ddl, snapshot.name)
-    return found.select(
-        "part", sql.array(*dimensions).alias("dimensions"), sql.array(*sums).alias("sums")
-    )
-
-
 def tables_of(fact: Fact, buckets: int) -> Task:
-    """Return the task that makes tables of the rows of these queries: by part, or `rows`."""
-    dimensions, adds = _columns(fact)
+    """Return the task that makes tables of groups, by part, or ROWS."""
+    places = [place for place, each in enumerate(fact.dimensions) if each.column]
+    keys, names = sums.key_names(len(places)), sums.sum_names(len(fact.measures))
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in chunks(batches):
-            own = [table[name] for name in dimensions]
-            yield from _tables(table["part"], own, [table[name] for name in adds], fact, buckets)
+            own = (compute.list_element(table["dimensions"], place) for place in places)
+            columns = {**dict(zip(keys, own, strict=True)), **_numbers(table, fact)}
+            parts = table["part"].fill_null(ROWS)
+            for part in compute.unique(parts).to_pylist():
+                rows = pa.table(columns).filter(compute.equal(parts, part))
+                yield from by_bucket(part, sums.added(rows, keys, names), buckets)
 
     return make
 
 
-def tables_of_lists(fact: Fact, buckets: int) -> Task:
-    """Return the same of the groups of an archive, which have lists: part, dimensions, sums."""
+def totals_of(fact: Fact) -> Task:
+    """Return the task that makes tables of a row: the number of groups, and what they add up to."""
+    names = sums.sum_names(len(fact.measures))
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in chunks(batches):
-            own = [
-                compute.list_element(table["dimensions"], place)
-                for place in range(len(fact.dimensions))
-            ]
-            adds = [compute.list_element(table["sums"], at) for at in range(len(fact.measures))]
-            yield from _tables(table["part"], own, adds, fact, buckets)
+            total = sums.added(pa.table(_numbers(table, fact)), [], names)
+            yield payload(ROWS, 0, total.append_column("groups", [[table.num_rows]]))
 
     return make
 
 
-def _tables(
-    parts: pa.ChunkedArray,
-    dimensions: Sequence[pa.ChunkedArray],
-    adds: Sequence[pa.ChunkedArray],
-    fact: Fact,
-    buckets: int,
-) -> Iterator[pa.RecordBatch]:
-    own = [column for column, each in zip(dimensions, fact.dimensions, strict=True) if each.column]
-    keys, numbers = sums.key_names(len(own)), sums.sum_names(len(adds))
-    parts = parts.fill_null(ROWS)
-    columns = dict(zip([*keys, *numbers], [*own, *adds], strict=True))
-    table = pa.table(columns)
-    for part in compute.unique(parts).to_pylist():
-        rows = table.filter(compute.equal(parts, part))
-        for name in numbers:
-            at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, name, sums.parsed(rows[name].combine_chunks()))
-        yield from by_bucket(part, sums.added(rows, keys, numbers), buckets)
+def _numbers(table: pa.Table, fact: Fact) -> dict[str, pa.Array]:
+    """Return the sums of groups, each in a column of its own."""
+    return {
+        name: sums.parsed(compute.list_element(table["sums"], place).combine_chunks())
+        for place, name in enumerate(sums.sum_names(len(fact.measures)))
+    }
 
 
 def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> str:
     """Return the query of the slot's rows in the fact's table, or in the part that `source` is."""
-    dimensions, sums = _columns(fact)
-    selected = [
-        f"{quoted(each.name)}::text as {name}"
-        for each, name in zip(fact.dimensions, dimensions, strict=True)
-    ]
+    dimensions = ", ".join(f"{quoted(each.name)}::text" for each in fact.dimensions)
     # Current rows have no measure: each is there once.
-    selected += [
-        f"{'1' if fact.kind == 'current_rows' else quoted(each.name)}::text as {name}"
-        for each, name in zip(fact.measures, sums, strict=True)
-    ]
+    numbers = ", ".join(
+        f"{'1' if fact.kind == 'current_rows' else quoted(each.name)}::text"
+        for each in fact.measures
+    )
     mine = [
         f"{quoted(each.name)} = {literal(slot)}" for each in fact.dimensions if each.kind == "slot"
     ]
     return (
-        f"select null::text as part, {', '.join(selected)} from {source}"
+        f"select null::text as part, array[{dimensions}]::text[] as dimensions,"
+        f" array[{numbers}]::text[] as sums from {source}"
         f" where {' and '.join([condition, *mine])}"
     )
 
@@ -104,7 +82,7 @@ def fact_query(fact: Fact, slot: str, source: str, condition: str = "true") -> s
 def baseline_query(fact: Fact, target: TargetSession) -> str:
     """Return the query of the fact's baseline."""
     return (
-        f"{_select_group(fact)} from {target.table('baseline_group')}"
+        f"select part, dimensions, measures::text[] as sums from {target.table('baseline_group')}"
         f" where slot_name = {literal(target.slot)} and fact_name = {literal(fact.name)}"
     )
 
@@ -112,7 +90,7 @@ def baseline_query(fact: Fact, target: TargetSession) -> str:
 def archived_query(fact: Fact, target: TargetSession) -> str:
     """Return the query of what was deleted from the tables whose deletes the fact ignores."""
     return (
-        f"{_select_group(fact)} from {target.table('archived_delete')}"
+        f"select part, dimensions, measures::text[] as sums from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
     )
 
@@ -120,21 +98,6 @@ def archived_query(fact: Fact, target: TargetSession) -> str:
 def counted_query(fact: Fact, incoming: Table) -> str:
     """Return the query of what a seed has counted for the fact and not stored yet."""
     return (
-        f"{_select_group(fact, 'sums')} from {incoming.quoted}"
+        f"select part, dimensions, sums from {incoming.quoted}"
         f" where fact = {literal(fact.name)} and reason is null"
-    )
-
-
-def _select_group(fact: Fact, numbers: str = "measures") -> str:
-    dimensions, sums = _columns(fact)
-    selected = [f"dimensions[{place}] as {name}" for place, name in enumerate(dimensions, 1)]
-    selected += [f"{numbers}[{place}]::text as {name}" for place, name in enumerate(sums, 1)]
-    return f"select part, {', '.join(selected)}"
-
-
-def _columns(fact: Fact) -> tuple[list[str], list[str]]:
-    """Return what the dimensions and the sums are called in queries, by their places."""
-    return (
-        [f"dimension_{place}" for place in range(len(fact.dimensions))],
-        [f"sum_{place}" for place in range(len(fact.measures))],
     )

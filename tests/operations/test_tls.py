@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from common import arrow, connections
+from common.errors import ReadFailed
 from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -163,7 +164,7 @@ def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
     with pytest.raises(LoginRefused, match=words) as caught:
         connections.connect(dsn, "source")
     assert "\n" not in str(caught.value)
-    with pytest.raises(arrow.ReadFailed, match=words):
+    with pytest.raises(ReadFailed, match=words):
         list(arrow.batches(dsn, "select 1", "00000003-0000001B-1"))
 
 
@@ -184,7 +185,7 @@ def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guar
         arrow.batches(dsn, "select 1"),
     )
     for each in read:
-        with pytest.raises(arrow.ReadFailed, match=why):
+        with pytest.raises(ReadFailed, match=why):
             next(each)
 
 

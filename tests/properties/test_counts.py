@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from counting.counts import TableCounting
+from counting.counts import NULL_DIMENSION, TableCounting
 from counting.values import Value, column_name, needed, parts_of
-from rules import documents
+from rules import documents, messages
+from rules.judging import PartRules
 from rules.numbers import parse
-from rules.tallies import Counting
+from rules.tallies import add_sums
 
 from testkit.facts import SLOT, count, declare, summed
 from waltally.facts import Fact
@@ -85,14 +86,25 @@ def fact_of(name: str) -> Fact:
 
 
 def one_by_one(fact: Fact, rows: list[dict[str, str | None]]) -> Counted:
-    counting = Counting([fact], SLOT)
-    for place, row in enumerate(rows):
+    [part] = fact.tables
+    rules = PartRules(fact, part, SLOT)
+    read = messages.reader({part.table: [part.column(each) for each in rules.columns]})
+    groups: dict[tuple[str | None, ...], list[Any]] = {}
+    others: Counter[str] = Counter()
+    for row in rows:
         columns = [{"name": name, "value": text} for name, text in row.items()]
         message = {"action": "I", "schema": "public", "table": "odd", "columns": columns}
-        counting.count([(place, 1, "I", json.dumps(message).encode())])
-    [tally] = counting.finish()
-    groups = {group: list(sums) for (_, group), sums in tally.groups.items()}
-    return groups, Counter({reason: each.count for (_, reason), each in tally.lacking.items()})
+        change = read("I", json.dumps(message).encode())
+        assert change is not None
+        verdict = rules.judge(change)
+        if verdict.reason is not None:
+            others[verdict.reason] += 1
+        for _, image in verdict.signed:
+            if image.has:
+                add_sums(groups, image.group, image.adds)
+            else:
+                others[NULL_DIMENSION] += 1
+    return groups, others
 
 
 def sent(value: Value, column: str, text: str | None) -> str | None:
@@ -135,7 +147,7 @@ def by_column(fact: Fact, rows: list[dict[str, str | None]], cuts: int) -> Count
                 groups[tuple(row["dimensions"])] = [parse(text) for text in row["sums"]]
             else:
                 others[row["reason"]] += row["row_count"]
-                assert row["reason"] == "a dimension is null" or json.loads(row["example"])
+                assert row["reason"] == NULL_DIMENSION or json.loads(row["example"])
     return groups, others
 
 

@@ -17,8 +17,8 @@ from common import sums
 from common.arrow import Snapshot
 from common.errors import AuditIncomplete
 from counting.counts import NO_NUMBER
-from deltas.rules import Rejected
 from rich.console import Console
+from rules.tallies import Rejected
 from warehouse.fact import Built
 
 from loader.source.table_identity import TableIdentities

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltas.rules import FactChanges
-from pyspark.sql import DataFrame, SparkSession
+from common import sums
+from common.gathering import Gathered
+from deltas.gathered import Later, find_truncates, task_of, truncates_of
 
 from loader.capture import wal2json
 from testkit.databases import empty_database
@@ -20,7 +22,6 @@ from waltally.facts import Fact, parse
 from waltally.session_settings import _VALUES
 from waltally.tables import Table
 
-SCHEMA = "commit_lsn long, ordinal long, action string, payload string"
 PEEK = (
     "select xid::text::bigint, data from pg_logical_slot_peek_changes('current', null, null,"
     " 'format-version', '2', 'include-transaction', '0', 'include-types', '0')"
@@ -39,7 +40,7 @@ def follow(connection: Connection) -> None:
     connection.ask("select pg_create_logical_replication_slot('current', 'wal2json')")
 
 
-def logged(spark: SparkSession, connection: Connection) -> DataFrame:
+def logged(connection: Connection) -> list[pa.RecordBatch]:
     """The change log of everything since `follow`; a transaction's place is its position."""
     places: dict[int, int] = {}
     found = []
@@ -48,7 +49,13 @@ def logged(spark: SparkSession, connection: Connection) -> DataFrame:
         # Rows without a letter are read in another way.
         letter = wal2json.action(text.encode()).decode() if ordinal % 3 else None
         found.append((place, ordinal, letter, text))
-    return spark.createDataFrame(found, SCHEMA).repartition(2)
+    columns = zip(*found, strict=True)
+    types = (pa.int64(), pa.int64(), pa.string(), pa.string())
+    arrays = [pa.array(each, type_) for each, type_ in zip(columns, types, strict=True)]
+    names = ["commit_lsn", "ordinal", "action", "payload"]
+    whole = pa.RecordBatch.from_arrays(arrays, names)
+    # Two tasks, which the changes do not reach in their order.
+    return [whole.slice(len(found) // 2), whole.slice(0, len(found) // 2)]
 
 
 SERVICES = """
@@ -134,23 +141,30 @@ def stored_services(connection: Connection) -> set[tuple[Any, ...]]:
 
 # A history of the first seed has values that only the row before the log has.
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2))])
-def test_current_rows_follow_the_table_by_its_key_alone(
-    spark: SparkSession, connection: Connection, seed: int
-) -> None:
+def test_current_rows_follow_the_table_by_its_key_alone(connection: Connection, seed: int) -> None:
     dice, fact = Random(seed), services()
     connection.ask(SERVICES)
     write_services(connection, dice, 40)
-    before = sorted(stored_services(connection))
-    base = spark.createDataFrame(
-        [(list(row), ["1"]) for row in before], "dimensions array<string>, sums array<string>"
-    )
+    before = {row: [1] for row in stored_services(connection)}
+    base = sums.groups_of(before, fact)
     follow(connection)
     write_services(connection, dice, 60)
-    log = logged(spark, connection)
-    changes = FactChanges(log, fact, SLOT)
-    found = changes.applied_to(base, "dimensions").collect()
-    assert {tuple(row["dimensions"]) for row in found} == stored_services(connection)
-    assert len(found) == len(stored_services(connection))
-    assert {tuple(row["sums"]) for row in found} <= {("1",)}
-    assert BODY in {row["dimensions"][3] for row in found} or not found
+    log = logged(connection)
+    emptied = Gathered([each for batch in log for each in find_truncates(iter([batch]))])
+    truncates = truncates_of(emptied)
+    task = task_of([fact], SLOT, truncates, 1)
+    changes = Later(
+        fact, SLOT, 0, Gathered([each for batch in log for each in task(iter([batch]))]), truncates
+    )
+    tables = changes.applied([base])
+    found = [row for each in tables for row in rows_of(each, fact)]
+    assert set(found) == stored_services(connection)
+    assert len(found) == len(set(found))
+    assert {each["sum_0"] for table in tables for each in table.to_pylist()} <= {1}
+    assert BODY in {row[3] for row in found} or not found
     assert changes.rejected.count == 0
+
+
+def rows_of(table: pa.Table, fact: Fact) -> list[tuple[Any, ...]]:
+    texts = (each.to_pylist() for each in sums.dimensions_of(table, fact, SLOT))
+    return list(zip(*texts, strict=True))

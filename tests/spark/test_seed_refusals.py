@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from common import arrow
 from common.connections import connect, connect_target
-from common.errors import CountingFailed, SnapshotTooOld
+from common.errors import CountingFailed, ReadFailed, SnapshotTooOld
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
 from seeding import job, store
@@ -280,5 +280,5 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     with exported(source) as held, source.session() as altering, altering.transaction():
         altering.ask("lock table services")
         readers = arrow.batches(held.conninfo, "select id::text from public.services", held.name)
-        with pytest.raises(arrow.ReadFailed, match="lock timeout"):
+        with pytest.raises(ReadFailed, match="lock timeout"):
             next(readers)
