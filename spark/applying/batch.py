@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from common import arrow, changes
+from common import changes
 from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession, resolved
 from pyspark.sql import SparkSession
@@ -284,9 +284,9 @@ def _on_spark(spark: SparkSession, work: Work) -> list[Written]:
         return counts.write(work, partials)
 
     size = len(work.ranges)
-    partials = arrow.map_batches(spark.range(0, size, 1, size), count, PARTIAL)
+    partials = spark.range(0, size, 1, size).mapInArrow(count, PARTIAL)
     together = partials.repartition(min(size, _WRITERS), "bucket")
-    return [tuple(row) for row in arrow.map_batches(together, write, WRITTEN).collect()]
+    return [tuple(row) for row in together.mapInArrow(write, WRITTEN).collect()]
 
 
 _WRITERS = 16

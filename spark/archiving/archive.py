@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from common import gathering
+from common.arrow import queries
 from common.errors import ArchiveIncomplete
-from common.gathering import Gathered, gather, queries
+from common.gathering import Gathered, gather
 from counting.reading import bucket_count
 from deltas.gathered import Later, find_truncates, task_of, truncates_of
 from pyspark.sql import SparkSession

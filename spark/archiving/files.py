@@ -16,9 +16,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from common.arrow import one_line
+from common.arrow import Read, one_line
 from common.errors import ArchiveIncomplete, ReadFailed, WriteFailed
-from common.gathering import Read
 
 from archiving import manifests
 from archiving.folder import Folder

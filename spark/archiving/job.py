@@ -146,8 +146,8 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     place = (part.from_lsn, part.to_lsn)
     rows = changes.count(target, *place)
     task = files.written_by_day(folder, part.name)
-    ranges = changes.queries(target, *place) if rows else []
-    found = arrow.mapped(spark, resolved(target), ranges, task, files.WRITTEN).collect()
+    reads = arrow.queries(resolved(target), changes.queries(target, *place) if rows else [])
+    found = arrow.spread(spark, reads, task, files.WRITTEN).collect()
     names = sorted(row["file"] for row in found)
     stored = rows_read_back(folder, names)
     # On the session that holds the lock: had it ended, another archive could be running.
@@ -223,8 +223,9 @@ def store_groups(
 ) -> tuple[str, ...]:
     """Write the groups of a query into files of a place; return their names."""
     task = files.written_to(folder, place)
-    found = arrow.mapped(spark, snapshot.conninfo, [query], task, files.WRITTEN, snapshot.name)
-    return tuple(sorted(row["file"] for row in found.collect()))
+    reads = arrow.queries(snapshot.conninfo, [query], snapshot.name)
+    found = arrow.spread(spark, reads, task, files.WRITTEN).collect()
+    return tuple(sorted(row["file"] for row in found))
 
 
 def rows_read_back(folder: Folder, names: Sequence[str]) -> int:

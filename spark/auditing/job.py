@@ -14,6 +14,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 from common import changes, gathering, session, submitted
+from common.arrow import queries
 from common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -25,7 +26,7 @@ from common.command import (
 )
 from common.connections import TargetSession, connect, connect_target, resolved
 from common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
-from common.gathering import Gathered, buckets_of, gather, queries
+from common.gathering import Gathered, buckets_of, gather
 from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
 from counting.counts import TableCounting, Uncounted, added

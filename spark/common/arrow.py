@@ -9,9 +9,9 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
-from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from common import kept
@@ -21,11 +21,8 @@ from waltally.tables import Table
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What a task makes of the batches that it reads."""
 
-
-def map_batches(frame: DataFrame, task: Task, ddl: str) -> DataFrame:
-    """Return what `task` makes of the batches of each partition, with the columns of `ddl`."""
-    return frame.mapInArrow(task, ddl)
-
+Read = Callable[[], Iterator[pa.RecordBatch]]
+"""Reads a range; executors call it."""
 
 LOCK_TIMEOUT = "5s"
 
@@ -41,87 +38,28 @@ class Snapshot:
         return f"Snapshot({self.name})"
 
 
-@dataclass(frozen=True)
-class Query:
-    """What one task reads: SQL without parameters.
+def queries(conninfo: str, texts: Sequence[str], snapshot: str | None = None) -> list[Read]:
+    """Return what reads the rows of each query, SQL without parameters, as `batches` does."""
+    return [partial(batches, conninfo, text, snapshot) for text in texts]
 
-    `size` is how much work it is, in any unit. `row_count`, which is sent to the executors, says
-    how many rows were read for a batch where the server has grouped them.
+
+def spread(spark: SparkSession, reads: Sequence[Read], task: Task, ddl: str) -> DataFrame:
+    """Return what `task` makes of each range, in the Spark task that reads it: columns of `ddl`.
+
+    Nothing is read yet. Where a task fails later, Spark's report names ReadFailed or WriteFailed.
     """
-
-    text: str
-    size: int = 1
-    row_count: Callable[[pa.RecordBatch], int] | None = None
-
-
-class Counters:
-    """How many rows the tasks have read, and the total size of the queries that are read."""
-
-    def __init__(self, read_rows: Accumulator[int], read_size: Accumulator[int]) -> None:
-        """Begin at zero."""
-        self.read_rows, self.read_size = read_rows, read_size
-
-    @property
-    def rows(self) -> int:
-        """The rows that are read so far."""
-        return self.read_rows.value
-
-    @property
-    def size(self) -> int:
-        """The size of the queries that were read to their end."""
-        return self.read_size.value
-
-
-def rows(
-    spark: SparkSession,
-    conninfo: str,
-    queries: Sequence[str | Query],
-    ddl: str,
-    snapshot: str | None = None,
-    counters: Counters | None = None,
-) -> DataFrame:
-    """Return the rows of all queries, with the columns that `ddl` declares to Spark.
-
-    With the name of an exported snapshot every query reads as of it; without one each query reads
-    as of its own start. Nothing is read yet. Where a task fails later, Spark's report names
-    ReadFailed.
-    """
-    return mapped(spark, conninfo, queries, lambda batches: batches, ddl, snapshot, counters)
-
-
-def mapped(
-    spark: SparkSession,
-    conninfo: str,
-    queries: Sequence[str | Query],
-    task: Task,
-    ddl: str,
-    snapshot: str | None = None,
-    counters: Counters | None = None,
-) -> DataFrame:
-    """Return what `task` makes of each query's rows, in the Spark task that reads them."""
-    if not queries:
+    if not reads:
         return spark.createDataFrame([], ddl)
-    parts = [each if isinstance(each, Query) else Query(each) for each in queries]
-    read_rows = counters.read_rows if counters else None
-    read_size = counters.read_size if counters else None
 
-    # The connection string travels in the closure: an option would show in the query's plan.
-    def read(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    # The reads, and the logins in them, travel in the closure: an option or a column would show in
+    # the query's plan.
+    def make(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
-            yield from task(counted(parts[place]))
+            yield from task(reads[place]())
 
-    def counted(query: Query) -> Iterator[pa.RecordBatch]:
-        for batch in batches(conninfo, query.text, snapshot):
-            if read_rows is not None:
-                read_rows.add(query.row_count(batch) if query.row_count else batch.num_rows)
-            yield batch
-        if read_size is not None:
-            read_size.add(query.size)
-
-    # One task per query. A data source in Python would start three more kinds of Python process,
-    # half a second each, to plan what is known here.
-    places = spark.range(0, len(parts), 1, len(parts))
-    return map_batches(places, read, ddl)
+    # One task a range. A data source in Python would start three more kinds of Python process, half
+    # a second each, to plan what is known here.
+    return spark.range(0, len(reads), 1, len(reads)).mapInArrow(make, ddl)
 
 
 def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:

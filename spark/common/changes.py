@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame, SparkSession
 from rules import messages
 from rules.tallies import Position
 
-from common.arrow import rows
-from common.connections import TargetSession, resolved
+from common.connections import TargetSession
 from waltally import lsn
 from waltally.tables import Table
 
@@ -35,22 +33,6 @@ _SELECT = """
     from {log}
     where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
 """
-
-
-def read(
-    spark: SparkSession,
-    target: TargetSession,
-    from_lsn: int,
-    to_lsn: int,
-    changes: int = CHANGES_PER_RANGE,
-) -> DataFrame:
-    """Return the slot's changes with from_lsn <= commit_lsn < to_lsn, with the columns of SCHEMA.
-
-    The ranges are taken from the log's index now. Executors read the rows later, each time that the
-    result is used. A prune before that removes rows and raises no error: read
-    slot_position.start_lsn again after the last read.
-    """
-    return rows(spark, resolved(target), queries(target, from_lsn, to_lsn, changes), SCHEMA)
 
 
 def queries(

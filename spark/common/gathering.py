@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from common import arrow
-from common.arrow import Task
+from common.arrow import Read, Task
 from common.buckets import PARTIAL
 from waltally.facts import Fact
 
@@ -64,15 +63,6 @@ def buckets_of(fact: Fact, buckets: int) -> Iterable[int | None]:
     return range(buckets) if fact.kind == "fact" else [None]
 
 
-Read = Callable[[], Iterator[pa.RecordBatch]]
-"""Reads a range; executors call it."""
-
-
-def queries(conninfo: str, texts: Sequence[str], snapshot: str | None = None) -> list[Read]:
-    """Return what reads the rows of each query."""
-    return [partial(arrow.batches, conninfo, text, snapshot) for text in texts]
-
-
 def gather(start: Callable[[], SparkSession] | None, reads: Sequence[Read], task: Task) -> Gathered:
     """Return what `task` makes of each range, with the columns of PARTIAL.
 
@@ -82,13 +72,7 @@ def gather(start: Callable[[], SparkSession] | None, reads: Sequence[Read], task
     if start is None or not reads:
         return Gathered(made_here(reads, task))
 
-    # The reads, and the logins in them, travel in the closure: a column would show in the UI.
-    def make(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for place in itertools.chain.from_iterable(each["id"].to_pylist() for each in places):
-            yield from task(reads[place]())
-
-    places = start().range(0, len(reads), 1, len(reads))
-    return Gathered(arrow.map_batches(places, make, PARTIAL))
+    return Gathered(arrow.spread(start(), reads, task, PARTIAL))
 
 
 def made_here(reads: Sequence[Read], task: Task) -> list[pa.RecordBatch]:

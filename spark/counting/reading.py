@@ -8,13 +8,14 @@ from functools import reduce
 
 import pyarrow as pa
 from common import arrow, session, submitted
-from common.arrow import Counters, Query, Task
+from common.arrow import Read, Task, queries
 from common.buckets import PARTIAL
 from common.command import Settings
 from common.errors import FAILURES
-from common.gathering import Gathered, made_here, queries
+from common.gathering import Gathered, made_here
 from common.progress import Measure, Progress, print_status
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from counting import columns, grouping, ranges, values
@@ -84,7 +85,7 @@ def counted_groups(
 
     Each table is read once. A running Spark job is cancelled when the snapshot is lost.
     """
-    counters = None if session.is_remote() else Counters(*submitted.accumulators(spark, 2))
+    counters = None if session.is_remote() else submitted.accumulators(spark, 2)
     if counters is None:
         print_status("over Spark Connect there is no figure of progress")
     pages = sum(leaf.pages for _, leaves in exported.found for leaf in leaves)
@@ -95,17 +96,16 @@ def counted_groups(
             exported, settings, facts, table, leaves, number, buckets
         )
         parts = ranges.plan(leaves, size, selection.query)
-        found = arrow.mapped(
-            spark,
-            for_readers(exported.conninfo),
-            [Query(part.query, part.pages, selection.row_count) for part in parts],
-            counting.partials,
-            PARTIAL,
-            exported.name,
-            counters,
+        reads = queries(
+            for_readers(exported.conninfo), [part.query for part in parts], exported.name
         )
+        if counters is not None:
+            reads = [
+                _counted(read, part.pages, selection, counters)
+                for read, part in zip(reads, parts, strict=True)
+            ]
         countings.append(counting)
-        partials.append(found)
+        partials.append(arrow.spread(spark, reads, counting.partials, PARTIAL))
 
     def cancel_if_lost() -> None:
         try:
@@ -116,10 +116,26 @@ def counted_groups(
 
     def measure() -> Measure:
         assert counters is not None
-        return Measure(counters.size, pages, counters.rows)
+        read_rows, read_pages = counters
+        return Measure(read_pages.value, pages, read_rows.value)
 
     with Progress(measure if counters else None, cancel_if_lost):
         yield Groups(reduce(DataFrame.unionByName, partials), countings)
+
+
+def _counted(
+    read: Read, pages: int, selection: Selection, counters: Sequence[Accumulator[int]]
+) -> Read:
+    """Return what reads a range, and adds to the rows and pages that tasks have read."""
+    read_rows, read_pages = counters
+
+    def count() -> Iterator[pa.RecordBatch]:
+        for batch in read():
+            read_rows.add(selection.row_count(batch))
+            yield batch
+        read_pages.add(pages)
+
+    return count
 
 
 def bucket_count(rows: int) -> int:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as compute
 from common import changes, sums
+from common.arrow import queries
 from common.connections import TargetSession, resolved
 from common.errors import AuditIncomplete
-from common.gathering import gather, queries
+from common.gathering import gather
 from counting.counts import as_groups, row_counts
 from deltas.gathered import Later, task_of
 from pyspark.sql import SparkSession

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from common.arrow import Snapshot
+from common.arrow import Snapshot, queries
 from common.connections import TargetSession, exported_snapshot, resolved
-from common.gathering import Gathered, gather, queries
+from common.gathering import Gathered, gather
 from counting import ranges
 from pyspark.sql import SparkSession
 from rules.tallies import Rejected

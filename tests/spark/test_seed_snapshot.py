@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from common.arrow import rows
+from common.arrow import queries, spread
 from common.connections import connect
 from common.errors import CountingFailed, SnapshotBlocked, spark_errors
 from counting import snapshot
@@ -294,7 +294,8 @@ def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(
     dsn = source.cluster.dsn(source.name, "crowded")
     try:
         with pytest.raises(CountingFailed) as refused, spark_errors("seed", lambda: None):
-            rows(spark, dsn, ["select 1::bigint as one"], "one bigint").collect()
+            reads = queries(dsn, ["select 1::bigint as one"])
+            spread(spark, reads, lambda batches: batches, "one bigint").collect()
     finally:
         source.execute("drop role crowded")
     assert "too many connections for role" in refused.value.sentence
