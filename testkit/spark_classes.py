@@ -6,7 +6,6 @@ spark-submit --driver-java-options -XX:ArchiveClassesAtExit=FILE testkit/spark_c
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import pyarrow as pa
 from common import session
-from common.arrow import map_batches
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
@@ -27,19 +25,18 @@ def doubled(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([numbers, numbers, texts], names=["at", "place", "text"])
 
 
-def use(spark: SparkSession, folder: str) -> None:
-    """Read, cache, group, join, sort and store a few rows."""
-    places = spark.range(0, 4, 1, 2)
-    rows = map_batches(places, doubled, "at bigint, place bigint, text string").persist()
-    assert rows.count() == 4
-    sums = rows.groupBy(sql.array("text").alias("key")).agg(sql.sum("at").alias("sum"))
-    sums.write.parquet(f"{folder}/sums")
-    stored = spark.read.parquet(f"{folder}/sums").withColumnRenamed("sum", "stored")
-    both = sums.join(stored, "key", "full_outer").persist()
-    assert both.where("sum <> stored").count() == 0
-    assert len(both.orderBy("key").limit(10).collect()) == 4
+def use(spark: SparkSession) -> None:
+    """Read, keep, group, spread and collect a few rows."""
+    ddl = "at bigint, place bigint, text string"
+    rows = spark.range(0, 4, 1, 2).mapInArrow(doubled, ddl).persist()
+    assert rows.agg(sql.expr("sum(octet_length(text))")).collect()[0][0] == 4
+    assert (
+        len(rows.unionByName(rows).groupBy("text").applyInArrow(lambda each: each, ddl).collect())
+        == 8
+    )
+    assert rows.repartition(2, "text").where(sql.col("at") == 1).toArrow().num_rows == 1
 
 
 if __name__ == "__main__":
-    with session.running("classes") as running, tempfile.TemporaryDirectory() as home:
-        use(running, home)
+    with session.running("classes") as running:
+        use(running)
