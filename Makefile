@@ -184,7 +184,7 @@ install-debezium: install  ## Install the engine that bench-capture compares wit
 fix:  ## Format, mend what the linters can, and write what pages repeat of the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/python -m docs.site.generated
+	PYTHONPATH=spark $(BIN)/python -m docs.site.generated
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \

@@ -1,7 +1,6 @@
 """Every error of the loader: a sentence, a remedy, an exit code.
 
-The first line of a docstring is also the row in the table of exit codes in docs/reference.md. A
-test compares both.
+A docstring is also what the table of exit codes in docs/runbook.md says: `make fix` writes it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from waltally.escapes import escaped
 
 
 class LoaderError(Exception):
-    """The loader failed in a way it does not know; please report it."""
+    """The loader does not know this failure."""
 
     exit_code = 1
 
@@ -48,37 +47,41 @@ class Unhealthy(LoaderError):
 
 
 class CannotConnect(LoaderError):
-    """The source or the target cannot be reached; `loader run` waits, `--once` gives up."""
+    """The source or the target cannot be reached."""
 
     exit_code = 10
 
 
 class TargetReadOnly(CannotConnect):
-    """The target takes no writes, as a standby; `loader run` waits for it, `--once` gives up."""
+    """The target takes no writes: it is a standby, or read-only for now."""
 
     exit_code = 39
 
 
 class LoginRefused(LoaderError):
-    """The source or the target refuses the login: password, role, database or pg_hba.conf."""
+    """The source or the target refuses the login.
+
+    The password was changed, the database dropped, pg_hba.conf refuses, or a pooling proxy is in
+    between.
+    """
 
     exit_code = 45
 
 
 class WalLevelTooLow(LoaderError):
-    """The source does not write the WAL that logical decoding needs."""
+    """The source's `wal_level` is not `logical`."""
 
     exit_code = 11
 
 
 class PluginMissing(LoaderError):
-    """wal2json is not installed on the source."""
+    """wal2json is not installed on the source, for example on a new server."""
 
     exit_code = 12
 
 
 class PluginNotAllowed(LoaderError):
-    """The source does not allow wal2json as an output plugin."""
+    """The source's `output_plugin_libraries` lacks wal2json."""
 
     exit_code = 13
 
@@ -96,19 +99,22 @@ class MissingRight(LoaderError):
 
 
 class IsStandby(LoaderError):
-    """The source is a standby without the slot, or one that cannot keep it."""
+    """The source is a standby without the slot, or one that cannot keep it.
+
+    It has only a copy of the primary's slot, or is older than PostgreSQL 16.
+    """
 
     exit_code = 16
 
 
 class TableUnfit(LoaderError):
-    """A table does not exist, lacks a needed column, or is of a kind that cannot be followed."""
+    """A table or a needed column is missing, was renamed or cannot be followed."""
 
     exit_code = 17
 
 
 class IdentityTooNarrow(LoaderError):
-    """A table's replica identity does not carry what the facts need of an old row."""
+    """A table's replica identity lacks columns that the facts need of an old row."""
 
     exit_code = 18
 
@@ -120,47 +126,63 @@ class SlotCreationBlocked(LoaderError):
 
 
 class NotSetUp(LoaderError):
-    """The staging schema or this slot's row in it is missing."""
+    """The staging schema or the slot's row in it is missing.
+
+    Or its functions are of another version.
+    """
 
     exit_code = 20
 
 
 class SlotLost(LoaderError):
-    """The slot is gone, or the server has dropped or cannot decode WAL that it needed."""
+    """The slot was dropped, or the server has given it up, or cannot decode its WAL.
+
+    The sentence says why: `max_slot_wal_keep_size`, `idle_replication_slot_timeout`, on a standby
+    rows or a `wal_level` of the primary, a promotion without a copy of the slot, or a decoder that
+    fails at the same place each time (`could not map filenode`).
+    """
 
     exit_code = 21
 
 
 class SlotMoved(LoaderError):
-    """The slot is ahead of the position of record: somebody moved or remade it."""
+    """The slot is ahead of the position of record.
+
+    Somebody read, moved or made it again, or the target was restored from a backup.
+    """
 
     exit_code = 22
 
 
 class AnotherCluster(LoaderError):
-    """The source is not the cluster that the change log was staged from."""
+    """The source is another cluster or database than the change log is of."""
 
     exit_code = 23
 
 
 class SlotInUse(LoaderError):
-    """Another loader follows the slot; `loader run` waits for it, `--once` gives up.
+    """Another loader follows the slot.
 
-    The WAL sender of a loader that has ended is no other loader: both wait until the server frees
-    the slot, which takes up to wal_sender_timeout.
+    After a loader has ended, its WAL sender may hold the slot for up to `wal_sender_timeout`.
     """
 
     exit_code = 24
 
 
 class SourceBehind(LoaderError):
-    """The source's WAL ends before the position of record: it was restored or lost commits."""
+    """The source lacks commits that the change log or a baseline holds.
+
+    It was restored, a failover lost them, or it is a former primary.
+    """
 
     exit_code = 25
 
 
 class DiskFull(LoaderError):
-    """A server has no disk space; `loader run` waits for it, `--once` gives up."""
+    """A server has no disk space.
+
+    It is the target's, or the source's, where it decodes a large transaction.
+    """
 
     exit_code = 26
 
@@ -172,19 +194,25 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """dbt is not installed or cannot parse the project; `run --once --build`: a model failed."""
+    """dbt is not installed, or cannot parse the project that `loader setup` reads.
+
+    With `run --once --build` also: a model cannot be applied.
+    """
 
     exit_code = 28
 
 
 class Interrupted(LoaderError):
-    """A lock or another session broke a transaction; `loader run` repeats it, `--once` gives up."""
+    """A lock, a deadlock or another session ended the transaction."""
 
     exit_code = 29
 
 
 class TableReplaced(LoaderError):
-    """A counted table or a column of it is another one than was counted, under the old name."""
+    """A counted table or a needed column was replaced under its old name.
+
+    Or the table was renamed for a while, or got another owner.
+    """
 
     exit_code = 35
 
@@ -196,13 +224,16 @@ class EncodingUnfit(LoaderError):
 
 
 class SynchronousStandby(LoaderError):
-    """The source's commits would wait for the loader; `loader run` waits, `--once` gives up."""
+    """The source's commits would wait for the loader.
+
+    `synchronous_standby_names` there matches it; `*` matches every name.
+    """
 
     exit_code = 37
 
 
 class NotReached(LoaderError):
-    """`loader wait`: the models did not come to hold what is committed within --timeout."""
+    """`loader wait`: a model did not come to hold what is committed within --timeout."""
 
     exit_code = 48
 
@@ -216,13 +247,19 @@ def unexpected(error: BaseException) -> LoaderError:
 
 
 class RowTooLarge(LoaderError):
-    """A row is too large for the stream: its JSON passes 1 GB."""
+    """A row is too large for the stream.
+
+    wal2json writes a change as one text, and a PostgreSQL text is limited to 1 GB.
+    """
 
     exit_code = 43
 
 
 class NotOurs(LoaderError):
-    """Something that `loader setup` did not make would be dropped."""
+    """`setup --renew` or `teardown` would drop what `loader setup` did not make.
+
+    That is a slot, or tables that other objects depend on.
+    """
 
     exit_code = 38
 

@@ -1,4 +1,4 @@
-"""Writes what files repeat of the code: thresholds in alerts.
+"""Writes what files repeat of the code: thresholds in alerts, exit codes in the runbook.
 
 python -m docs.site.generated: `make fix` runs it, and a test fails where a file differs.
 """
@@ -9,7 +9,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import common.errors
+
 from loader.monitoring.findings import Thresholds
+from waltally import errors
+from waltally.errors import LoaderError
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +31,30 @@ def alerts(rules: str) -> str:
     return rules
 
 
+def meanings() -> dict[int, str]:
+    """Return what each exit code means, by the docstring of its error."""
+    kinds = [
+        kind
+        for module in (errors, common.errors)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, LoaderError)
+    ]
+    return {kind.exit_code: " ".join((kind.__doc__ or "").split()) for kind in kinds}
+
+
+def runbook(page: str) -> str:
+    """Return docs/runbook.md with the meaning of each exit code that the table has."""
+    said = meanings()
+    return re.sub(
+        r"^\| (\d+) \| [^|]* \|",
+        lambda row: f"| {row[1]} | {said[int(row[1])]} |",
+        page,
+        flags=re.MULTILINE,
+    )
+
+
 FILES: dict[str, Callable[[str], str]] = {
+    "docs/runbook.md": runbook,
     "ops/prometheus-alerts.yml": alerts,
 }
 """By path, what returns the file's text with what the code says."""

@@ -162,14 +162,14 @@ RULES: tuple[Rule, ...] = (
 """What `loader status` reports, the most fundamental first."""
 
 
-def findings(state: State, limits: Thresholds, schema: str) -> list[LoaderError]:
+def findings(state: State, limits: Thresholds) -> list[LoaderError]:
     """Return everything that is wrong."""
     rules = ALWAYS if state.stored is None else RULES
     found = [finding for rule in rules for finding in rule(state, limits)]
     if state.stored is None:
         found.append(
             NotSetUp(
-                f"The slot {state.slot.name} is not set up in schema {schema} of the target",
+                f"The slot {state.slot.name} is not set up in schema {state.schema} of the target",
                 "run `loader setup`",
             )
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,10 +13,10 @@ from prometheus_client.registry import Collector
 
 from loader.capture.events import RunState
 from loader.capture.poller import Poller
-from loader.monitoring.findings import Thresholds, findings
+from loader.monitoring.findings import Thresholds
+from loader.monitoring.status import report
 from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
-from loader.source.read_state import read_state
 from loader.source.slot import Server, SlotState
 from loader.staging import target_state
 from loader.staging.records import FactStatus, StoredState
@@ -198,10 +197,7 @@ class GaugeCollector(Collector):
 
     def _count_findings(self, target: Target) -> Counter[str]:
         """Return how many findings there are by the name of their error."""
-        settings = self._settings
-        with closing(connect(settings.source, "source")) as source:
-            state = read_state(settings, source, target)
-        found = findings(state, Thresholds(), settings.schema)
+        found = report(self._settings, Thresholds(), target).findings
         return Counter(type(finding).__name__ for finding in found)
 
 

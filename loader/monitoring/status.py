@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from loader.monitoring.findings import (
 from loader.source.read_state import read_state
 from loader.source.state import State
 from waltally import lsn
-from waltally.database import connect, connect_target
+from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError
 from waltally.settings import Settings
 
@@ -71,14 +71,17 @@ class Report:
         }
 
 
-def report(settings: Settings, thresholds: Thresholds) -> Report:
-    """Look at source and target. Raises LoaderError where one of them cannot be asked."""
-    with (
-        closing(connect(settings.source, "source")) as source,
-        closing(connect_target(settings)) as target,
-    ):
+def report(settings: Settings, thresholds: Thresholds, target: Target | None = None) -> Report:
+    """Look at source and target. Raises LoaderError where one of them cannot be asked.
+
+    An open session at the `target` is used, and stays open.
+    """
+    with ExitStack() as opened:
+        source = opened.enter_context(closing(connect(settings.source, "source")))
+        if target is None:
+            target = opened.enter_context(closing(connect_target(settings)))
         state = read_state(settings, source, target)
-    return Report(state, thresholds, findings(state, thresholds, settings.schema))
+    return Report(state, thresholds, findings(state, thresholds))
 
 
 def _slot(state: State) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -177,7 +176,7 @@ def read_manifest(path: Path) -> Declared:
         for node in nodes.values()
         if (meta := _meta(node)).get("waltally")
     }
-    return Declared(project, facts, check_roll_ups(nodes), derived)
+    return Declared(project, facts, declared_roll_ups(nodes), derived)
 
 
 def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
@@ -190,7 +189,7 @@ def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
     places: dict[str, str] = {}
     wrong: list[LoaderError] = []
     for node in nodes.values():
-        declaration = node.get("config", {}).get("meta", {}).get("waltally")
+        declaration = _meta(node).get("waltally")
         if node.get("resource_type") != "model" or declaration is None:
             continue
         name, place = node["name"], node.get("original_file_path", "")
@@ -211,6 +210,18 @@ def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
     if wrong:
         raise combine(wrong)
     return facts
+
+
+def declared_roll_ups(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, Table], ...]:
+    """Return name and table of the roll-ups among the nodes of a manifest.
+
+    dbt refuses what one cannot be made of, while it builds: the macro `resolve_roll_up`.
+    """
+    return tuple(
+        (str(node["name"]), Table(node["schema"], node["alias"]))
+        for node in nodes.values()
+        if node.get("resource_type") == "model" and "waltally_roll_up" in _meta(node)
+    )
 
 
 def _misnamed(facts: Sequence[Fact]) -> Iterator[SettingError]:
@@ -239,93 +250,6 @@ def _other_version(name: str, version: object) -> SettingError:
         f"The model {name} declares its fact in version {version}, this loader knows {VERSION}",
         "use the loader and the dbt package of one release of waltally",
     )
-
-
-Nodes = Mapping[str, Mapping[str, Any]]
-
-
-def check_roll_ups(nodes: Nodes) -> tuple[tuple[str, Table], ...]:
-    """Return name and table of the roll-ups among a manifest's nodes. Raises every SettingError.
-
-    A manifest says which models a roll-up names, and not which of them is its fact: a declaration
-    is right where it is so for one way to read that.
-    """
-    found = [node for node in nodes.values() if node.get("resource_type") == "model"]
-    models = {str(node["name"]): node for node in found}
-    found = [node for node in found if "waltally_roll_up" in _meta(node)]
-    wrong: list[LoaderError] = []
-    for node in found:
-        declared = _meta(node)["waltally_roll_up"]
-        named = [str(each["name"]) for each in node["refs"]]
-        as_written = named[: 1 + len(declared["lookups"])]
-        ways = chain([as_written], product(named, repeat=len(as_written)))
-        said: list[str] = []
-        for fact, *rows in islice(ways, _WAYS):
-            findings = list(_findings(models, fact, rows, declared))
-            said = said or findings
-            if not findings:
-                break
-        else:
-            wrong += [
-                SettingError(f"{node['name']}: {each}", f"correct {node.get('original_file_path')}")
-                for each in said
-            ]
-    if wrong:
-        raise combine(wrong)
-    return tuple((str(node["name"]), Table(node["schema"], node["alias"])) for node in found)
-
-
-_WAYS = 10_000
-"""How many ways to read a declaration are tried: a model names few others."""
-
-
-def _findings(
-    models: Nodes, fact: str, rows: Sequence[str], declared: Mapping[str, Any]
-) -> Iterator[str]:
-    dimensions, measures = _columns(models.get(fact, {}))
-    if not measures:
-        yield f"fact is {fact}; use ref() of a fact or a roll-up"
-        return
-    known = list(dimensions)
-    for lookup, model in zip(declared["lookups"], rows, strict=True):
-        said = _meta(models.get(model, {})).get("waltally", {})
-        if said.get("kind") != "current_rows":
-            yield (
-                f"rows of lookup {lookup['name']} is {model}; use ref() of a model of current_rows"
-            )
-            return
-        if set(lookup["by"]) != set(said["key"]):
-            yield (
-                f"lookup {lookup['name']} is by {', '.join(lookup['by'])}; use the key of"
-                f" {model}: {', '.join(said['key'])}"
-            )
-        yield from _unknown(f"lookup {lookup['name']}", lookup["by"].values(), known)
-        known += [f"{lookup['name']}.{each['name']}" for each in said["dimensions"]]
-    for each in declared["dimensions"]:
-        yield from _unknown(f"dimension {each['name']}", [each["of"]], known)
-    for each in declared["measures"]:
-        takes = measures if each["kind"] == "sum" else [*known, *measures]
-        yield from _unknown(f"{each['kind']} of measure {each['name']}", [each["of"]], takes)
-    if declared["present"]:
-        yield from _unknown("present", [declared["present"]], measures)
-
-
-def _columns(node: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return what a roll-up can take of a model: dimensions and measures."""
-    meta = _meta(node)
-    said = meta.get("waltally_roll_up") or meta.get("waltally", {})
-    if said.get("kind") == "current_rows":
-        return [], []
-    dimensions, measures = (
-        [str(each["name"]) for each in said.get(part, ())] for part in ("dimensions", "measures")
-    )
-    return dimensions, measures
-
-
-def _unknown(what: str, columns: Any, known: Sequence[str]) -> Iterator[str]:
-    for column in columns:
-        if column not in known:
-            yield f"{what} is {column}; use one of {', '.join(known)}"
 
 
 def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from loader.source import findings as source_rules
 from loader.source.server_checks import unable
 from loader.source.state import State
 from loader.staging.difference import difference
+from loader.staging.records import other_functions
 from waltally.errors import EncodingUnfit, IdentityTooNarrow, LoaderError, NotSetUp, SettingError
 from waltally.facts import source_tables
 
@@ -191,8 +192,8 @@ def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderE
 
 def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
     """The target's functions have to be those of this version."""
-    if state.slot.record is not None and state.other_functions is not None:
-        yield state.other_functions
+    if state.slot.record is not None and state.has_other_functions:
+        yield other_functions(state.schema)
 
 
 CHECK_RULES: tuple[Rule, ...] = (

@@ -53,7 +53,7 @@ def _asked(settings: Settings, declared: Declared) -> Iterator[_Asked]:
     Where the target cannot be reached, that is raised together with what is wrong with the source.
     """
     with closing(connect(settings.source, "source")) as source:
-        state = read_source(source, settings.slot, declared.facts)
+        state = read_source(settings, source, declared.facts)
         found = findings(SOURCE_RULES, state, declared)
         try:
             target = connect_target(settings)
@@ -77,7 +77,7 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
 def check_standby(settings: Settings, declared: Declared) -> list[LoaderError] | None:
     """Return what keeps a standby from taking the slot over; None where the source is none."""
     with closing(connect(settings.source, "source")) as source:
-        state = read_source(source, settings.slot, declared.facts)
+        state = read_source(settings, source, declared.facts)
         if not state.server.in_recovery:
             return None
         database = source.info.dbname

@@ -44,11 +44,12 @@ order by 1, 2
 """
 
 
-def read_source(source: Connection, slot: str, facts: Sequence[Fact]) -> State:
+def read_source(settings: Settings, source: Connection, facts: Sequence[Fact]) -> State:
     """Return the state with what the source says. Raises LoaderError."""
-    tables = source_tables(facts)
+    tables, slot = source_tables(facts), settings.slot
     roots = LeafCatalog(source, tables, {}).roots
     return State(
+        settings.schema,
         ask_server(source, slot),
         SlotInfo(slot, read_slot_state(source, slot), None, read_server(source)),
         tuple(facts),
@@ -100,7 +101,7 @@ def read_record(state: State, settings: Settings, source: Connection, target: Ta
         state,
         registration=registration.read_registration(target),
         counted=read_counted(target),
-        other_functions=migrate.functions_finding(target),
+        has_other_functions=migrate.has_other_functions(target),
     )
 
 
@@ -110,7 +111,7 @@ def read_state(settings: Settings, source: Connection, target: Target) -> State:
     # record, and the record is never ahead of the end of the WAL.
     slot = read_slot(settings, source, target)
     stored = read_stored(target) if slot.record is not None else None
-    state = read_source(source, settings.slot, () if stored is None else stored.registration.facts)
+    state = read_source(settings, source, () if stored is None else stored.registration.facts)
     if stored is None:
         return replace(state, slot=slot)
     return replace(

@@ -11,7 +11,6 @@ from loader.source.table import TableInfo
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
 from loader.staging.records import Registration, StoredState
-from waltally.errors import NotSetUp
 from waltally.facts import Fact
 from waltally.tables import Table
 
@@ -20,6 +19,8 @@ from waltally.tables import Table
 class State:
     """Everything that findings are rules over, read at one time. `read_state` fills it."""
 
+    schema: str
+    """The staging schema."""
     server: ServerInfo
     slot: SlotInfo
     facts: tuple[Fact, ...]
@@ -43,7 +44,7 @@ class State:
     registration: Registration = field(default_factory=lambda: Registration(0, (), {}))
     counted: Mapping[str, TableIdentities] = field(default_factory=dict)
     """By registered fact, the tables that it counted."""
-    other_functions: NotSetUp | None = None
-    """The sentence about the target's functions where they are of another version."""
+    has_other_functions: bool = False
+    """Whether another version of waltally made the target's functions."""
     stored: StoredState | None = None
     """Positions of the slot and its facts; None where not read, or where the slot is not set up."""

@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 
 from waltally import locks
 from waltally.database import Target
-from waltally.errors import NotSetUp, StagingTooNew
+from waltally.errors import StagingTooNew
 from waltally.settings import jobs_schema
 from waltally.tables import quoted
 
@@ -139,7 +139,7 @@ def upgrade(target: Target) -> list[str]:
                 )
                 done.append(f"applied {name} in schema {target.schema}")
         # Left as they are where they are the same: a role that does not own them may repeat setup.
-        has_others = stored_functions_id(target) != functions_id()
+        has_others = has_other_functions(target)
         if has_others:
             _replace_functions(target)
             done.append(f"made the functions of schema {target.schema}")
@@ -168,14 +168,9 @@ def stored_functions_id(target: Target) -> str | None:
     return str(found)
 
 
-def functions_finding(target: Target) -> NotSetUp | None:
-    """Return the refusal to work with functions of another version, where the schema has them."""
-    if stored_functions_id(target) == functions_id():
-        return None
-    return NotSetUp(
-        f"The functions in schema {target.schema} are of another version of waltally than this one",
-        "run `loader setup`, then `dbt build`",
-    )
+def has_other_functions(target: Target) -> bool:
+    """Return whether the schema lacks the functions of this version."""
+    return stored_functions_id(target) != functions_id()
 
 
 def version(target: Target) -> int:

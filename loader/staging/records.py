@@ -91,6 +91,14 @@ class ModelState:
 STATE_COLUMNS = "model_name, relation, state, reason, remedy, applied_lsn::text, engine"
 
 
+def other_functions(schema: str) -> NotSetUp:
+    """Return the error for a schema whose functions another version of waltally made."""
+    return NotSetUp(
+        f"The functions in schema {schema} are of another version of waltally than this one",
+        "run `loader setup`, then `dbt build`",
+    )
+
+
 def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
     """Return names, clause and remedy of what is said, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}

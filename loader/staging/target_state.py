@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from psycopg2 import errors as pg
 
-from loader.staging.migrate import functions_finding
+from loader.staging.migrate import has_other_functions
 from loader.staging.records import (
     STATE_COLUMNS,
     Baseline,
@@ -15,6 +15,7 @@ from loader.staging.records import (
     Reasons,
     SlotPosition,
     StoredState,
+    other_functions,
     rejection_remedy,
 )
 from loader.staging.registration import read_registration
@@ -68,8 +69,7 @@ _RECORD = f"select {_SLOT_POSITION} from {{0}}.slot_position where slot_name = %
 
 def read_stored(target: Target) -> StoredState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
-    if (refused := functions_finding(target)) is not None:
-        raise refused
+    _require_functions(target)
     with target.transaction():
         rows = target.ask_staging(_STATE, (target.slot,))
         if not rows:
@@ -78,6 +78,11 @@ def read_stored(target: Target) -> StoredState | None:
         facts = _read_facts(target)
     record, *times = rows[0]
     return StoredState(SlotPosition(**record), registered, facts, *times)
+
+
+def _require_functions(target: Target) -> None:
+    if has_other_functions(target):
+        raise other_functions(target.schema)
 
 
 def read_slot_position(target: Target) -> SlotPosition | None:
@@ -102,8 +107,7 @@ def require_slot_position(target: Target) -> SlotPosition:
     Raises NotSetUp where it has none, or where another version made the schema's functions.
     """
     position = read_slot_position(target)
-    if (refused := functions_finding(target)) is not None:
-        raise refused
+    _require_functions(target)
     if position is None:
         raise NotSetUp(
             f"The slot {target.slot} has no row in {target.schema}.slot_position", SETUP_REMEDY

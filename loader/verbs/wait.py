@@ -40,7 +40,7 @@ def wait_command(
 ) -> None:
     """Wait until every model of the slot, or one, holds what is committed at the source now.
 
-    The exit code is 41 where that did not happen in time; the sentence names the models that do not
+    The exit code is 48 where that did not happen in time; the sentence names the models that do not
     follow, or says how far the slot is.
 
     Example: loader wait --fact ft_orders --timeout 30s

@@ -28,25 +28,25 @@ FAILURES = (PySparkException, Py4JError, OSError)
 
 
 class SnapshotLost(LoaderError):
-    """A session that holds the snapshot or the locks ended before the last row was read."""
+    """The seed lost its snapshot or its locks before the last row was read."""
 
     exit_code = 30
 
 
 class SnapshotBlocked(LoaderError):
-    """Other transactions kept the snapshot from being made within --timeout."""
+    """Writers or a lock kept the seed's snapshot from being made within --timeout."""
 
     exit_code = 31
 
 
 class SnapshotTooOld(LoaderError):
-    """The snapshot is older than the change log's start or than the seed it would replace."""
+    """The snapshot is older than the change log, or than the present baseline."""
 
     exit_code = 32
 
 
 class AnotherSeed(LoaderError):
-    """Another seed of the same slot is running."""
+    """Another seed of the slot is at work."""
 
     exit_code = 33
 
@@ -58,19 +58,19 @@ class CountingFailed(LoaderError):
 
 
 class NoExecutor(LoaderError):
-    """The Spark cluster did not take the job, or had no executor for --timeout."""
+    """The Spark cluster has no room, or lost its executors."""
 
     exit_code = 47
 
 
 class ArchiveIncomplete(LoaderError):
-    """The archive has a gap, or does not reach the change log or the requested position."""
+    """The archive has a gap, or ends before what is asked for."""
 
     exit_code = 46
 
 
 class AnotherArchive(LoaderError):
-    """Another archive of the same slot is running."""
+    """Another archive run of the slot is at work."""
 
     exit_code = 49
 

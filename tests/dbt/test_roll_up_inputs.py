@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loader.setup.dbt_project import check_roll_ups
+from loader.setup.dbt_project import declared_roll_ups
 from loader.staging import registration
 from testkit.commands import ROOT
 from testkit.servers import Cluster, administer, connect_target
@@ -173,7 +173,7 @@ def test_it_takes_the_models_that_it_names_whatever_stands_before(shops: Shops) 
     assert shops.rows() == [('{"home": "h", "work": "w"}', 8)]
     assert shops.rows("analytics.top") == [('{"work": "w"}', 8)]
     _, nodes = shops.project._parsed([])
-    found = check_roll_ups({name: node.to_dict() for name, node in nodes.items()})
+    found = declared_roll_ups({name: node.to_dict() for name, node in nodes.items()})
     assert sorted(name for name, _ in found) == ["roll", "top"]
 
 
@@ -393,7 +393,7 @@ def test_one_in_another_schema_does_not_stop_the_other(shops: Shops) -> None:
         assert shops.state(f"analytics_marts.{model}") == FOLLOWS
     # Nobody keeps the former roll; setup forgets the former top, which was made of that.
     with closing(connect_target(shops.warehouse.cluster.dsn(DATABASE), SLOT)) as target, target:
-        declared = check_roll_ups(
+        declared = declared_roll_ups(
             {name: node.to_dict() for name, node in shops.project._parsed([])[1].items()}
         )
         registration.forget_roll_ups(target, "waltally", declared, {"analytics", "analytics_marts"})

@@ -77,8 +77,7 @@ def test_it_is_ready_while_it_follows() -> None:
     assert run.why_not_ready() == ""
     run.health(Failed(CannotConnect("host=secret.internal is away"), retried=True))
     assert run.why_not_ready() == (
-        "the slot is not streamed (CannotConnect: The source or the target cannot be reached; "
-        "`loader run` waits, `--once` gives up)"
+        "the slot is not streamed (CannotConnect: The source or the target cannot be reached)"
     )
     run.health(Following())
     run.stop.set()

@@ -65,13 +65,14 @@ def report(
     slot = SlotState("wal2json", "db", pid, "reserved", at, wal_end - 5000, None)
     facts = facts or (fact(age),)
     state = State(
+        "cdc",
         SOUND,
         SlotInfo("s", slot if is_there else None, record, Server("1", "db", wal_end)),
         *((), (), {}, {}, {}),
         stored=StoredState(record, Registration(1, (), {}), facts, MOMENT, lag[1], MOMENT, 1.0),
     )
     given = [LoaderError(message, remedy) for message, remedy in found]
-    return Report(state, LIMITS, [*given, *findings(state, LIMITS, "cdc")])
+    return Report(state, LIMITS, [*given, *findings(state, LIMITS)])
 
 
 NEXT_APPLY: dict[str, Any] = {
