@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import psycopg2
+from psycopg2 import errors as pg
 from psycopg2 import sql
 
 from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import rejection_remedy, say_state
-from loader.staging.target_state import rejected_reasons
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.facts import Fact, Measure, parse, parse_roll_up
@@ -20,7 +20,7 @@ from waltally.freshness import say
 from waltally.tables import Table, format_names, parse_names
 from waltally.units import plural
 
-_REGISTERED = """
+_FACTS = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
 from {}.fact order by fact_name, registered_at desc
 """
@@ -30,27 +30,25 @@ from {}.roll_up order by fact_name
 """
 _STATES = """
 select
-    said.slot_name, said.state, said.reason, said.remedy,
+    known.slot_name, known.state, known.reason, known.remedy,
     extract(
-        epoch from clock_timestamp() - {0}.exact_as_of(said.slot_name, said.model_name)
+        epoch from clock_timestamp() - {0}.exact_as_of(known.slot_name, known.model_name)
     )::float8,
     mark.rejected_lsn::text,
     (select sum(parts.value::bigint)::bigint from jsonb_each_text(mark.left_out) as parts)
-from {0}.fact_state as said
+from {0}.fact_state as known
 left join {0}.model_watermark as mark
-    on mark.slot_name = said.slot_name and mark.model_name = said.relation
-where said.relation = %s
-order by said.slot_name
+    on mark.slot_name = known.slot_name and mark.model_name = known.relation
+where known.relation = %s
+order by known.slot_name
 """
 
 
-def stats_lines(
-    target: str, schema: str, dbt_schema: str, name: str, where: Sequence[str], by: str
-) -> list[str]:
+def stats_lines(target: str, schema: str, name: str, where: Sequence[str], by: str) -> list[str]:
     """Return what a model says at one moment, or, without a name, which models there are.
 
-    `dbt_schema` is where the model is, empty for where it is registered. Raises SettingError for a
-    model, a dimension or a value that cannot be, NotSetUp where it was never built, MissingRight.
+    Raises SettingError for a model, a dimension or a value that cannot be, NotSetUp where the model
+    was never built, MissingRight.
     """
     with closing(connect(target, "target")) as connection:
         connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=True)
@@ -60,35 +58,30 @@ def stats_lines(
             return listed
         if (fact := models.get(name)) is None:
             raise SettingError(f"There is no fact {name}", f"name one of: {'; '.join(listed)}")
-        relation = Table(dbt_schema or fact.relation.schema, fact.relation.name)
         values = dict(_parse_value(fact, text) for text in where)
         columns = [_known(fact, column) for column in parse_names(by, "--by", "--by")]
         with connection.transaction():
-            if connection.ask("select to_regclass(%s)", (relation.quoted,)) == [(None,)]:
-                raise NotSetUp(f"There is no table {relation} at the target", "`dbt build`")
-            rows = _rows(connection, fact, relation, values, list(dict.fromkeys(columns)))
-            states = list(_states(connection, schema, fact, relation))
+            rows = _read_rows(connection, fact, values, list(dict.fromkeys(columns)))
+            states = list(_states(connection, schema, fact))
     chosen = ", ".join(f"{column} = {value}" for column, value in values.items())
     head, *lines = aligned(rows, right=range(len(rows[0]) - len(fact.measures), len(rows[0])))
     rule = "-" * min(80, max(map(len, (head, *lines))))
-    title = f"{fact.relation}" + (f" where {chosen}" if chosen else "")
-    return [title, "", head, rule, *lines, "", *states]
+    return [f"{fact.relation}{chosen and f' where {chosen}'}", "", head, rule, *lines, "", *states]
 
 
 def _read_models(target: Connection, schema: str) -> list[Fact]:
     """Return the registered models of all slots. Raises NotSetUp where there is none."""
-    found: list[Fact] = []
+    models: list[Fact] = []
     with suppress(NotSetUp):
-        rows = target.ask(_REGISTERED, None, schema)
-        found += [parse(name, Table(*place), declared) for name, *place, declared in rows]
+        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_FACTS, None, schema)]
     with suppress(NotSetUp, MissingRight):
         rows = target.ask(_ROLL_UPS, None, schema)
-        found += [parse_roll_up(name, Table(*place), made) for name, *place, made in rows]
-    if not found:
+        models += [parse_roll_up(name, Table(*at), made) for name, *at, made in rows]
+    if not models:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"
         )
-    return found
+    return models
 
 
 def _names(fact: Fact) -> list[str]:
@@ -113,25 +106,24 @@ def _parse_value(fact: Fact, text: str) -> tuple[str, str]:
     return _known(fact, name), text[len(name) + 1 :]
 
 
-def _rows(
-    target: Connection, fact: Fact, relation: Table, values: dict[str, str], by: list[str]
+def _read_rows(
+    target: Connection, fact: Fact, values: dict[str, str], by: list[str]
 ) -> list[list[str]]:
     """Return the head, a row per group that has anything, and the totals."""
-    types = {dimension.name: dimension.type for dimension in fact.dimensions}
-    keys = [sql.Identifier(name) for name in by]
+    listed = sql.SQL(", ").join(map(sql.Identifier, by))
     # Values are literals: beside parameters a name's % would be one too.
     conditions = [
-        sql.SQL("{} = {}::{}").format(
-            sql.Identifier(name), sql.Literal(value), sql.SQL(types[name])
-        )
+        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
         for name, value in values.items()
     ]
-    listed = sql.SQL(", ").join(keys)
+    if added := [sql.Identifier(each.name) for each in fact.measures if _is_added(fact, each)]:
+        some = sql.SQL(" or ").join(sql.SQL("{} <> 0").format(name) for name in added)
+        conditions.append(sql.SQL("({})").format(some))
     statement = sql.SQL(
         "select {} from {} where {} group by grouping sets ({}) order by {}"
     ).format(
-        sql.SQL(", ").join([*keys, *(_total(fact, each) for each in fact.measures)]),
-        sql.Identifier(relation.schema, relation.name),
+        sql.SQL(", ").join([*map(sql.Identifier, by), *(_total(fact, m) for m in fact.measures)]),
+        sql.Identifier(fact.relation.schema, fact.relation.name),
         sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
         sql.SQL("({}), ()").format(listed) if by else sql.SQL("()"),
         sql.SQL("grouping({0}), {0}").format(listed) if by else sql.SQL("1"),
@@ -140,44 +132,40 @@ def _rows(
         with target.cursor() as cursor:
             cursor.execute(statement)
             *groups, totals = cursor.fetchall()
+    except pg.UndefinedTable:
+        raise NotSetUp(f"There is no table {fact.relation} at the target", "`dbt build`") from None
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
-            "write values of these types: " + ", ".join(f"{n} {types[n]}" for n in values),
+            "--by with the dimension shows the values that there are",
         ) from None
-    added = [at for at, each in enumerate(fact.measures, len(by)) if _is_added(each)]
-    shown = [row for row in groups if not added or any(row[at] for at in added)]
-    last = ["total", *[""] * len(by)][: len(by)]
-    sums = [
-        0 if _is_added(m) and v is None else v
-        for m, v in zip(fact.measures, totals[len(by) :], strict=True)
-    ]
     return [
         [*by, *(each.name for each in fact.measures)],
-        *(list(map(_shown, row)) for row in shown),
-        [*last, *map(_shown, sums)],
+        *(list(map(_shown, row)) for row in groups),
+        [*["total", *[""] * len(by)][: len(by)], *map(_shown, totals[len(by) :])],
     ]
 
 
 def _total(fact: Fact, measure: Measure) -> sql.Composable:
     """Return a measure over the groups of a line; null where several groups have no common one."""
+    form = "case when count(*) = 1 then (array_agg({}))[1] end"
     if fact.kind == "current_rows":
         # They have a row for each row of the source and no column that counts them.
-        return sql.SQL("count(*)::numeric")
-    form = "sum({})" if _is_added(measure) else "case when count(*) = 1 then (array_agg({}))[1] end"
+        form = "count(*)::numeric"
+    elif _is_added(fact, measure):
+        form = "coalesce(sum({}), 0)"
     return sql.SQL(form).format(sql.Identifier(measure.name))
 
 
-def _is_added(measure: Measure) -> bool:
-    return measure.kind in ("count", "sum")
+def _is_added(fact: Fact, measure: Measure) -> bool:
+    return measure.kind in ("count", "sum") and fact.kind != "current_rows"
 
 
-def _states(target: Connection, schema: str, fact: Fact, relation: Table) -> Iterator[str]:
+def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
     """Yield as of when the model is exact, for each slot, and what it lacks."""
-    try:
-        rows = target.ask(_STATES, (str(relation),), schema)
-    except (NotSetUp, MissingRight):
-        rows = []
+    rows: list[Any] = []
+    with suppress(NotSetUp, MissingRight):
+        rows = target.ask(_STATES, (str(fact.relation),), schema)
     if not rows:
         yield "It is unknown how fresh and complete this is: no watermark that this role may read."
     for slot, state, reason, remedy, age, rejected, left_out in rows:
@@ -186,9 +174,7 @@ def _states(target: Connection, schema: str, fact: Fact, relation: Table) -> Ite
         if reason:
             yield from (f"{say_state(name, state, reason)}.", f"{REMEDY}{remedy}")
         if rejected:
-            reasons = rejected_reasons(target, str(relation), slot)
-            count = "Some changes" if reasons is None else plural(sum(reasons.values()), "change")
-            yield f"{count}, of all groups, could not be counted, the newest at {rejected}."
+            yield f"Some changes, of all groups, could not be counted, the newest at {rejected}."
             yield f"{REMEDY}{rejection_remedy(fact.name)}"
         if left_out:
             yield f"Left out, because a dimension is null: {plural(left_out, 'row')} of all groups."

@@ -19,14 +19,8 @@ if TYPE_CHECKING:
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
-MOST_STATES = 50
-"""A number with more values is no state."""
 _ID, COUNT = "id", "row_count"
 """The fact's own columns."""
-_LABELS = (
-    "{# A number that stands for a state can have labels, beside its type: "
-    "'labels': {'0': 'draft', '1': 'paid'}. #}"
-)
 
 _TYPES = {
     "uuid": "uuid",
@@ -43,17 +37,11 @@ _TYPES = {
 """By a column's type, the type of the dimension (docs/facts.md)."""
 _ANOTHER = "take another table"
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
-_MEASURED = (*_SUMMED, "date")
-_INTEGERS = ("smallint", "integer", "bigint")
-_MONEY = re.compile(r"amount|total|gross|net|price|cost|fee|tax|revenue|refund", re.I)
-_WHOLE_MONEY = re.compile(r"cents|pence|amount", re.I)
 _TIMES = ("timestamp without time zone", "timestamp with time zone")
 _CREATED = re.compile(r"(created|inserted|placed|ordered|occurred|started|received|sent)", re.I)
 _CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I)
 """How the time is called at which a row began, and others."""
 _DOCUMENTS = ("json", "jsonb")
-_STATE = re.compile(r"status|state|kind|stage|phase", re.I)
-"""By the last word of a column's name, what it looks like."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +60,9 @@ class Column:
     """Its values' mean size in bytes; None where the server does not know."""
 
     @property
-    def is_money(self) -> bool:
-        """Whether it looks like an amount of money: a numeric, or whole cents."""
-        word = _MONEY if self.type_ == "numeric" else _WHOLE_MONEY
-        return self.type_ in _SUMMED and not self.names_a_row and self._is_called(word)
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether it looks like a state that is stored as a number."""
-        are_few = self.values is None or self.values <= MOST_STATES
-        is_number = self.type_ in _INTEGERS and not self.names_a_row
-        return is_number and are_few and self._is_called(_STATE)
-
-    @property
-    def names_a_row(self) -> bool:
-        """Whether its values are keys."""
-        return self.is_key or self.is_foreign_key
-
-    def _is_called(self, word: re.Pattern[str]) -> bool:
-        plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name)
-        return word.fullmatch(re.split(r"[^A-Za-z0-9]+", plain)[-1]) is not None
+    def can_be_summed(self) -> bool:
+        """Whether adding up its values means something."""
+        return self.type_ in _SUMMED and not (self.is_key or self.is_foreign_key)
 
 
 @dataclass(frozen=True)
@@ -173,22 +144,20 @@ def propose(
             f"name some of these with --sum: {format_names(sorted(added))}" if added else _ANOTHER,
         )
     chosen = [fit[name] for name in named if name in fit] or (
-        [] if named else [each for each in likely(list(fit.values())) if each.name not in sums]
+        [] if named else likely([column for column in fit.values() if column.name not in sums])
     )
     chosen += [fit[name] for name in more if name in fit and fit[name] not in chosen]
     days = [times[name] for name in named if name in times] if named else _created(times)
     if not chosen and not named:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
     plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
-    guessed = [each.name for each in columns if each not in chosen and each.is_money]
-    summed = tuple(sums or guessed)
-    taken = {_ID, COUNT, *summed, *(column.name for column in chosen)}
+    taken = {_ID, COUNT, *sums, *(column.name for column in chosen)}
     return Proposal(
         # A fact's name has at most 48 bytes (the macro check_names).
         f"ft_{plain}"[:48],
         table,
         tuple(chosen),
-        summed,
+        tuple(sums),
         tuple((_free(["day", f"{each.name}_day"], taken), each) for each in days),
         tuple(
             (_free([found[1][-1], "_".join((found[0].name, *found[1]))], taken), *found)
@@ -220,29 +189,19 @@ def _created(times: Mapping[str, Column]) -> list[Column]:
 
 
 def likely(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns with the fewest values; where nobody knows, those whose type tells.
-
-    A state is what a person asks by first. A number or a date is rather measured, money always.
-    """
+    """Return the columns with the fewest values; where nobody knows, those whose type tells."""
     found = [
         column
         for column in columns
         if not column.is_key
-        and not column.is_money
         and (
             1 < column.values <= MOST_VALUES
             if column.values is not None
-            else column.type_ in ("enum", "boolean") or column.is_foreign_key or column.is_coded
+            else column.type_ in ("enum", "boolean") or column.is_foreign_key
         )
     ]
-    found.sort(key=lambda column: (_rank(column), column.values or MOST_VALUES))
+    found.sort(key=lambda column: column.values or MOST_VALUES)
     return found[:MOST_DIMENSIONS]
-
-
-def _rank(column: Column) -> int:
-    if column.type_ == "enum" or column.is_coded:
-        return 0
-    return 2 if column.type_ in _MEASURED and not column.is_foreign_key else 1
 
 
 def model_sql(proposal: Proposal) -> str:
@@ -250,10 +209,8 @@ def model_sql(proposal: Proposal) -> str:
 
     A name is in it as a literal alone: anywhere else, a comment included, Jinja would run it.
     """
-    coded = [_LABELS] if any(column.is_coded for column in proposal.dimensions) else []
     lines = [
         "{# How many rows, by the columns below; docs/facts.md says what else a fact can have. #}",
-        *coded,
         "{{ waltally.fact(",
         f"    tables={{{proposal.part!r}: {table_name(proposal.table)!r}}},",
         "    dimensions={",
@@ -335,10 +292,7 @@ def _day(column: Column, timezone: str) -> str:
 
 def _dimension(column: Column) -> str:
     type_ = _TYPES[column.type_]
-    if not column.is_not_null:
-        return f"{{'type': {type_!r}, 'nulls': 'count'}}"
-    # The longer form has a place for labels.
-    return f"{{'type': {type_!r}}}" if column.is_coded else repr(type_)
+    return repr(type_) if column.is_not_null else f"{{'type': {type_!r}, 'nulls': 'count'}}"
 
 
 # n_distinct is a number of values, or below zero a share of the rows (PostgreSQL documentation,

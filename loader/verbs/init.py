@@ -32,7 +32,7 @@ def init_command(
         typer.Option(
             "--sum",
             metavar="COLUMNS",
-            show_default="those that look like money",
+            show_default="none",
             help="The columns to add up: column,column.",
         ),
     ] = "",
@@ -63,7 +63,7 @@ def init_command(
     from loader.setup.project import missing_tools, next_steps, write_project
     from loader.setup.proposal import propose, read_columns
     from waltally.database import connect
-    from waltally.tables import parse_names, parse_table
+    from waltally.tables import format_names, parse_names, parse_table
 
     counted = parse_table(table if "." in table else f"public.{table}")
     with closing(connect(source, "source")) as connection:
@@ -90,6 +90,9 @@ def init_command(
         said.append(f"  by {column.name} ({column.type_}{values})")
     said += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
     said += [f"  with the sum of {name}" for name in proposal.sums]
+    summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
+    if summable:
+        said.append(f"  with no sum; --sum could name {format_names(summable)}")
     if known:
         names = ", ".join(each.dimension for each in known)
         said.append(f"{roll_up_name(proposal)} has the same by {names}")

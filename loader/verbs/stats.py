@@ -29,15 +29,6 @@ def stats_command(
     source: Source = "",
     target: Target = "",
     schema: Schema = DEFAULT_SCHEMA,
-    dbt_schema: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            envvar="DBT_SCHEMA",
-            show_default="where the fact is registered",
-            help="The schema that dbt builds in.",
-        ),
-    ] = "",
 ) -> None:
     """Show the measures of a fact, in all or by dimension, from the fact's table alone.
 
@@ -46,5 +37,5 @@ def stats_command(
     from loader.monitoring import stats, text_lines
 
     check_names(DEFAULT_SLOT, schema)
-    place = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-    text_lines.echo(stats.stats_lines(place, schema, dbt_schema, fact, where or [], by))
+    dsn = complete_conninfo(target or source, "LOADER_TARGET_DSN")
+    text_lines.echo(stats.stats_lines(dsn, schema, fact, where or [], by))

@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_fact_is_added_and_no_file_that_is_there_changes(
     orders: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders.execute("create table payments (id bigint primary key, state int, fee_cents int)")
+    orders.execute("create table payments (id bigint primary key, is_open boolean, fee_cents int)")
     project = tmp_path / "facts"
     made = orders.loader("init", str(project), "--table", 'public."Orders"')
     assert made.returncode == 0, made.stderr

@@ -114,7 +114,7 @@ REFUSED = [
     ((FACT, "service=7"), "has no dimension 'service'", DIMENSIONS),
     ((FACT, "service_id"), "'service_id' is not dimension=value", "status=sent"),
     ((FACT, "--by", "status"), "has no dimension 'status'", DIMENSIONS),
-    ((FACT, "service_id=7"), "A value does not fit its dimension", "service_id uuid"),
+    ((FACT, "service_id=7"), "A value does not fit its dimension", "--by with"),
 ]
 
 
@@ -136,11 +136,10 @@ def test_without_a_name_it_lists_the_facts(built: Database) -> None:
 def test_a_fact_that_was_never_built_is_named_with_the_remedy(source: Database) -> None:
     assert "run `loader setup`" in sentence(source.loader("stats", FACT).stderr)
     source.must("setup")
-    for schema in ("analytics", "elsewhere"):
-        done = source.loader("stats", FACT, "--dbt-schema", schema)
-        assert done.returncode == 20
-        assert f"no table {schema}.ft_service_stats" in sentence(done.stderr)
-        assert done.stderr.strip().endswith("Try: `dbt build`")
+    done = source.loader("stats", FACT)
+    assert done.returncode == 20
+    assert "no table analytics.ft_service_stats" in sentence(done.stderr)
+    assert done.stderr.strip().endswith("Try: `dbt build`")
 
 
 def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) -> None:
