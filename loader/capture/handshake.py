@@ -12,7 +12,7 @@ from loader.capture import wal2json
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.source.asking import SLOT_STATE
 from loader.source.server import STANDBYS_DECODE_SINCE
-from loader.source.slot import Server, SlotState, read_timeline
+from loader.source.slot import Server, SlotInfo, SlotState, read_timeline
 from loader.source.slot_admin import origin_name
 from loader.staging.records import SlotPosition
 from waltally import lsn, session_settings
@@ -24,12 +24,9 @@ from waltally.tables import Table
 class Handshake:
     """What server and target say of the slot before anything is streamed."""
 
-    slot: str
-    state: SlotState | None
-    """The slot, None where the server has none of this name."""
+    slot: SlotInfo
+    """Its server has the timeline that it is on, and where that left the former ones."""
     record: SlotPosition
-    server: Server
-    """With the timeline that it is on, and where that left the former ones."""
     origin: int | None
     """The number of the loader's replication origin, None where it has none."""
     pid: int
@@ -75,11 +72,11 @@ def shake_hands(
         f"where roname = '{origin_name(slot)}')"
     )
     milliseconds = int(str(timeout))
+    state = SlotState(**json.loads(str(rows[0][0]))) if rows else None
+    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline)
     return Handshake(
-        slot,
-        SlotState(**json.loads(str(rows[0][0]))) if rows else None,
+        SlotInfo(slot, state, record, server),
         record,
-        Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline),
         None if origin is None else int(str(origin)),
         int(str(pid)),
         str(encoding),

@@ -21,7 +21,7 @@ from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
 from loader.source.asking import ask_server
 from loader.source.server_checks import synchronous_finding
-from loader.source.slot import Server, Timeline, read_timeline
+from loader.source.slot import SlotInfo, Timeline, read_timeline
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
 from waltally.limits import limits
@@ -79,21 +79,21 @@ class Answer(NamedTuple):
 class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: str, server: Server, ddl_trigger: int | None) -> None:
+    def __init__(self, dsn: str, slot: SlotInfo, ddl_trigger: int | None) -> None:
         """`ddl_trigger` is what told of DDL when the stream began.
 
         A standby may come to another timeline while it is followed: it is promoted, or its primary
         was. Only a replication connection can ask for that.
         """
-        dsn = make_conninfo(dsn, replication="database") if server.in_recovery else dsn
-        self.is_standby = server.in_recovery
+        self.is_standby = slot.server.in_recovery
         """Whether the server was a standby when the session began."""
-        self.timeline = server.known_timeline
+        self.timeline = slot.server.known_timeline
         """The server's timeline when it last answered here."""
-        self._slot = slot
+        self._slot = slot.name
         self._pid = 0
         self._query = ""
         self._woken_lsn = 0
+        dsn = make_conninfo(dsn, replication="database") if self.is_standby else dsn
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, limits.check_source

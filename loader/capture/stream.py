@@ -7,6 +7,7 @@ the slot and its record.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -21,21 +22,19 @@ from loader.capture.source_monitor import SourceMonitor
 from loader.capture.stages.columns import SourceColumn, ask_columns, column_stage
 from loader.capture.stages.encodings import EncodingChecker
 from loader.capture.stages.partitions import Partitions
-from loader.source import ddl_notes, table_identity
-from loader.source.asking import ask_server, read_server, read_slot_state
-from loader.source.asking_tables import read_counted, read_current
-from loader.source.findings import declared_leaves
+from loader.source import ddl_notes
+from loader.source import findings as rules
+from loader.source.asking import read_server, read_slot_state
+from loader.source.asking_tables import read_counted
 from loader.source.leaf_catalog import LeafCatalog
-from loader.source.server import ServerInfo
-from loader.source.server_checks import synchronous_finding
-from loader.source.slot import why_not_followable
+from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
-from loader.source.table_identity import TableIdentities
+from loader.source.state import State
 from loader.staging.change_log import ChangeLog
-from loader.staging.records import Registration, SlotPosition
+from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.database import Connection, connect
-from waltally.errors import Interrupted, NotSetUp, combine
+from waltally.errors import Interrupted, LoaderError, NotSetUp, combine
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -46,12 +45,7 @@ class Answers:
     """What source and target say before anything is streamed."""
 
     hello: Handshake
-    server: ServerInfo
-    registration: Registration
-    tables: TableIdentities
-    """The tables of the facts, as the source has them now."""
-    counted: dict[str, TableIdentities]
-    """By fact, the tables that it counted."""
+    state: State
     catalog: LeafCatalog
     columns: list[SourceColumn]
     """Of the tables, where only some are kept."""
@@ -67,37 +61,47 @@ def ask(
     """Ask both servers everything that is judged before the slot is streamed."""
     hello = shake_hands(replication, settings.slot, target.record)
     registration = target.registration()
+    catalog = LeafCatalog(source, registration.tables, registration.leaves)
+    state = read_stream(settings, source, hello.slot, registration.facts, catalog.roots)
     return Answers(
         hello,
-        ask_server(source, settings.slot),
-        registration,
-        read_current(source, registration.facts),
-        read_counted(target.connection),
-        LeafCatalog(source, registration.tables, registration.leaves),
+        replace(state, registration=registration, counted=read_counted(target.connection)),
+        catalog,
         ask_columns(source, registration, hello.encoding) if settings.columns else [],
         ddl_notes.read_trigger(source),
         ddl_notes.read_prefix(source),
     )
 
 
-def judge(answers: Answers) -> None:
+def facts_are_registered(state: State) -> Iterator[LoaderError]:
+    """There has to be something to follow."""
+    if not state.facts:
+        yield NotSetUp(
+            f"No fact is registered for the slot {state.slot.name}", "run `loader setup`"
+        )
+
+
+REFUSED: tuple[rules.Rule, ...] = (
+    rules.slot_goes_on,
+    rules.commits_do_not_wait,
+    facts_are_registered,
+    rules.tables_are_there,
+    rules.no_partition_is_declared,
+)
+"""Rules without which nothing can be streamed."""
+
+NOTED: tuple[rules.Rule, ...] = (rules.tables_are_those_counted, rules.leaves_fit)
+"""Rules whose findings are logged: the log goes on, and the facts wait."""
+
+
+def judge(state: State) -> None:
     """Raise why the slot may not be streamed; log what the facts have to be counted again for."""
-    hello, registration = answers.hello, answers.registration
-    finding = why_not_followable(hello.slot, hello.server, hello.state, hello.record)
-    if finding := finding or synchronous_finding(answers.server):
-        raise finding
-    if not registration.tables:
-        raise NotSetUp(f"No fact is registered for the slot {hello.slot}", "run `loader setup`")
-    # The slot skips the changes of a table that is not named, or that has another name now.
-    for table in registration.tables:
-        if str(table) not in answers.tables:
-            raise table_identity.missing_finding(table)
-    if findings := declared_leaves(answers.catalog.roots, registration.tables):
-        raise combine(findings)
-    # Where a name means another table than was counted, the log can go on.
-    facts = registration.facts
-    for each in table_identity.replaced_findings(facts, answers.counted, answers.tables):
-        log.warning(each.sentence)
+    for rule in REFUSED:
+        if findings := list(rule(state)):
+            raise combine(findings)
+    for rule in NOTED:
+        for finding in rule(state):
+            log.warning(finding.sentence)
 
 
 class Stream:
@@ -120,12 +124,12 @@ class Stream:
                 source = connect(place, "source")
                 parts.callback(source.close)
                 answers = ask(settings, replication, source, self.log)
-                judge(answers)
+                judge(answers.state)
                 self._own(settings, answers, replication, source, check_encoding_to, parts)
                 if not self.partitions.roots:
                     source.close()
                 hello = answers.hello
-                self.monitor = SourceMonitor(place, hello.slot, hello.server, answers.ddl_trigger)
+                self.monitor = SourceMonitor(place, hello.slot, answers.ddl_trigger)
                 parts.callback(self.monitor.close)
                 self._read(answers, replication, parts)
             except ProtocolError as error:
@@ -142,9 +146,9 @@ class Stream:
         parts: ExitStack,
     ) -> None:
         """Stream the slot, take its record, and write down what the log holds from here on."""
-        hello, self.registration = answers.hello, answers.registration
+        hello, self.registration = answers.hello, answers.state.registration
         at = hello.record.position_lsn
-        self.partitions = Partitions(source, answers.catalog, self.registration, at)
+        self.partitions = Partitions(answers.catalog, self.registration, at)
         kept, keep_columns = column_stage(
             answers.columns, settings.columns, self.registration, hello.encoding
         )
@@ -158,7 +162,7 @@ class Stream:
         rename, join = self.partitions.stages
         self._stages = [each for each in (rename, keep_columns, check_encoding, join) if each]
         tables = self.partitions.tables
-        start(replication, hello.slot, at, tables, hello.origin, answers.ddl_prefix)
+        start(replication, hello.slot.name, at, tables, hello.origin, answers.ddl_prefix)
         # Only the owner of the slot moves the record and the slot. We own it from here on, so
         # both are read and judged again.
         self.log.acquire_slot_lock()
@@ -172,12 +176,12 @@ class Stream:
         self.log.commit()
         failpoints.reach("after-followed")
         self.position = Position(record.position_lsn)
-        self.timeline = hello.server.known_timeline
+        self.timeline = hello.slot.server.known_timeline
         self._hold_last_record(hello)
 
     def _fit_target(self, hello: Handshake) -> None:
         """Have the target's session fit the source, and write down which timeline that is on."""
-        server, timeline = hello.server, hello.server.known_timeline
+        server, timeline = hello.slot.server, hello.slot.server.known_timeline
         target = self.log.system_identifier()
         self.writes_own_wal = target == server.system_identifier
         """Whether the target is the source's own cluster, so that its WAL holds our writes."""
@@ -186,7 +190,7 @@ class Stream:
             self.log.commit_locally()
         # Another cluster may have an origin of this name for a source of its own.
         if hello.origin is not None and (self.writes_own_wal or target is None):
-            self.log.use_origin(origin_name(hello.slot))
+            self.log.use_origin(origin_name(hello.slot.name))
         self.log.write_source(timeline.number, timeline.began_at, server.in_recovery)
         self.log.commit()
 
@@ -195,12 +199,12 @@ class Stream:
 
         That is the record that the last session left.
         """
-        slot = hello.state
+        slot = hello.slot.state
         self.waits_for_standbys = slot is not None and slot.is_failover and self.writes_own_wal
         """Whether a position is confirmed only once the WAL with its record has come back."""
         if slot is not None and self.waits_for_standbys:
             self.position.confirmed = slot.confirmed_flush_lsn or 0
-            self.position.hold(hello.server.wal_end)
+            self.position.hold(hello.slot.server.wal_end)
 
     def _read(self, answers: Answers, replication: ReplicationConnection, parts: ExitStack) -> None:
         """Begin to read the slot and to watch the source."""
@@ -260,17 +264,17 @@ def judge_again(
     If we ask for a position before the slot's own, the server silently starts at its own. So where
     the slot was moved after the first look, the changes between would be missing.
     """
-    state = read_slot_state(source, hello.slot)
-    server = replace(hello.server, wal_end=read_server(source).wal_end)
-    finding = why_not_followable(hello.slot, server, state, record)
-    if finding is not None:
-        raise finding
+    state = read_slot_state(source, hello.slot.name)
+    server = replace(hello.slot.server, wal_end=read_server(source).wal_end)
+    slot = replace(hello.slot, state=state, record=record, server=server)
+    if slot.finding is not None:
+        raise slot.finding
     if state is None or state.active_pid != hello.pid:
         # Where the server has ended the stream since, this raises why, after what came before.
         while replication.receive(2**20):
             pass
         raise Interrupted(
             "A second connection to the source does not see that process "
-            f"{hello.pid} streams {hello.slot}",
+            f"{hello.pid} streams {hello.slot.name}",
             "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
         )

@@ -138,12 +138,13 @@ def wal_is_left(state: State, limits: Thresholds) -> Iterator[LoaderError]:
         )
 
 
-def _of_source(rule: Callable[[State], Iterable[LoaderError]]) -> Rule:
+def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
 
 ALWAYS: tuple[Rule, ...] = (
     _of_source(source_rules.tables_fit),
+    _of_source(source_rules.no_partition_is_declared),
     _of_source(source_rules.leaves_fit),
     _of_source(source_rules.tables_are_those_counted),
     _of_source(source_rules.commits_do_not_wait),

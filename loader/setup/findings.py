@@ -136,7 +136,7 @@ def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
         )
 
 
-def _of_source(rule: Callable[[State], Iterable[LoaderError]]) -> Rule:
+def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
 
@@ -146,6 +146,7 @@ SOURCE_RULES: tuple[Rule, ...] = (
     table_names_differ,
     _of_source(source_rules.server_fits),
     _of_source(source_rules.tables_fit),
+    _of_source(source_rules.no_partition_is_declared),
     _of_source(source_rules.leaves_fit),
     _of_source(source_rules.commits_do_not_wait),
 )

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loader.source import table_checks, table_identity
 from loader.source.server import STANDBYS_DECODE_SINCE
@@ -20,8 +20,10 @@ from loader.source.state import State
 from loader.source.table import TableInfo
 from loader.staging.logged_tables import Root
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.facts import Fact, identity_columns, source_tables
+from waltally.facts import identity_columns, source_tables
 from waltally.tables import Table
+
+Rule = Callable[[State], Iterable[LoaderError]]
 
 
 def server_fits(state: State) -> Iterable[LoaderError]:
@@ -35,10 +37,36 @@ def tables_fit(state: State) -> Iterator[LoaderError]:
         yield from table_checks.table_findings(info, state.facts)
 
 
+def tables_are_there(state: State) -> Iterator[LoaderError]:
+    """The slot skips the changes of a table that is not there, or that has another name now."""
+    for table in source_tables(state.facts):
+        if str(table) not in state.identities:
+            yield TableUnfit(
+                f"The table {table} does not exist at the source, or has another name now",
+                "give the table its name back or make it again; what was written under another "
+                "name is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
+            )
+
+
+def no_partition_is_declared(state: State) -> Iterator[LoaderError]:
+    """A change has one name, so a table and its partition cannot both be counted."""
+    declared = source_tables(state.facts)
+    for table, root in state.roots.items():
+        for member in root.members[1:]:
+            if member.table in declared:
+                yield TableUnfit(
+                    f"{member.table} is a partition of {table}, and both are declared: a change "
+                    "could have one name only",
+                    f"take one of them out of the declarations; {table} has all rows",
+                )
+
+
 def leaves_fit(state: State) -> Iterator[LoaderError]:
     """Each partition has to be one that a slot can follow and the facts can count."""
-    yield from declared_leaves(state.roots, source_tables(state.facts))
-    yield from leaf_findings(state.roots, state.narrow_leaves, state.facts)
+    for table, root in state.roots.items():
+        yield from _unfit_leaves(table, root)
+        if narrow := state.narrow_leaves.get(table):
+            yield _narrow_leaves(table, narrow, identity_columns(state.facts, table))
 
 
 def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
@@ -80,16 +108,6 @@ _LISTED = 5
 """How many leaves a sentence names; the remedy names all."""
 
 
-def leaf_findings(
-    roots: Mapping[Table, Root], narrow: Mapping[Table, Sequence[TableInfo]], facts: Sequence[Fact]
-) -> Iterator[LoaderError]:
-    """Yield what is wrong with leaves; `narrow` has those whose replica identity is too narrow."""
-    for table, root in roots.items():
-        yield from _unfit_leaves(table, root)
-        if infos := narrow.get(table):
-            yield _narrow_leaves(table, infos, identity_columns(facts, table))
-
-
 def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
     """Yield a finding for each leaf whose rows change without WAL."""
     tables = {member.oid: member.table for member in root.members}
@@ -116,18 +134,3 @@ def _narrow_leaves(table: Table, narrow: Sequence[TableInfo], needed: Sequence[s
         f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
         " ".join(table_checks.identity_change(info, needed)[0] for info in narrow),
     )
-
-
-def declared_leaves(roots: Mapping[Table, Root], tables: Iterable[Table]) -> list[LoaderError]:
-    """Return a finding for each table that is declared and is a partition of a declared one."""
-    declared = set(tables)
-    return [
-        TableUnfit(
-            f"{member.table} is a partition of {table}, and both are declared: a change could have "
-            "one name only",
-            f"take one of them out of the declarations; {table} has all rows",
-        )
-        for table, root in roots.items()
-        for member in root.members[1:]
-        if member.table in declared
-    ]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loader.source.asking import ask_server, read_server, read_slot_state
-from loader.source.asking_tables import (
-    ask_narrow_leaves,
-    ask_table,
-    read_counted,
-    read_current,
-)
+from loader.source.asking_tables import ask_narrow_leaves, ask_table, read_counted, read_current
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.slot import SlotInfo
 from loader.source.slot_admin import read_slot
 from loader.source.state import State
 from loader.staging import migrate, registration
+from loader.staging.logged_tables import Root
 from loader.staging.target_state import read_stored
 from waltally.database import Connection, Target
 from waltally.facts import Fact, source_tables
@@ -46,14 +42,30 @@ order by 1, 2
 
 def read_source(settings: Settings, source: Connection, facts: Sequence[Fact]) -> State:
     """Return the state with what the source says. Raises LoaderError."""
-    tables, slot = source_tables(facts), settings.slot
+    name, tables = settings.slot, source_tables(facts)
     roots = LeafCatalog(source, tables, {}).roots
+    slot = SlotInfo(name, read_slot_state(source, name), None, read_server(source))
+    state = read_stream(settings, source, slot, facts, roots)
+    return replace(state, tables=tuple(ask_table(source, table, facts) for table in tables))
+
+
+def read_stream(
+    settings: Settings,
+    source: Connection,
+    slot: SlotInfo,
+    facts: Sequence[Fact],
+    roots: Mapping[Table, Root],
+) -> State:
+    """Return the state without the tables: asking for their sizes would wait for their locks.
+
+    Raises LoaderError.
+    """
     return State(
         settings.schema,
-        ask_server(source, slot),
-        SlotInfo(slot, read_slot_state(source, slot), None, read_server(source)),
+        ask_server(source, slot.name),
+        slot,
         tuple(facts),
-        tuple(ask_table(source, table, facts) for table in tables),
+        (),
         roots,
         ask_narrow_leaves(source, roots, facts),
         read_current(source, facts),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from waltally.errors import LoaderError, TableReplaced, TableUnfit
+from waltally.errors import LoaderError, TableReplaced
 from waltally.facts import Fact
-from waltally.tables import Table
 
 
 class TableIdentity(TypedDict):
@@ -91,12 +90,3 @@ def replaced_finding(
             message, "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         )
     return None
-
-
-def missing_finding(table: Table) -> LoaderError:
-    """Return the error for a registered table that the source does not have."""
-    return TableUnfit(
-        f"The table {table} does not exist at the source, or has another name now",
-        "give the table its name back or make it again; what was written under another name "
-        "is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
-    )

@@ -18,12 +18,9 @@ from loader.capture.altered_tables import not_in_log
 from loader.capture.stages import Stage
 from loader.capture.stages.leaf_names import LeafNames, tables_of
 from loader.capture.stages.moved_rows import MovedRows
-from loader.source.asking_tables import ask_narrow_leaves
-from loader.source.findings import leaf_findings
 from loader.source.leaf_catalog import LeafCatalog
 from loader.staging.logged_tables import Judged, Kept, judge, renewed, unfinished
 from loader.staging.records import Registration
-from waltally.database import Connection
 from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
 
@@ -39,16 +36,14 @@ class Partitions:
 
     def __init__(
         self,
-        source: Connection,
         catalog: LeafCatalog,
         registered: Registration,
         position_lsn: int,
     ) -> None:
         """Compare the catalog with what is stored. Raises LoaderError.
 
-        Where there are partitioned tables, nobody else uses `source` from here on.
+        Where there are partitioned tables, nobody else uses the catalog's connection from here on.
         """
-        self._connection = source
         self._catalog = catalog
         self._registered = registered
         self._judged: dict[Table, Judged] = {}
@@ -117,14 +112,10 @@ class Partitions:
         return renewed(self._registered.followed, fit, position_lsn, starts)
 
     def report(self) -> None:
-        """Log how the leaves have changed, and what is wrong with them."""
+        """Log how the leaves have changed."""
         for table, judged in self._judged.items():
             if judged.said and table in self._registered.followed:
                 log.warning(not_in_log(table, judged.said).sentence)
-        facts = self._registered.facts
-        narrow = ask_narrow_leaves(self._connection, self.roots, facts)
-        for finding in leaf_findings(self.roots, narrow, facts):
-            log.warning(finding.sentence)
 
     def are_as_read(self, xids: set[int], stop: Event) -> bool:
         """Return whether the leaves are still the same after these transactions.
