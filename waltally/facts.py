@@ -218,24 +218,26 @@ def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
         declaration["kind"],
         tuple(
             FactTable(
-                each["name"], Table(each["schema"], each["table"]), each["deletes"], each["columns"]
+                part["name"], Table(part["schema"], part["table"]), part["deletes"], part["columns"]
             )
-            for each in declaration["tables"]
+            for part in declaration["tables"]
         ),
         tuple(
-            Dimension(**{**each, "path": tuple(each["path"]), "bounds": tuple(each["bounds"])})
-            for each in declaration["dimensions"]
+            Dimension(
+                **{**column, "path": tuple(column["path"]), "bounds": tuple(column["bounds"])}
+            )
+            for column in declaration["dimensions"]
         ),
         tuple(
             Measure(
                 **{
-                    **each,
-                    "columns": tuple(each["columns"]),
-                    "of": tuple(each["of"]),
-                    "where": _conditions(each["where"]),
+                    **measure,
+                    "columns": tuple(measure["columns"]),
+                    "of": tuple(measure["of"]),
+                    "where": _conditions(measure["where"]),
                 }
             )
-            for each in declaration["measures"]
+            for measure in declaration["measures"]
         ),
         _conditions(declaration["where"]),
         tuple(declaration["key"]),
@@ -249,21 +251,21 @@ def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
     Raises SettingError for a text that is no plain type: it becomes part of a reader's SQL, and the
     role that installs roll-ups must not execute anything as the reader.
     """
-    for each in (*installed["dimensions"], *installed["measures"], *installed["values"]):
-        if not _TYPE.fullmatch(each["type"]):
+    for column in (*installed["dimensions"], *installed["measures"], *installed["values"]):
+        if not _TYPE.fullmatch(column["type"]):
             raise SettingError(
-                f"The roll-up {name} has a column of type {escaped(each['type'])}: that is none",
+                f"A column of the roll-up {name} has {escaped(column['type'])} for a type",
                 "`dbt build` installs it again",
             )
-    blank: dict[str, Any] = {each.name: None for each in fields(Dimension)}
+    blank: dict[str, Any] = {attribute.name: None for attribute in fields(Dimension)}
     blank |= {"kind": "column", "nulls": "count"}
     dimensions = (
-        Dimension(**blank | {"name": each["name"], "type": each["type"]})
-        for each in installed["dimensions"]
+        Dimension(**blank | {"name": column["name"], "type": column["type"]})
+        for column in installed["dimensions"]
     )
     measures = (
-        Measure(each["name"], each["kind"], (), (), each["type"], ())
-        for each in installed["measures"]
+        Measure(measure["name"], measure["kind"], (), (), measure["type"], ())
+        for measure in installed["measures"]
     )
     return Fact(
         name, relation, "roll_up", (), tuple(dimensions), tuple(measures), (), (), installed
@@ -272,8 +274,8 @@ def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
 
 def _conditions(declared: Iterable[Declaration]) -> tuple[Condition, ...]:
     return tuple(
-        Condition(each["column"], each["test"], tuple(each["values"]), each["is_null"])
-        for each in declared
+        Condition(test["column"], test["test"], tuple(test["values"]), test["is_null"])
+        for test in declared
     )
 
 

@@ -40,15 +40,15 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     with closing(_connect(settings)) as target:
         before = newest_rejections(target)
         states = apply(target)
-        while any(each.is_behind for each in states):
+        while any(model.is_behind for model in states):
             states = apply(target)
         _say_rejections(before, newest_rejections(target))
-    for each in states:
-        if each.state == "waits":
-            log.info("%s\nTry: %s", each, each.remedy)
+    for model in states:
+        if model.state == "waits":
+            log.info("%s\nTry: %s", model, model.remedy)
     notify(Built(time.monotonic() - started, {}))
-    for each in states:
-        if isinstance(error := each.error, BuildFailed):
+    for model in states:
+        if isinstance(error := model.error, BuildFailed):
             raise error
 
 
@@ -79,7 +79,7 @@ class Applier:
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
         ]
-        self._said: dict[str, tuple[str, str | None]] = {}
+        self._reported: dict[str, tuple[str, str | None]] = {}
         self._rejected: dict[str, int] = {}
         self._applied: int | None = None
         self._age_due = 0.0
@@ -150,17 +150,17 @@ class Applier:
         self._run_state.apply_due_at = started + self._round
         states = apply(self._front.target, "front")
         busy = time.monotonic() - started
-        applied = max((each.applied_lsn or 0 for each in states), default=0)
+        applied = max((model.applied_lsn or 0 for model in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
             age = newest_age(self._front.target, self._applied, applied)
-            ages = {} if age is None else {each.relation: age for each in states}
+            ages = {} if age is None else {model.relation: age for model in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
         seconds = time.monotonic() - started
         log.debug("built in %.3f s", seconds)
         self._notify(Built(seconds, ages))
-        is_more = any(each.is_behind for each in states)
+        is_more = any(model.is_behind for model in states)
         pause = self._pace.pause(started + busy, busy)
         if is_more:
             pause = 0.0
@@ -171,14 +171,14 @@ class Applier:
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply."""
         states = apply(self._behind.target, "behind")
-        for each in states:
-            before = self._said.get(each.relation, ("follows", None))
-            self._said[each.relation] = (each.state, each.reason)
-            if self._said[each.relation] != before:
-                _say(each)
+        for model in states:
+            before = self._reported.get(model.relation, ("follows", None))
+            self._reported[model.relation] = (model.state, model.reason)
+            if self._reported[model.relation] != before:
+                _log_state(model)
                 # One that has come to follow may lack what was staged meanwhile.
                 self._is_due.set()
-        return any(each.is_behind for each in states)
+        return any(model.is_behind for model in states)
 
     def _report(self, failure: Exception) -> None:
         for session in (self._front, self._behind):
@@ -191,8 +191,8 @@ class Applier:
             return
         # The remedy comes last: what followed it would be pasted with its SQL.
         remedy = [error.remedy] if error.remedy else []
-        said = "%s; trying again in %g s" + "\nTry: %s" * len(remedy)
-        log.error(said, error, limits.apply_again, *remedy)
+        message = "%s; trying again in %g s" + "\nTry: %s" * len(remedy)
+        log.error(message, error, limits.apply_again, *remedy)
         self._notify(BuildBroke(error))
 
 
@@ -235,7 +235,7 @@ def _connect(settings: Settings) -> Target:
     return target
 
 
-def _say(model: ModelState) -> None:
+def _log_state(model: ModelState) -> None:
     if model.state == "follows":
         log.info("%s follows%s", model.name, f"; {model.reason}" if model.reason else "")
         return

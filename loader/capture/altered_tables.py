@@ -19,35 +19,36 @@ def altered_tables(
 
     `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
     """
-    found: dict[Table, tuple[Table, int, LoaderError]] = {}
+    altered: dict[Table, tuple[Table, int, LoaderError]] = {}
     for note, commit_lsn in noted:
         for table in registered.tables:
             tables = [table, *(roots[table].leaves if table in roots else ())]
             if not any(
-                each.schema == note.schema and note.table in (None, each.name) for each in tables
+                member.schema == note.schema and note.table in (None, member.name)
+                for member in tables
             ):
                 continue
             columns = note.columns
             if columns is not None:
                 columns &= set(needed_columns(registered.facts, table))
             if columns is None or columns:
-                found[table] = (table, commit_lsn + 1, _finding(note, columns, table))
-    return list(found.values())
+                altered[table] = (table, commit_lsn + 1, _finding(note, columns, table))
+    return list(altered.values())
 
 
-def not_in_log(table: Table, said: str) -> LoaderError:
+def not_in_log(table: Table, event: str) -> LoaderError:
     """Return the finding that rows came, went or changed without changes."""
     return TableReplaced(
-        f"{table} {said}; the log has no change for these rows, so its facts wait",
+        f"{table} {event}; the log has no change for these rows, so its facts wait",
         "`spark-submit spark/seed.py`, then `dbt build`",
     )
 
 
 def _finding(note: Altered, columns: frozenset[str] | None, table: Table) -> LoaderError:
     if note.table is None:
-        said = f"is in the schema {note.schema}, which was renamed or got another owner"
+        event = f"is in the schema {note.schema}, which was renamed or got another owner"
     elif columns is None:
-        said = "was renamed, got another owner, or was made UNLOGGED or LOGGED"
+        event = "was renamed, got another owner, or was made UNLOGGED or LOGGED"
     else:
-        said = f"was altered, and {', '.join(sorted(columns))} may have other values"
-    return not_in_log(table, said)
+        event = f"was altered, and {', '.join(sorted(columns))} may have other values"
+    return not_in_log(table, event)

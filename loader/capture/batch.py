@@ -107,7 +107,7 @@ class Batch:
         )
 
     @property
-    def place(self) -> str:
+    def where_next(self) -> str:
         """Where the next change is, for the error about one that cannot be received."""
         if self._begin is None:
             received = lsn.show(self._position.received)

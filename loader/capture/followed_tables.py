@@ -9,7 +9,7 @@ from loader.capture.altered_tables import altered_tables
 from loader.capture.batch import Batch
 from loader.capture.stages.partitions import Partitions
 from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Followed, Kept, begun_anew
+from loader.staging.logged_tables import Followed, Kept, after_gap
 from loader.staging.records import Registration
 
 log = logging.getLogger("loader")
@@ -51,7 +51,7 @@ class FollowedTables:
         for table, start, finding in (*self._partitions.noted(), *altered):
             if table in self._followed:
                 log.warning(finding.sentence)
-                self._followed = begun_anew(self._followed, table, start)
+                self._followed = after_gap(self._followed, table, start)
         self._write()
         return True
 

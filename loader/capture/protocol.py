@@ -69,7 +69,7 @@ class ReplicationConnection:
         self._ended: ProtocolError | None = None
 
     @property
-    def place(self) -> dict[str, str]:
+    def address(self) -> dict[str, str]:
         """The server that answered, of all that the string may name, as libpq's keywords."""
         words = {"host": self._conn.host, "hostaddr": self._conn.hostaddr, "port": self._conn.port}
         return {word: value.decode() for word, value in words.items() if value}
@@ -111,7 +111,7 @@ class ReplicationConnection:
         """
         if self._ended is not None:
             raise self._ended
-        found: list[bytes | Keepalive | str] = []
+        messages: list[bytes | Keepalive | str] = []
         get, warnings = self._conn.get_copy_data, self._warnings
         has_looked = False
         try:
@@ -119,7 +119,7 @@ class ReplicationConnection:
                 length, data = get(1)
                 # libpq hands warnings over while it reads up to the message that comes after.
                 while warnings:
-                    found.append(warnings.popleft())
+                    messages.append(warnings.popleft())
                 if length == 0:
                     if has_looked:
                         break
@@ -130,14 +130,14 @@ class ReplicationConnection:
                 if length < 0:
                     raise self._stream_end()
                 size -= length
-                found.append(data.tobytes()[25:] if data[0] == _DATA else _keepalive(data))
+                messages.append(data.tobytes()[25:] if data[0] == _DATA else _keepalive(data))
         except ProtocolError as error:
             self._ended = error
         except psycopg.Error as error:
             self._ended = self._broken(error)
-        if self._ended is not None and not found:
+        if self._ended is not None and not messages:
             raise self._ended
-        return found
+        return messages
 
     def wait(self, seconds: float) -> bool:
         """Wait until something arrives, at most so long; say if it did."""
@@ -182,15 +182,15 @@ class ReplicationConnection:
         result = self._conn.get_result()
         if result is None:
             return ProtocolError("the server ended the stream")
-        said = result.error_message.decode(errors="replace").strip()
-        return ProtocolError(said or "the server ended the stream", _sqlstate(result))
+        text = result.error_message.decode(errors="replace").strip()
+        return ProtocolError(text or "the server ended the stream", _sqlstate(result))
 
     def _broken(self, error: psycopg.Error) -> ProtocolError:
         """Return why the stream broke; an error by which the server ended it has a code."""
         if not self._conn.is_busy() and (result := self._conn.get_result()) is not None:
-            said = result.error_message.decode(errors="replace").strip()
-            if said and (code := _sqlstate(result)):
-                return ProtocolError(said, code)
+            text = result.error_message.decode(errors="replace").strip()
+            if text and (code := _sqlstate(result)):
+                return ProtocolError(text, code)
         return ProtocolError(str(error).strip())
 
     def _error(self) -> str:
@@ -223,20 +223,22 @@ def protocol_error(error: ProtocolError, slot: str) -> LoaderError:
     `slot` is empty while the connection logs in.
     """
     message = " ".join(str(error).split()).removeprefix("ERROR: ")
-    said = ServerError(message, error.sqlstate, text=str(error))
-    finding = slot_finding(said, slot, major=error.major)
+    server_error = ServerError(message, error.sqlstate, text=str(error))
+    finding = slot_finding(server_error, slot, major=error.major)
     if finding is not None:
         return finding
-    if slot and said.sqlstate in ("42704", "55000", "58P01"):
+    if slot and server_error.sqlstate in ("42704", "55000", "58P01"):
         return SlotLost(
-            f"The slot {slot} cannot be read: {said.message}", "`loader status` says more"
+            f"The slot {slot} cannot be read: {server_error.message}", "`loader status` says more"
         )
-    if _UNDECODABLE in said.message:
-        return SlotLost(f"The source cannot decode the WAL of {slot}: {said.message}", RENEW)
-    if is_disk_full(said):
+    if _UNDECODABLE in server_error.message:
+        return SlotLost(
+            f"The source cannot decode the WAL of {slot}: {server_error.message}", RENEW
+        )
+    if is_disk_full(server_error):
         # It decodes a large transaction on its disk.
-        return disk_full(said.message, "source")
-    if is_too_large(said):
-        return RowTooLarge(f"The source cannot send a row: {said.message}")
+        return disk_full(server_error.message, "source")
+    if is_too_large(server_error):
+        return RowTooLarge(f"The source cannot send a row: {server_error.message}")
     failed = connection_lost if slot else login_error
-    return failed(said.message, "source")
+    return failed(server_error.message, "source")

@@ -67,11 +67,11 @@ class Session:
         try:
             self._follow(until)
         except ProtocolError as error:
-            raise self._placed(protocol_error(error, self._slot)) from error
+            raise self._with_row(protocol_error(error, self._slot)) from error
         except ValueError as error:
             raise LoaderError(f"The slot did not send a stream of wal2json: {error}") from error
         except LoaderError as error:
-            raise self._placed(error) from error.__cause__
+            raise self._with_row(error) from error.__cause__
         except Exception as error:
             log.debug("the session broke", exc_info=error)
             raise unexpected(error) from error
@@ -206,12 +206,12 @@ class Session:
     def _next_batch(self) -> Batch:
         return Batch(self._slot, self._position, self._log.ensure_partitions, time.monotonic)
 
-    def _placed(self, error: LoaderError) -> LoaderError:
+    def _with_row(self, error: LoaderError) -> LoaderError:
         """Add to the error for a row that is too large where the row is, and how to go on."""
         if not isinstance(error, RowTooLarge):
             return error
         return RowTooLarge(
-            f"{error}. The row is {self._batch.place}",
+            f"{error}. The row is {self._batch.where_next}",
             f"{RENEW}: the new slot begins after this transaction, and the seed counts its rows",
         )
 

@@ -131,8 +131,8 @@ class SourceMonitor(Poller[Connection, Answer]):
         return self.timeline
 
     def _check(self, connection: Connection) -> Answer:
-        ((said,),) = self._read(connection, self._query)
-        answer = Answer(**said)
+        ((row,),) = self._read(connection, self._query)
+        answer = Answer(**row)
         if answer.wal_end == self.answer.wal_end and answer.holds_much and not self.is_standby:
             self._wake_server(connection, answer.restart_lsn)
         # Another server may have taken over the address: its timeline says nothing of our stream.

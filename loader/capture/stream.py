@@ -120,8 +120,8 @@ class Stream:
                 replication = connect_replication(settings.source)
                 parts.callback(replication.finish)
                 # The same server: the string may name several.
-                place = make_conninfo(settings.source, **replication.place)
-                source = connect(place, "source")
+                dsn = make_conninfo(settings.source, **replication.address)
+                source = connect(dsn, "source")
                 parts.callback(source.close)
                 answers = ask(settings, replication, source, self.log)
                 judge(answers.state)
@@ -129,7 +129,7 @@ class Stream:
                 if not self.partitions.roots:
                     source.close()
                 hello = answers.hello
-                self.monitor = SourceMonitor(place, hello.slot, answers.ddl_trigger)
+                self.monitor = SourceMonitor(dsn, hello.slot, answers.ddl_trigger)
                 parts.callback(self.monitor.close)
                 self._read(answers, replication, parts)
             except ProtocolError as error:
@@ -160,7 +160,7 @@ class Stream:
         # Columns are known by the names of the partitioned tables, and a row that moves is found
         # by the columns that are left.
         rename, join = self.partitions.stages
-        self._stages = [each for each in (rename, keep_columns, check_encoding, join) if each]
+        self._stages = [stage for stage in (rename, keep_columns, check_encoding, join) if stage]
         tables = self.partitions.tables
         start(replication, hello.slot.name, at, tables, hello.origin, answers.ddl_prefix)
         # Only the owner of the slot moves the record and the slot. We own it from here on, so

@@ -150,10 +150,10 @@ def decode(payload: bytes) -> Message | None:
 
 def _altered(message: bytes) -> Altered | None:
     try:
-        said = json.loads(bytes.fromhex(json.loads(message)["content"]))
-        columns = said["columns"]
+        content = json.loads(bytes.fromhex(json.loads(message)["content"]))
+        columns = content["columns"]
         return Altered(
-            said["schema"], said["table"], None if columns is None else frozenset(columns)
+            content["schema"], content["table"], None if columns is None else frozenset(columns)
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -183,8 +183,8 @@ def action(change: Change) -> bytes:
 
 def names(change: Change) -> tuple[bytes, ...]:
     """Return schema and table from the head of a change, as JSON; empty where it has none."""
-    found = _NAMES.search(change[:HEAD])
-    return (found[1], found[2]) if found is not None else ()
+    match = _NAMES.search(change[:HEAD])
+    return (match[1], match[2]) if match is not None else ()
 
 
 def withheld(warning: str, root_of: Mapping[Table, Table]) -> Change | None:
@@ -200,8 +200,8 @@ def withheld(warning: str, root_of: Mapping[Table, Table]) -> Change | None:
     action, schema, name = match.groups()
     table = Table(schema, name)
     table = root_of.get(table, table)
-    said = {"action": action[0], "schema": table.schema, "table": table.name, "warning": match[0]}
-    return json.dumps(said, separators=(",", ":")).encode()
+    change = {"action": action[0], "schema": table.schema, "table": table.name, "warning": match[0]}
+    return json.dumps(change, separators=(",", ":")).encode()
 
 
 def _microseconds(timestamp: str) -> int:

@@ -166,15 +166,15 @@ RULES: tuple[Rule, ...] = (
 def findings(state: State, limits: Thresholds) -> list[LoaderError]:
     """Return everything that is wrong."""
     rules = ALWAYS if state.stored is None else RULES
-    found = [finding for rule in rules for finding in rule(state, limits)]
+    problems = [finding for rule in rules for finding in rule(state, limits)]
     if state.stored is None:
-        found.append(
+        problems.append(
             NotSetUp(
                 f"The slot {state.slot.name} is not set up in schema {state.schema} of the target",
                 "run `loader setup`",
             )
         )
-    return found
+    return problems
 
 
 _UNREAD_BYTES = 10**6
@@ -190,12 +190,12 @@ class Summary:
     """Empty where nothing has to be done."""
 
 
-def summarize(state: State, found: Sequence[LoaderError]) -> Summary:
+def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     """Return what a report says first (docs/monitoring.md)."""
     facts = facts_of(state)
-    if found:
-        more = "" if len(found) == 1 else f" ({len(found)} findings)"
-        return Summary(f"not healthy{more}: {found[0]}", found[0].remedy)
+    if problems:
+        more = "" if len(problems) == 1 else f" ({len(problems)} findings)"
+        return Summary(f"not healthy{more}: {problems[0]}", problems[0].remedy)
     # A state without findings has a slot and a record, or it would say that nothing is set up.
     if state.slot.state is None or not state.slot.state.active_pid:
         return Summary(f"no loader is running: {_exact(state)}", "start `loader run --build`")

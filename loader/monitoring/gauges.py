@@ -132,7 +132,7 @@ class GaugeCollector(Collector):
     def failed_facts(self) -> int:
         """Return how many facts have failed, 0 where the target does not answer."""
         target = self._target.latest(limits.stale_metrics)
-        return sum(each.state == "failed" for each in target.facts) if target else 0
+        return sum(fact.state == "failed" for fact in target.facts) if target else 0
 
     def start(self) -> None:
         """Begin to ask both servers."""
@@ -173,10 +173,10 @@ class GaugeCollector(Collector):
             yield from _of_source(source)
         for fact in target.facts if target is not None else ():
             yield from _of_fact(fact)
-        found = self._findings.latest(3 * limits.refresh_findings)
-        if found is not None:
-            yield "waltally_healthy", not found
-            for kind, number in found.items():
+        findings = self._findings.latest(3 * limits.refresh_findings)
+        if findings is not None:
+            yield "waltally_healthy", not findings
+            for kind, number in findings.items():
                 yield "waltally_findings", number, kind
 
     def _ask_source(self, connection: Connection) -> SourceSample:
@@ -197,8 +197,8 @@ class GaugeCollector(Collector):
 
     def _count_findings(self, target: Target) -> Counter[str]:
         """Return how many findings there are by the name of their error."""
-        found = report(self._settings, Thresholds(), target).findings
-        return Counter(type(finding).__name__ for finding in found)
+        problems = report(self._settings, Thresholds(), target).findings
+        return Counter(type(finding).__name__ for finding in problems)
 
 
 C = TypeVar("C", bound=Connection)

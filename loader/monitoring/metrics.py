@@ -73,12 +73,12 @@ def answered(
 
     Raises OSError where the port cannot be had.
     """
-    family, *_, place = socket.getaddrinfo(
+    family, *_, socket_address = socket.getaddrinfo(
         address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     handler = type("Handler", (Handler,), {"registry": registry, "probes": probes})
     server_class = type("Server", (_Server,), {"address_family": family})
-    server = server_class(place[:2], handler)
+    server = server_class(socket_address[:2], handler)
     threading.Thread(target=server.serve_forever, name="http server", daemon=True).start()
     try:
         yield

@@ -116,7 +116,9 @@ def _read_rows(
         sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
         for name, value in values.items()
     ]
-    if added := [sql.Identifier(each.name) for each in fact.measures if _is_added(fact, each)]:
+    if added := [
+        sql.Identifier(measure.name) for measure in fact.measures if _is_added(fact, measure)
+    ]:
         some = sql.SQL(" or ").join(sql.SQL("{} <> 0").format(name) for name in added)
         conditions.append(sql.SQL("({})").format(some))
     statement = sql.SQL(
@@ -140,7 +142,7 @@ def _read_rows(
             "--by with the dimension shows the values that there are",
         ) from None
     return [
-        [*by, *(each.name for each in fact.measures)],
+        [*by, *(measure.name for measure in fact.measures)],
         *(list(map(_shown, row)) for row in groups),
         [*["total", *[""] * len(by)][: len(by)], *map(_shown, totals[len(by) :])],
     ]

@@ -70,7 +70,8 @@ class LogFormatter(logging.Formatter):
         if isinstance(record.args, tuple):
             numbers = (int, float)
             record.args = tuple(
-                each if isinstance(each, numbers) else escaped(str(each)) for each in record.args
+                value if isinstance(value, numbers) else escaped(str(value))
+                for value in record.args
             )
         return "\n".join(map(escaped, super().format(record).split("\n")))
 

@@ -47,12 +47,12 @@ def wait(settings: Settings, position: int | None, timeout: float, fact: str = "
 def _states(target: Target, fact: str) -> list[ModelState]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        found = [
+        states = [
             ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot, fact, fact))
         ]
     except NotSetUp:
-        found = []
-    if not found:
+        states = []
+    if not states:
         if fact and _states(target, ""):
             raise SettingError(
                 f"No model of the slot {target.slot} is named {fact}",
@@ -63,15 +63,15 @@ def _states(target: Target, fact: str) -> list[ModelState]:
             "the target",
             "run `loader setup`",
         )
-    return found
+    return states
 
 
 def _not_reached(states: list[ModelState], slot: str, position: int, timeout: float) -> NotReached:
-    standing = [
-        NotReached(str(each), each.remedy or "") for each in states if each.state != "follows"
+    stopped = [
+        NotReached(str(model), model.remedy or "") for model in states if model.state != "follows"
     ]
-    if standing:
-        return combine(standing)
+    if stopped:
+        return combine(stopped)
     last = states[0]
     return NotReached(
         f"The slot {slot} did not reach {lsn.show(position)} within {duration(timeout)}: "

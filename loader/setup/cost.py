@@ -41,24 +41,24 @@ class Cost:
 
     def lines(self) -> list[str]:
         """Return what a person is told."""
-        said = [
+        lines = [
             f"A change takes about {size(self.insert)} of log for an insert,"
             f" {size(self.update_by_index)} for an update with an index over the counted columns as"
             f" the replica identity, {size(self.update_in_full)} with `full`, which also writes"
             f" {size(self.full_wal)} of WAL more for each update and delete (by pg_stats)"
         ]
         if self.nullable:
-            said.append(
+            lines.append(
                 f"{format_names(self.nullable)} may be null: then only `full` can be the replica"
                 " identity; `alter column … set not null` lets an index be it"
             )
         if self.wide:
-            said.append(
+            lines.append(
                 f"Most of it is {format_names(self.wide)}, which the fact does not count:"
                 " `loader run --build --columns id` stores only what is counted and the named"
                 " columns"
             )
-        return said
+        return lines
 
 
 def estimate(proposal: Proposal, columns: Sequence[Column]) -> Cost | None:

@@ -95,29 +95,29 @@ def _unchanged(project: Path) -> Sequence[str]:
 def _no_dbt(error: Exception) -> BuildFailed:
     """Return what installs dbt where it is missing, or mends it where it cannot be imported."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "dbt":
-        said = "The facts are declared in a dbt project, and dbt is not installed here"
+        problem = "The facts are declared in a dbt project, and dbt is not installed here"
         remedy = shipped_files.pip_install("waltally[dbt]")
     else:
-        said = f"dbt cannot be imported: {type(error).__name__} ({error})"
+        problem = f"dbt cannot be imported: {type(error).__name__} ({error})"
         remedy = shipped_files.pip_install("--force-reinstall", "dbt-core", "dbt-postgres")
     return BuildFailed(
-        said, f"{remedy}; or --manifest with a file that `dbt parse` wrote elsewhere"
+        problem, f"{remedy}; or --manifest with a file that `dbt parse` wrote elsewhere"
     )
 
 
 def _refused(error: BaseException | None, project: Path) -> BuildFailed:
     """Return why dbt cannot parse the project: of a declaration the macros' own sentence alone."""
     node: Any = getattr(error, "node", None)
-    said = str(getattr(error, "msg", ""))
-    if node is not None and said.startswith(f"{node.name}: "):
+    sentence = str(getattr(error, "msg", ""))
+    if node is not None and sentence.startswith(f"{node.name}: "):
         file = getattr(node, "original_file_path", "its file")
-        return BuildFailed(said.removesuffix("."), f"correct {file} in {project}")
+        return BuildFailed(sentence.removesuffix("."), f"correct {file} in {project}")
     lines = [line.strip() for line in str(error).splitlines()]
-    told = " ".join(
+    message = " ".join(
         line for line in lines if line and not line.startswith(("> in ", "> called by "))
     )
     return BuildFailed(
-        f"dbt cannot parse the project in {project}: {told}",
+        f"dbt cannot parse the project in {project}: {message}",
         f"`dbt parse` in {project} shows the whole error",
     )
 
@@ -185,27 +185,27 @@ def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
     Raises every SettingError at once: two models of one name, a declaration of another version,
     tables and indexes that cannot have their names.
     """
-    found: dict[str, Fact] = {}
-    places: dict[str, str] = {}
+    facts_by_name: dict[str, Fact] = {}
+    paths: dict[str, str] = {}
     wrong: list[LoaderError] = []
     for node in nodes.values():
         declaration = _meta(node).get("waltally")
         if node.get("resource_type") != "model" or declaration is None:
             continue
-        name, place = node["name"], node.get("original_file_path", "")
+        name, path = node["name"], node.get("original_file_path", "")
         if declaration.get("version") != VERSION:
             wrong.append(_other_version(name, declaration.get("version")))
-        elif name in found:
+        elif name in facts_by_name:
             wrong.append(
                 SettingError(
-                    f"Two models are named {name}: {places[name]} and {place}",
+                    f"Two models are named {name}: {paths[name]} and {path}",
                     "rename one of them, or disable it in dbt_project.yml",
                 )
             )
         else:
-            found[name] = parse(name, Table(node["schema"], node["alias"]), declaration)
-            places[name] = place
-    facts = tuple(found[name] for name in sorted(found))
+            facts_by_name[name] = parse(name, Table(node["schema"], node["alias"]), declaration)
+            paths[name] = path
+    facts = tuple(facts_by_name[name] for name in sorted(facts_by_name))
     wrong += _misnamed(facts)
     if wrong:
         raise combine(wrong)
@@ -253,5 +253,5 @@ def _other_version(name: str, version: object) -> SettingError:
 
 
 def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = node.get("config", {}).get("meta", {})
-    return found
+    meta: Mapping[str, Any] = node.get("config", {}).get("meta", {})
+    return meta

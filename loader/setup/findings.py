@@ -103,7 +103,7 @@ def derived_columns_have_measures(state: State, declared: Declared) -> Iterator[
 
     What else could be wrong with an expression depends on who installs it, so dbt says it.
     """
-    measures = {fact.name: [each.name for each in fact.measures] for fact in declared.facts}
+    measures = {fact.name: [measure.name for measure in fact.measures] for fact in declared.facts}
     for (fact, column), why in state.missing_measures.items():
         yield SettingError(
             f"derived {column} of {fact}: {why}",

@@ -73,23 +73,23 @@ def files(proposal: Proposal, parents: Sequence[Parent]) -> dict[str, str]:
 
     A name is in them as a literal alone, as in `model_sql`.
     """
-    found: dict[str, str] = {}
+    models: dict[str, str] = {}
     for parent in parents:
-        found[f"models/{parent.model}.sql"] = (
+        models[f"models/{parent.model}.sql"] = (
             "{{ waltally.current_rows(\n"
             f"    table={table_name(parent.table)!r},\n"
             f"    key=[{parent.key!r}],\n"
             f"    columns={{{parent.key!r}: {parent.key_type!r}, {parent.label!r}: 'text'}},\n"
             ") }}\n"
         )
-        found[f"models/{parent.model}.yml"] = describe(
+        models[f"models/{parent.model}.yml"] = describe(
             parent.model,
             "The table's rows as they are at the model's position.",
             {parent.key: "Its key.", parent.label: "What people call it."},
         )
     name = roll_up_name(proposal)
     looked_up = {parent.column for parent in parents}
-    kept = [each for each in proposal.names if each not in looked_up]
+    kept = [column for column in proposal.names if column not in looked_up]
     measures = [COUNT, *proposal.sums]
     lines = [
         "{# The fact by names: what lies under a parent row moves with its name. #}",
@@ -97,36 +97,38 @@ def files(proposal: Proposal, parents: Sequence[Parent]) -> dict[str, str]:
         f"    fact=ref({proposal.name!r}),",
         "    lookups={",
         *(
-            f"        {each.lookup!r}: {{'rows': ref({each.model!r}), "
-            f"'by': {{{each.key!r}: {each.column!r}}}}},"
-            for each in parents
+            f"        {parent.lookup!r}: {{'rows': ref({parent.model!r}), "
+            f"'by': {{{parent.key!r}: {parent.column!r}}}}},"
+            for parent in parents
         ),
         "    },",
         "    dimensions={",
-        *(f"        {each!r}: {each!r}," for each in kept),
-        *(f"        {each.dimension!r}: {f'{each.lookup}.{each.label}'!r}," for each in parents),
+        *(f"        {column!r}: {column!r}," for column in kept),
+        *(f"        {p.dimension!r}: {f'{p.lookup}.{p.label}'!r}," for p in parents),
         "    },",
         "    measures={",
-        *(f"        {each!r}: {{'sum': {each!r}}}," for each in measures),
+        *(f"        {measure!r}: {{'sum': {measure!r}}}," for measure in measures),
         "    },",
         ") }}",
     ]
-    found[f"models/{name}.sql"] = "\n".join(lines) + "\n"
-    found[f"models/{name}.yml"] = describe(
+    models[f"models/{name}.sql"] = "\n".join(lines) + "\n"
+    models[f"models/{name}.yml"] = describe(
         name,
         "How many rows, one line per group, with the names of the parent rows.",
         {
             **dict.fromkeys(kept, "As the fact has it."),
-            **dict.fromkeys((each.dimension for each in parents), "Null: there is no such row."),
+            **dict.fromkeys(
+                (parent.dimension for parent in parents), "Null: there is no such row."
+            ),
             **dict.fromkeys(measures, "Summed over the fact's groups."),
         },
     )
-    return found
+    return models
 
 
 def _plain(name: str) -> str:
-    found = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
-    return f"rows_{found}" if found[:1].isdigit() else found
+    plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
+    return f"rows_{plain}" if plain[:1].isdigit() else plain
 
 
 # Current rows are found by the primary key, so the column has to lead to it. Many applications have
@@ -174,8 +176,8 @@ _KEY_TYPES = ("uuid", "text", "smallint", "integer", "bigint")
 def read_parents(connection: Connection, table: Table) -> list[Parent]:
     """Return the parents that have a name that a person knows, in the order of the columns."""
     asked = {"schema": table.schema, "name": table.name, "labels": _LABELS}
-    found = []
+    parents = []
     for column, schema, name, key, type_, label in connection.ask(_PARENTS, asked):
-        if type_ in _KEY_TYPES and all(escaped(each) == each for each in (schema, name, key)):
-            found.append(Parent(column, Table(schema, name), key, type_, label))
-    return found
+        if type_ in _KEY_TYPES and all(escaped(text) == text for text in (schema, name, key)):
+            parents.append(Parent(column, Table(schema, name), key, type_, label))
+    return parents

@@ -94,10 +94,10 @@ class Proposal:
     @property
     def columns(self) -> frozenset[str]:
         """The table's columns that an image of a row must carry."""
-        found = [*self.dimensions, *(each for _, each in self.days)]
-        return frozenset(
-            (*(each.name for each in found), *(each.name for _, each, _ in self.paths), *self.sums)
-        )
+        days = (column for _, column in self.days)
+        documents = (column for _, column, _ in self.paths)
+        names = (column.name for column in (*self.dimensions, *days, *documents))
+        return frozenset((*names, *self.sums))
 
     @property
     def part(self) -> str:
@@ -133,7 +133,7 @@ def propose(
     possible = format_names([*fit, *times])
     possible += "".join(f", {name}.KEY" for name in documents)
     remedy = f"name some of these with --by: {possible.lstrip(', ')}" if possible else _ANOTHER
-    if unknown := [name for name, found in paths.items() if found is None]:
+    if unknown := [name for name, path in paths.items() if path is None]:
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a fact can count by", remedy
         )
@@ -158,11 +158,11 @@ def propose(
         table,
         tuple(chosen),
         tuple(sums),
-        tuple((_free(["day", f"{each.name}_day"], taken), each) for each in days),
+        tuple((_free(["day", f"{time.name}_day"], taken), time) for time in days),
         tuple(
-            (_free([found[1][-1], "_".join((found[0].name, *found[1]))], taken), *found)
-            for found in paths.values()
-            if found is not None
+            (_free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
+            for path in paths.values()
+            if path is not None
         ),
         timezone,
     )
@@ -176,21 +176,21 @@ def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str
 
 def _free(names: Sequence[str], taken: set[str]) -> str:
     """Return the first name that no other column has, and take it."""
-    found = next((name for name in names if name not in taken), f"{names[-1]}_{len(taken)}")
-    taken.add(found)
-    return found
+    free = next((name for name in names if name not in taken), f"{names[-1]}_{len(taken)}")
+    taken.add(free)
+    return free
 
 
 def _created(times: Mapping[str, Column]) -> list[Column]:
     """Return the time at which rows began, where one looks like it: dashboards begin with a day."""
-    found = [each for each in times.values() if not _CHANGED.search(each.name)]
-    found.sort(key=lambda each: (not _CREATED.search(each.name), not each.is_not_null))
-    return found[:1]
+    likely = [time for time in times.values() if not _CHANGED.search(time.name)]
+    likely.sort(key=lambda time: (not _CREATED.search(time.name), not time.is_not_null))
+    return likely[:1]
 
 
 def likely(columns: Sequence[Column]) -> list[Column]:
     """Return the columns with the fewest values; where nobody knows, those whose type tells."""
-    found = [
+    few_values = [
         column
         for column in columns
         if not column.is_key
@@ -200,8 +200,8 @@ def likely(columns: Sequence[Column]) -> list[Column]:
             else column.type_ in ("enum", "boolean") or column.is_foreign_key
         )
     ]
-    found.sort(key=lambda column: column.values or MOST_VALUES)
-    return found[:MOST_DIMENSIONS]
+    few_values.sort(key=lambda column: column.values or MOST_VALUES)
+    return few_values[:MOST_DIMENSIONS]
 
 
 def model_sql(proposal: Proposal) -> str:
@@ -249,7 +249,7 @@ def model_yaml(proposal: Proposal) -> str:
             _ID: "Made from the dimensions, so that a rebuild gives the same id.",
             **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
             **{column.name: "As the rows have it." for column in proposal.dimensions},
-            **{name: "What is at this place of the document." for name, _, _ in proposal.paths},
+            **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
             COUNT: "How many rows.",
             **dict.fromkeys(proposal.sums, "The sum of the rows; a null adds nothing."),
         },
@@ -262,8 +262,8 @@ def describe(name: str, description: str, columns: Mapping[str, str]) -> str:
         "name": name,
         "description": description,
         "columns": [
-            {"name": column, "description": said}
-            for column, said in columns.items()
+            {"name": column, "description": meaning}
+            for column, meaning in columns.items()
             if not set("{}") & set(column)
         ],
     }

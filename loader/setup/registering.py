@@ -212,30 +212,30 @@ def register_facts(
     schemas = {fact.relation.schema for fact in declared.facts}
     schemas |= {table.schema for _, table in declared.roll_ups}
     forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups, schemas)
-    said = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    said += _said(changes, is_first=not registered.facts)
+    notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
+    notes += _describe(changes, is_first=not registered.facts)
     written = {*changes.new, *changes.changed}
-    return said + [
+    return notes + [
         note for fact in declared.facts if fact.name in written for note in _limited_sums(fact)
     ]
 
 
-def _said(changes: Difference, is_first: bool) -> list[str]:
+def _describe(changes: Difference, is_first: bool) -> list[str]:
     seed = "`spark-submit spark/seed.py --fact {0}`, then `dbt build`"
-    said = [
+    notes = [
         f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")
         for name in changes.new
     ]
-    said += [
+    notes += [
         f"registered {name} as it is declared now; it stays as it was until {seed.format(name)}"
         for name in changes.changed
     ]
-    said += [f"registered another table for {name}" for name in changes.moved]
-    said += [
+    notes += [f"registered another table for {name}" for name in changes.moved]
+    notes += [
         f"forgot {fact.name}, which is no longer declared; the table {fact.relation} stays"
         for fact in changes.removed
     ]
-    return said
+    return notes
 
 
 def _limited_sums(fact: Fact) -> Iterator[str]:

@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
     target: Target
     state: State
     """What the source says."""
-    found: list[LoaderError]
+    problems: list[LoaderError]
     """What is wrong with it."""
 
 
@@ -54,24 +54,24 @@ def _asked(settings: Settings, declared: Declared) -> Iterator[_Asked]:
     """
     with closing(connect(settings.source, "source")) as source:
         state = read_source(settings, source, declared.facts)
-        found = findings(SOURCE_RULES, state, declared)
+        problems = findings(SOURCE_RULES, state, declared)
         try:
             target = connect_target(settings)
         except LoaderError as error:
-            raise combine([*found, error]) from None
+            raise combine([*problems, error]) from None
         with closing(target):
-            yield _Asked(source, target, state, found)
+            yield _Asked(source, target, state, problems)
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
-    with _asked(settings, declared) as (source, target, state, found):
-        if not found and state.slot.state is None:
-            found += _trial(source, settings.slot)
+    with _asked(settings, declared) as (source, target, state, problems):
+        if not problems and state.slot.state is None:
+            problems += _trial(source, settings.slot)
         state = _read_target(state, declared, target)
         state = read_record(state, settings, source, target)
-        found += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
-        return found or not_set_up(state)
+        problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
+        return problems or not_set_up(state)
 
 
 def check_standby(settings: Settings, declared: Declared) -> list[LoaderError] | None:
@@ -102,9 +102,9 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
     `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
     setup did not make, and other LoaderErrors.
     """
-    with _asked(settings, declared) as (source, target, state, found):
+    with _asked(settings, declared) as (source, target, state, problems):
         state = _read_target(state, declared, target)
-        _refuse([*found, *findings(TARGET_RULES, state, declared)])
+        _refuse([*problems, *findings(TARGET_RULES, state, declared)])
         done = migrate.upgrade(target)
         # Two setups at once could each find that no other slot feeds a fact. So we look again.
         locks.hold(target, "registration", settings.schema)
@@ -129,7 +129,9 @@ def missing_measures(declared: Declared, target: Connection) -> dict[tuple[str, 
     """Return by fact and derived column why its expression names a measure that is not there."""
     missing: dict[tuple[str, str], str] = {}
     for fact in declared.facts:
-        measures = ", ".join(f"null::{each.type} as {quoted(each.name)}" for each in fact.measures)
+        measures = ", ".join(
+            f"null::{measure.type} as {quoted(measure.name)}" for measure in fact.measures
+        )
         for column, expression in declared.derived.get(fact.name, {}).items():
             # Prepared, it is parsed and not run; the line break ends a comment.
             selected = f"select {expression}\n from (select {measures}) as measures"
@@ -153,9 +155,9 @@ _SQL_ASCII = (
 )
 
 
-def _refuse(found: list[LoaderError]) -> None:
-    if found:
-        raise combine(found)
+def _refuse(problems: list[LoaderError]) -> None:
+    if problems:
+        raise combine(problems)
 
 
 def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -> Iterator[str]:

@@ -96,7 +96,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
             )
         is_staged = bool(migrate.version(target))
         with target.transaction():
-            said = _clear(target, purge) if is_staged else []
+            notes = _clear(target, purge) if is_staged else []
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
             if slot.state is not None:
@@ -107,7 +107,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
             writable(slot.server, source, target), settings.slot
         ):
             done.append("dropped the replication origin")
-    return done + said
+    return done + notes
 
 
 def _clear(target: Target, purge: bool) -> list[str]:
@@ -142,8 +142,8 @@ def _drop_tables(target: Target) -> None:
     made: dict[str, list[str]] = {"view": [], "function": [], "table": [], "type": []}
     for ((kind, identity),) in target.ask_staging(_MADE):
         made[kind].append(identity)
-    place = {"schema": quoted(target.schema)}
-    made["function"] += [signature for (signature,) in target.ask(_INSTALLED, place)]
+    values = {"schema": quoted(target.schema)}
+    made["function"] += [signature for (signature,) in target.ask(_INSTALLED, values)]
     made["table"] += [name for (name,) in target.ask_staging(_VALUE_TABLES)]
     try:
         # Each kind may depend on the next ones.

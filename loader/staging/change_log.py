@@ -109,9 +109,9 @@ class ChangeLog:
         session is ended, because its transaction could block ours or commit late.
         """
         # Two sources may have slots of the same name, each with its own schema in this database.
-        place = (self.connection.schema, self.connection.slot)
+        names = (self.connection.schema, self.connection.slot)
         if not locks.acquire(
-            self.connection, "loader", *place, seconds=_PATIENCE, ends_holders=True
+            self.connection, "loader", *names, seconds=_PATIENCE, ends_holders=True
         ):
             raise Interrupted(
                 f"Another session still writes for the slot {self.connection.slot}",
@@ -232,10 +232,12 @@ class ChangeLog:
     def system_identifier(self) -> str | None:
         """Return which cluster the target is, None where this role may not see that."""
         try:
-            ((found,),) = self.connection.ask("select system_identifier from pg_control_system()")
+            ((identifier,),) = self.connection.ask(
+                "select system_identifier from pg_control_system()"
+            )
         except LoaderError:
             return None
-        return str(found)
+        return str(identifier)
 
     def wal_position(self) -> int:
         """Return where the target's own WAL ends now."""

@@ -24,13 +24,13 @@ class Difference:
         return bool(self.new or self.changed or self.moved or self.removed)
 
     def __str__(self) -> str:
-        said = [
+        clauses = [
             *(f"{name} is new" for name in self.new),
             *(f"{name} has changed" for name in self.changed),
             *(f"{name} is now another table" for name in self.moved),
             *(f"{fact.name} is no longer declared" for fact in self.removed),
         ]
-        return ", ".join(said)
+        return ", ".join(clauses)
 
 
 def difference(registered: Registration, declared: Sequence[Fact]) -> Difference:

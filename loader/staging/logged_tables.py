@@ -71,12 +71,12 @@ class Root:
     @property
     def leaves(self) -> tuple[Table, ...]:
         """The tables that hold the rows."""
-        return tuple(each.table for each in self.members if each.kind != "p")
+        return tuple(member.table for member in self.members if member.kind != "p")
 
     @property
     def unfit(self) -> tuple[Table, ...]:
         """The leaves whose rows change without WAL."""
-        return tuple(each.table for each in self.members if each.is_unfit)
+        return tuple(member.table for member in self.members if member.is_unfit)
 
     def emptied_at(self, position: int) -> Root:
         """Return it after facts have gone on counting rows that were taken before the position."""
@@ -89,15 +89,15 @@ class Judged:
 
     root: Root
     """What is to be stored."""
-    begins_anew: bool
+    has_gap: bool
     """Whether rows came or went without changes, so that the log is whole only from here on."""
-    said: str = ""
+    event: str = ""
     """What happened, as the part of a sentence that follows the root's name."""
 
 
 def judge(
     before: Root | None,
-    found: Root,
+    current: Root,
     present: Collection[int],
     counts_deletes: bool,
     position_lsn: int,
@@ -109,30 +109,34 @@ def judge(
     before `position_lsn`, the position of record, need no name any more.
     """
     if before is None:
-        return Judged(found, True, "is partitioned now")
+        return Judged(current, True, "is partitioned now")
     known = {member.oid: member for member in before.members}
-    now = {member.oid: member for member in found.members}
-    if found.members[0].oid != before.members[0].oid:
-        return Judged(found, True, "is another table than before")
-    kept = replace(found, emptied_lsn=before.emptied_lsn)
-    came = [each for oid, each in now.items() if oid not in known and not each.is_new_born]
+    now = {member.oid: member for member in current.members}
+    if current.members[0].oid != before.members[0].oid:
+        return Judged(current, True, "is another table than before")
+    kept = replace(current, emptied_lsn=before.emptied_lsn)
+    came = [member for oid, member in now.items() if oid not in known and not member.is_new_born]
     # The root's own name and owner do not matter: its leaves have theirs.
-    other = [each for oid, each in now.items() if each.parent and known.get(oid, each) != each]
-    went = [each for oid, each in known.items() if oid not in now]
-    left = [each for each in went if each.oid in present or counts_deletes]
-    said = [
-        *(f"{each.table} was {_way(each)}" for each in came),
-        *(f"{each.table} was renamed, moved, attached again or made UNLOGGED" for each in other),
-        *(f"{each.table} was detached or dropped" for each in left),
+    stayed = [(known[oid], member) for oid, member in now.items() if oid in known]
+    other = [member for former, member in stayed if member.parent and former != member]
+    went = [member for oid, member in known.items() if oid not in now]
+    left = [member for member in went if member.oid in present or counts_deletes]
+    events = [
+        *(f"{member.table} was {_way(member)}" for member in came),
+        *(
+            f"{member.table} was renamed, moved, attached again or made UNLOGGED"
+            for member in other
+        ),
+        *(f"{member.table} was detached or dropped" for member in left),
     ]
-    if said:
-        return Judged(kept, True, "has other partitions: " + ", ".join(said))
-    dropped = [(each.table, found.read_lsn) for each in went if each.kind != "p"]
-    gone = (*(each for each in before.gone if each[1] > position_lsn), *dropped)
-    if (found.members, gone) == (before.members, before.gone):
+    if events:
+        return Judged(kept, True, "has other partitions: " + ", ".join(events))
+    dropped = [(member.table, current.read_lsn) for member in went if member.kind != "p"]
+    gone = (*(leaf for leaf in before.gone if leaf[1] > position_lsn), *dropped)
+    if (current.members, gone) == (before.members, before.gone):
         return Judged(before, False)
     kept = replace(kept, gone=gone)
-    return Judged(kept.emptied_at(found.read_lsn) if dropped else kept, False)
+    return Judged(kept.emptied_at(current.read_lsn) if dropped else kept, False)
 
 
 def to_row(root: Root) -> dict[str, Any]:
@@ -202,7 +206,7 @@ def renewed(
     }
 
 
-def begun_anew(followed: Followed, table: Table, start: int) -> Followed:
+def after_gap(followed: Followed, table: Table, start: int) -> Followed:
     """Return it after the log of the table is whole only from this position on."""
     return {**followed, table: {name: max(at, start) for name, at in followed[table].items()}}
 

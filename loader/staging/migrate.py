@@ -76,9 +76,9 @@ language sql immutable parallel safe as $$ select '{}' $$
 
 
 def _texts(folder: Traversable) -> list[str]:
-    found = sorted(folder.iterdir(), key=lambda path: path.name)
-    files = [path.read_text() for path in found if path.name.endswith(".sql")]
-    return files + [text for path in found if path.is_dir() for text in _texts(path)]
+    paths = sorted(folder.iterdir(), key=lambda path: path.name)
+    files = [path.read_text() for path in paths if path.name.endswith(".sql")]
+    return files + [text for path in paths if path.is_dir() for text in _texts(path)]
 
 
 def functions() -> list[str]:
@@ -95,12 +95,12 @@ def functions_id() -> str:
 def migrations() -> list[tuple[int, str, str]]:
     """Return (version, name, SQL) of every migration in order."""
     folder = resources.files("loader.staging") / "migrations"
-    found = [
+    files = [
         (int(path.name[:4]), path.name, path.read_text())
         for path in folder.iterdir()
         if path.name.endswith(".sql")
     ]
-    return sorted(found)
+    return sorted(files)
 
 
 def in_schema(text: str, schema: str) -> str:
@@ -164,8 +164,8 @@ def stored_functions_id(target: Target) -> str | None:
     name = f"{target.table('functions_id')}()"
     if target.ask("select to_regprocedure(%s)", (name,)) == [(None,)]:
         return None
-    ((found,),) = target.ask(f"select {name}")
-    return str(found)
+    ((stored,),) = target.ask(f"select {name}")
+    return str(stored)
 
 
 def has_other_functions(target: Target) -> bool:

@@ -64,11 +64,11 @@ class Block:
 
 def blocks_at(position: int) -> list[Block]:
     """Return the blocks that hold the position, the smallest first."""
-    found = []
+    blocks = []
     for bits in _BITS:
         number = position >> bits
-        found.append(Block(number << bits, number + 1 << bits))
-    return found
+        blocks.append(Block(number << bits, number + 1 << bits))
+    return blocks
 
 
 def choose_block(position: int, log_size: int, others: Collection[Block]) -> Block:
@@ -80,9 +80,9 @@ def choose_block(position: int, log_size: int, others: Collection[Block]) -> Blo
     """
     smallest, *larger = blocks_at(position)
     fitting = [
-        each
-        for each in larger
-        if (each.to_lsn - each.from_lsn) * _SHARES <= log_size
-        and not any(each.overlaps(other) for other in others)
+        block
+        for block in larger
+        if (block.to_lsn - block.from_lsn) * _SHARES <= log_size
+        and not any(block.overlaps(other) for other in others)
     ]
     return fitting[-1] if fitting else smallest

@@ -152,10 +152,10 @@ class _Pruner:
         A partition is dropped only when all older ones are, so that the log has no gap.
         """
         partitions = sorted(self._read_partitions(), key=lambda partition: partition.block)
-        found = self._find_blockers(partitions)
+        blockers_by_name = self._find_blockers(partitions)
         is_held = False
         for partition in partitions:
-            blockers = found[partition.name]
+            blockers = blockers_by_name[partition.name]
             if partition is partitions[-1]:
                 what = " and empty" if partition.age is None else ""
                 blockers = [Blocker(f"it is the newest partition{what}: the log goes on in it")]
@@ -210,8 +210,9 @@ class _Pruner:
             blockers[name].append(Blocker(reason, remedy))
         for partition in partitions:
             if partition.age is not None and partition.age < self.keep:
-                said = f"its newest row is {duration(partition.age)} old"
-                blockers[partition.name].append(Blocker(f"{said}, --keep is {duration(self.keep)}"))
+                age, keep = duration(partition.age), duration(self.keep)
+                reason = f"its newest row is {age} old, --keep is {keep}"
+                blockers[partition.name].append(Blocker(reason))
         return blockers
 
     def _drop(self, partition: Partition) -> list[Blocker]:

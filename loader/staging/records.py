@@ -102,9 +102,9 @@ def other_functions(schema: str) -> NotSetUp:
 def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
     """Return names, clause and remedy of what is said, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for each in states:
-        said = (each.state, each.reason or "", each.remedy or "")
-        alike.setdefault(said, []).append(each.name)
+    for fact in states:
+        alike_key = (fact.state, fact.reason or "", fact.remedy or "")
+        alike.setdefault(alike_key, []).append(fact.name)
     verbs = {"waits": "wait", "follows": "follow"}
     return [
         (
@@ -211,6 +211,6 @@ class StoredState:
         applied = [fact for fact in self.facts if fact.applied_lsn is not None]
         if not applied:
             return self.newest_commit_at, self.newest_commit_age
-        moments = [(each.exact_as_of, each.exact_age_seconds) for each in applied]
+        moments = [(fact.exact_as_of, fact.exact_age_seconds) for fact in applied]
         known = [moment for moment in moments if moment[0] is not None]
         return max(known, key=lambda moment: moment[1] or 0.0, default=(None, None))

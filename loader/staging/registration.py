@@ -120,15 +120,15 @@ def other_slot(target: Target, fact: Fact) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def register(target: Target, declared: Sequence[Fact], found: Difference) -> None:
+def register(target: Target, declared: Sequence[Fact], changes: Difference) -> None:
     """Write the difference down, in the open transaction; forget what is removed."""
-    written = {*found.new, *found.changed, *found.moved}
+    written = {*changes.new, *changes.changed, *changes.moved}
     for fact in declared:
         if fact.name in written:
             relation = (fact.relation.schema, fact.relation.name)
             known = (target.slot, fact.name, Json(fact.declaration), Json(fact.needed))
             target.ask_staging(_REGISTER, (*known, *relation))
-    for fact in found.removed:
+    for fact in changes.removed:
         values: dict[str, object] = {"slot": target.slot, "fact": fact.name}
         values["models"] = [name for (name,) in target.ask_staging(_MODELS, values)]
         for table in _OF_MODELS:
@@ -195,8 +195,8 @@ def write_followed(
         for table, columns in followed.items()
     }
     rows = [
-        logged_row(target.slot, each, roots.get(each), held_since=held.get(each, {}))
-        for each in registered.tables
+        logged_row(target.slot, table, roots.get(table), held_since=held.get(table, {}))
+        for table in registered.tables
     ]
     if target.ask_staging(_LOCK, {"slot": target.slot}) != [(registered.number,)]:
         raise Interrupted(

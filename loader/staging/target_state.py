@@ -259,10 +259,10 @@ def _rejected_rows(target: Target) -> dict[str, dict[str, int]] | None:
     """Return by fact and reason how many rows the baselines could not count."""
     if target.ask(_MAY_READ, (target.table("baseline_rejection"),)) != [(True,)]:
         return None
-    found: dict[str, dict[str, int]] = {}
+    rejected: dict[str, dict[str, int]] = {}
     for name, reason, count in target.ask_staging(_REJECTED_ROWS, (target.slot,)):
-        found.setdefault(name, {})[reason] = count
-    return found
+        rejected.setdefault(name, {})[reason] = count
+    return rejected
 
 
 def rejected_reasons(target: Connection, model: str, slot: str) -> dict[str, int] | None:
@@ -270,8 +270,8 @@ def rejected_reasons(target: Connection, model: str, slot: str) -> dict[str, int
 
     None where this role may not see that.
     """
-    found = target.ask(LISTED, (model,))
-    return dict(target.ask(_REJECTED, (model, slot), *found[0])) if found else None
+    schemas = target.ask(LISTED, (model,))
+    return dict(target.ask(_REJECTED, (model, slot), *schemas[0])) if schemas else None
 
 
 Part = Literal["all", "front", "behind"]

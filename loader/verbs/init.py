@@ -68,7 +68,7 @@ def init_command(
     counted = parse_table(table if "." in table else f"public.{table}")
     with closing(connect(source, "source")) as connection:
         columns = read_columns(connection, counted)
-        known = read_parents(connection, counted) if parents else []
+        leading = read_parents(connection, counted) if parents else []
     named = _names(by)
     proposal = propose(
         counted,
@@ -76,34 +76,35 @@ def init_command(
         named,
         parse_names(sum_, "--sum", "--sum"),
         timezone,
-        [each.column for each in known if each.column not in named][:MOST],
+        [parent.column for parent in leading if parent.column not in named][:MOST],
     )
-    known = [each for each in known if each.column in proposal.names]
-    is_new = write_project(folder, proposal, files(proposal, known) if known else None)
-    said = [f"{proposal.name} counts the rows of {counted}:"]
-    said += [
+    counted_by = [parent for parent in leading if parent.column in proposal.names]
+    more = files(proposal, counted_by) if counted_by else None
+    is_new = write_project(folder, proposal, more)
+    lines = [f"{proposal.name} counts the rows of {counted}:"]
+    lines += [
         f"  by {name}, the day of {column.name} in {timezone} (--timezone)"
         for name, column in proposal.days
     ]
     for column in proposal.dimensions:
         values = "" if column.values is None else f", about {column.values:,.0f} values"
-        said.append(f"  by {column.name} ({column.type_}{values})")
-    said += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
-    said += [f"  with the sum of {name}" for name in proposal.sums]
+        lines.append(f"  by {column.name} ({column.type_}{values})")
+    lines += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
+    lines += [f"  with the sum of {name}" for name in proposal.sums]
     summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
     if summable:
-        said.append(f"  with no sum; --sum could name {format_names(summable)}")
-    if known:
-        names = ", ".join(each.dimension for each in known)
-        said.append(f"{roll_up_name(proposal)} has the same by {names}")
+        lines.append(f"  with no sum; --sum could name {format_names(summable)}")
+    if counted_by:
+        names = ", ".join(parent.dimension for parent in counted_by)
+        lines.append(f"{roll_up_name(proposal)} has the same by {names}")
     elif parents:
-        said.append(f"No column of {counted} that is counted leads to a table with a name in it")
+        lines.append(f"No column of {counted} that is counted leads to a table with a name in it")
     cost = estimate(proposal, columns)
-    said += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
+    lines += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
     what = f"the dbt project {folder}, with the fact" if is_new else "the fact"
-    said.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
+    lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
     steps = next_steps(folder, proposal.name, is_new, missing_tools(Path(sys.executable).parent))
-    text_lines.write([*said, "", "Next:", *(f"  {step}" for step in steps)])
+    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
 
 
 def _names(by: str) -> tuple[str, ...]:

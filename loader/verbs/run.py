@@ -102,8 +102,8 @@ def run_command(
             # Only here: a loader without metrics starts faster without the client's modules.
             from loader.monitoring import metrics
 
-            place = (metrics_address, metrics_port)
-            serving = metrics.served(settings, run_state, stop, threads, *place)
+            address = (metrics_address, metrics_port)
+            serving = metrics.served(settings, run_state, stop, threads, *address)
         with serving as serve, progress:
             observers.append(serve)
             try:

@@ -72,11 +72,11 @@ def setup_command(
         )
     if check:
         with shown("checking servers and tables"):
-            found = setup.check_standby(settings, declared) if failover else None
-            if found is None:
-                found = setup.check(settings, declared)
-        if found:
-            raise combine(found)
+            problems = setup.check_standby(settings, declared) if failover else None
+            if problems is None:
+                problems = setup.check(settings, declared)
+        if problems:
+            raise combine(problems)
         text_lines.write(["Everything is set up."])
         return
     with shown("checking servers and tables, making what is missing"):

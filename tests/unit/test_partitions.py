@@ -32,7 +32,7 @@ def judged(now: Root, present: set[int] | None = None, counts_deletes: bool = Tr
 def test_what_is_the_same_is_stored_as_it_was() -> None:
     assert judged(found(OLD)) == Judged(BEFORE, False)
     renamed = replace(ROOT, named="99", name="other")
-    assert not judged(Root(0x90, (renamed, OLD))).begins_anew, "leaves have names of their own"
+    assert not judged(Root(0x90, (renamed, OLD))).has_gap, "leaves have names of their own"
 
 
 def test_a_leaf_that_came_empty_changes_nothing() -> None:
@@ -47,8 +47,8 @@ def test_a_leaf_that_came_empty_changes_nothing() -> None:
     ],
 )
 def test_a_leaf_may_have_brought_rows(other: Member) -> None:
-    assert judged(found(OLD, other)).begins_anew
-    assert judged(found(OLD, other), counts_deletes=False).begins_anew
+    assert judged(found(OLD, other)).has_gap
+    assert judged(found(OLD, other), counts_deletes=False).has_gap
 
 
 @pytest.mark.parametrize(
@@ -62,29 +62,29 @@ def test_a_leaf_may_have_brought_rows(other: Member) -> None:
     ],
 )
 def test_a_leaf_that_was_away_may_have_other_rows(other: Member) -> None:
-    assert judged(found(other)).begins_anew
-    assert judged(found(other), counts_deletes=False).begins_anew
+    assert judged(found(other)).has_gap
+    assert judged(found(other), counts_deletes=False).has_gap
 
 
 def test_a_leaf_that_went_takes_its_rows_along() -> None:
-    assert judged(found()).begins_anew
-    assert "public.old was detached or dropped" in judged(found()).said
+    assert judged(found()).has_gap
+    assert "public.old was detached or dropped" in judged(found()).event
 
 
 def test_a_dropped_leaf_is_a_purge_where_deletes_are_ignored() -> None:
     gone = judged(found(), counts_deletes=False)
-    assert not gone.begins_anew
+    assert not gone.has_gap
     assert gone.root.gone == ((OLD.table, 0x90),), "its last changes are still to come"
     assert gone.root.emptied_lsn == 0x90
     later = judge(gone.root, found(at=0xA0), set(), False, 0x91)
     assert later.root.gone == ()
     assert later.root.emptied_lsn == 0x90
-    assert judged(found(), {OLD.oid}, False).begins_anew, "it was detached: rows may have come"
+    assert judged(found(), {OLD.oid}, False).has_gap, "it was detached: rows may have come"
 
 
-def test_an_unknown_or_another_table_begins_anew() -> None:
-    assert judge(None, found(OLD), set(), True, 0).begins_anew
-    assert judged(Root(0x90, (replace(ROOT, oid=9), OLD))).begins_anew
+def test_an_unknown_or_another_table_has_gap() -> None:
+    assert judge(None, found(OLD), set(), True, 0).has_gap
+    assert judged(Root(0x90, (replace(ROOT, oid=9), OLD))).has_gap
 
 
 def test_what_is_stored_is_read_again() -> None:

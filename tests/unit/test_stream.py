@@ -14,7 +14,7 @@ from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError
 from loader.capture.reader import SlotReader
 from loader.capture.wal2json import Keepalive
-from loader.staging.logged_tables import ALL, Followed, begun_anew, renewed
+from loader.staging.logged_tables import ALL, Followed, after_gap, renewed
 from waltally.limits import limits
 from waltally.tables import Table
 
@@ -80,7 +80,7 @@ def test_while_the_queue_is_full_what_is_stored_is_confirmed(
 A, B = Table("public", "a"), Table("public", "b")
 
 
-def test_what_stays_keeps_its_position_and_what_goes_begins_anew() -> None:
+def test_what_stays_keeps_its_position_and_what_goes_has_gap() -> None:
     before: Followed = {}
     for kept, position in (
         ({A: None}, 0x10),
@@ -113,7 +113,7 @@ def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
 
 def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
     followed = {A: {"x": 0x10, ALL: 0x30}, B: {ALL: 0x10}}
-    assert begun_anew(followed, A, 0x20) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
+    assert after_gap(followed, A, 0x20) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
 
 
 PROGRAM = """

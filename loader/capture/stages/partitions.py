@@ -98,7 +98,7 @@ class Partitions:
         """
         starts = {}
         for table, judged in self._judged.items():
-            if judged.begins_anew:
+            if judged.has_gap:
                 starts[table] = self._catalog.read_lsn + 1
             elif table not in self._registered.followed:
                 # Setup read the leaves. It did not see a leaf that was made and dropped before.
@@ -114,8 +114,8 @@ class Partitions:
     def report(self) -> None:
         """Log how the leaves have changed."""
         for table, judged in self._judged.items():
-            if judged.said and table in self._registered.followed:
-                log.warning(not_in_log(table, judged.said).sentence)
+            if judged.event and table in self._registered.followed:
+                log.warning(not_in_log(table, judged.event).sentence)
 
     def are_as_read(self, xids: set[int], stop: Event) -> bool:
         """Return whether the leaves are still the same after these transactions.
