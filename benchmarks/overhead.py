@@ -229,7 +229,7 @@ def followed(dsn: str, target: Cluster | None, identity: Identity) -> Iterator[F
         with pinned_to(LOADER_CORES):
             process = stack.enter_context(running([loader, "run"], environment))
         yield Followed(dsn, target, process)
-    run([loader, "teardown", "--purge", "--yes"], environment, {})
+    run([loader, "teardown", "--drop-data", "--yes"], environment, {})
 
 
 class Sampler(NamedTuple):

@@ -80,7 +80,7 @@ def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
             "rows with those",
             "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
-            f"loader teardown --purge --slot {other}",
+            f"loader teardown --drop-data --slot {other}",
         )
 
 

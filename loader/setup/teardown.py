@@ -75,8 +75,8 @@ where n.nspname = %s and c.relname ~ '^baseline_group_incoming_[0-9a-f]{16}$'
 """
 
 
-def tear_down(settings: Settings, purge: bool) -> list[str]:
-    """Drop the slot, with `purge` also what is staged for it; return what was done.
+def tear_down(settings: Settings, drop_data: bool) -> list[str]:
+    """Drop the slot, with `drop_data` also what is staged for it; return what was done.
 
     Raises SlotInUse while a loader follows the slot, NotOurs where the slot is not ours or other
     objects depend on the staged tables; then nothing was dropped.
@@ -96,7 +96,7 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
             )
         is_staged = bool(migrate.version(target))
         with target.transaction():
-            notes = _clear(target, purge) if is_staged else []
+            notes = _clear(target, drop_data) if is_staged else []
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
             if slot.state is not None:
@@ -110,11 +110,11 @@ def tear_down(settings: Settings, purge: bool) -> list[str]:
     return done + notes
 
 
-def _clear(target: Target, purge: bool) -> list[str]:
+def _clear(target: Target, drop_data: bool) -> list[str]:
     """Delete the slot's row, or what is staged for it, or all of it; return what to say."""
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     target.ask("set local lock_timeout to '30s'")
-    if not purge:
+    if not drop_data:
         _delete(target, ("slot_position",))
         return []
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
@@ -163,7 +163,7 @@ def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
     return NotOurs(
         f"Other objects depend on the tables of schema {schema}, so nothing there is dropped: "
         + "; ".join(lines),
-        "drop these first, or keep the tables: `loader teardown` without --purge",
+        "drop these first, or keep the tables: `loader teardown` without --drop-data",
     )
 
 

@@ -17,7 +17,7 @@ from waltally.errors import StagingTooNew
 from waltally.settings import jobs_schema
 from waltally.tables import quoted
 
-MADE_BY_SETUP = "Made by loader setup: loader teardown --purge may drop it."
+MADE_BY_SETUP = "Made by loader setup: loader teardown --drop-data may drop it."
 """The comment of a schema that setup made; one without it was there before and stays."""
 
 _TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|cdc\.")
@@ -182,6 +182,7 @@ def version(target: Target) -> int:
     if present > known:
         raise StagingTooNew(
             f"The staging schema is at version {present}, this loader knows up to {known}",
-            "upgrade waltally here to the version that made the schema",
+            "use the waltally that made the schema here; or, to begin again with this one: "
+            "`loader teardown --drop-data` of that one, then `loader setup` and a seed",
         )
     return int(present)

@@ -17,9 +17,9 @@ def teardown_command(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    purge: Annotated[
+    drop_data: Annotated[
         bool,
-        typer.Option("--purge", help="Drop what is staged for the slot too; never other tables."),
+        typer.Option("--drop-data", help="Drop what is staged for the slot too."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -30,12 +30,12 @@ def teardown_command(
     from loader.setup import teardown
 
     settings = Settings.of(source, target, slot, schema)
-    what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if purge else "")
+    what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if drop_data else "")
     if not yes:
         typer.confirm(
             f"Drop {what}? The counts then stand still; to go on later needs a new seed",
             abort=True,
         )
     with shown(f"dropping {what}"):
-        done = teardown.tear_down(settings, purge)
+        done = teardown.tear_down(settings, drop_data)
     text_lines.write(done or ["There was nothing to drop."])

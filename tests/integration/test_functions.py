@@ -41,7 +41,7 @@ def test_setup_replaces_them_and_drops_what_is_in_no_file(upgraded: Database) ->
     upgraded.insert(2)
     upgraded.must("run", "--once")
     assert upgraded.staged() == 2
-    assert "dropped the schema cdc" in upgraded.must("teardown", "--purge", "--yes")
+    assert "dropped the schema cdc" in upgraded.must("teardown", "--drop-data", "--yes")
 
 
 def test_replacing_keeps_the_rights_that_others_were_granted(upgraded: Database) -> None:

@@ -103,7 +103,7 @@ def test_models_join_and_leave_while_a_loader_builds(
         for model in ("ft_kinds", "ft_texts"):
             count(model, 6)
         running.end()
-    source.must("teardown", "--purge", "--yes")
+    source.must("teardown", "--drop-data", "--yes")
     source.execute("update elsewhere.ft_notes set row_count = row_count")
 
 
@@ -194,7 +194,7 @@ def test_each_command_does_its_work(pipeline: Pipeline, without: dict[str, str])
     must("status")
     assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "0"]
     must("prune", "--keep", "0s")
-    assert "dropped the slot" in must("teardown", "--purge", "--yes")
+    assert "dropped the slot" in must("teardown", "--drop-data", "--yes")
 
 
 def test_setup_without_a_manifest_says_what_to_install(

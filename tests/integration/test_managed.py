@@ -109,7 +109,7 @@ def test_remedies_on_rds_work(managed: Cluster) -> None:
         done = database.loader("setup", PGUSER="plain")
         assert done.returncode == 0, done.stderr
         # The administrator can make the roles of ops/ too.
-        database.must("teardown", "--purge", "--yes", PGUSER="plain")
+        database.must("teardown", "--drop-data", "--yes", PGUSER="plain")
         administer(managed, "alter database here owner to master")
         for table in ("notifications", "notification_history"):
             database.execute(f"alter table {table} owner to master")

@@ -9,7 +9,7 @@ from testkit.databases import Database, application_database
 from testkit.facts import NOTIFY, SLOT_DIMENSION
 from testkit.pipeline import Pipeline
 
-DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--purge", "--yes"))
+DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--drop-data", "--yes"))
 OTHERS = (
     "select pg_create_physical_replication_slot(%s)",
     "select pg_create_logical_replication_slot(%s, 'pgoutput')",
@@ -86,7 +86,7 @@ def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database)
     source.must("setup", LOADER_SCHEMA="public")
     source.insert(2)
     source.must("run", "--once", LOADER_SCHEMA="public")
-    said = source.must("teardown", "--purge", "--yes", LOADER_SCHEMA="public")
+    said = source.must("teardown", "--drop-data", "--yes", LOADER_SCHEMA="public")
     assert "the schema public was there before and stays" in said
     assert [source.execute(query) for query in (tables, functions)] == before
     assert source.value("select count(*) from notifications") == 4
@@ -106,19 +106,20 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
             " values ('a.b', %s, '0/1')",
             name,
         )
-    assert f"it still holds {other['LOADER_SLOT']}" in source.must("teardown", "--purge", "--yes")
+    said = source.must("teardown", "--drop-data", "--yes")
+    assert f"it still holds {other['LOADER_SLOT']}" in said
     assert source.staged() == 3
     for table in ("change_log", "model_watermark", "slot_position", "fact"):
         assert source.execute(f"select distinct slot_name from cdc.{table}") == [
             (other["LOADER_SLOT"],)
         ]
-    assert "dropped the schema cdc" in source.must("teardown", "--purge", "--yes", **other)
+    assert "dropped the schema cdc" in source.must("teardown", "--drop-data", "--yes", **other)
 
 
 def test_a_purge_drops_what_dbt_installed_and_leaves_the_facts(pipeline: Pipeline) -> None:
     pipeline.begin()
     counts = pipeline.fact()
-    said = pipeline.must("teardown", "--purge", "--yes")
+    said = pipeline.must("teardown", "--drop-data", "--yes")
     assert said.endswith("dropped the schema cdc\ndropped the schema cdc_jobs\n")
     assert pipeline.fact() == counts
     assert pipeline.rejected() == []
@@ -127,13 +128,13 @@ def test_a_purge_drops_what_dbt_installed_and_leaves_the_facts(pipeline: Pipelin
 def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:
     source.must("setup")
     source.execute("create view dashboard as select count(*) from cdc.change_log")
-    said = refused(source, "teardown", "--purge", "--yes")
+    said = refused(source, "teardown", "--drop-data", "--yes")
     assert "view public.dashboard depends on table cdc.change_log" in said
     assert slots(source, source.slot) == 1
     assert source.value("select count(*) from dashboard") == 1
     source.execute("drop view dashboard")
     source.execute("create table cdc.notes (text text)")
-    said = source.must("teardown", "--purge", "--yes")
+    said = source.must("teardown", "--drop-data", "--yes")
     assert "holds something else and stays" in said
     held = "select tablename from pg_tables where schemaname = 'cdc'"
     assert source.execute(held) == [("notes",)]

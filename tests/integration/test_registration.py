@@ -246,7 +246,7 @@ def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: 
     )
     code, said = refused(source, "setup")
     assert (code, "fed by the slot former" in said) == (2, True)
-    assert "loader teardown --purge --slot former" in said
+    assert "loader teardown --drop-data --slot former" in said
     source.execute("delete from cdc.model_watermark")
     source.must("setup")
     for arguments in (("setup",), ("setup", "--check")):

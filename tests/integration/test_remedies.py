@@ -76,7 +76,7 @@ def test_a_role_that_may_not_replicate(source: Database) -> None:
         assert done.returncode == 15
         paste(source.cluster, source.name, remedy)
         source.must("setup", PGUSER=role)
-        source.must("teardown", "--purge", "--yes", PGUSER=role)
+        source.must("teardown", "--drop-data", "--yes", PGUSER=role)
     finally:
         source.execute(f"drop owned by {quoted}; drop role {quoted}")
 
@@ -104,7 +104,7 @@ def test_the_plugin_list_keeps_what_others_need(bare: Cluster) -> None:
             kept = f"{listed}, wal2json"
             wait_until(lambda: database.value(f"show {PLUGINS}") == kept, "what is there stays")  # noqa: B023
             database.must("setup", PGUSER=user)
-            database.must("teardown", "--purge", "--yes", PGUSER=user)
+            database.must("teardown", "--drop-data", "--yes", PGUSER=user)
 
 
 def seed_remedy(database: Database, user: str) -> str:

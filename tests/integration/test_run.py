@@ -93,7 +93,7 @@ def test_own_rows_are_skipped_with_the_right_and_harmless_without(source: Databa
         own_rows = source.value(OWN_ROWS, other, f"%{source.slot}")
         assert own_rows == (0 if user == "postgres" else 1000)
         source.execute("select pg_drop_replication_slot(%s)", other)
-        source.must("teardown", "--purge", "--yes", PGUSER=user)
+        source.must("teardown", "--drop-data", "--yes", PGUSER=user)
     source.execute(f"drop owned by {role}; drop role {role}")
 
 

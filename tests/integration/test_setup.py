@@ -41,7 +41,7 @@ def test_setup_makes_everything_once_and_teardown_leaves_nothing(source: Databas
     assert source.must("setup") == "Everything is set up already.\n"
     assert source.must("setup", "--check") == "Everything is set up.\n"
     assert source.loader("teardown").returncode == 1, "it asks, and nobody says yes"
-    assert "dropped the slot" in source.must("teardown", "--purge", "--yes")
+    assert "dropped the slot" in source.must("teardown", "--drop-data", "--yes")
     assert source.value("select to_regnamespace('cdc') is null")
     origins = "select count(*) from pg_replication_origin where roname like %s"
     assert source.value(origins, f"%{source.slot}") == source.value(slots) == 0

@@ -162,7 +162,7 @@ def test_the_warehouse_may_be_on_the_primary(
         running.end()
     there.catch_up()
     assert pipeline.differences() == []
-    said = pipeline.must("teardown", "--yes", "--purge")
+    said = pipeline.must("teardown", "--yes", "--drop-data")
     assert "dropped the replication origin" in said
     assert pipeline.source.value(origin, f"waltally_{pipeline.slot}") == 0
 

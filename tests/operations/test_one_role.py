@@ -53,7 +53,7 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
         made.by(ROLE).do("dbt", "build")
         assert made.differences() == []
         assert made.source.value("select sum(count) from analytics.ft_service_stats") == 9
-        made.by(ROLE).do("loader", "teardown", "--purge", "--yes")
+        made.by(ROLE).do("loader", "teardown", "--drop-data", "--yes")
 
 
 @pytest.mark.slow

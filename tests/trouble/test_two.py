@@ -33,7 +33,7 @@ def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_kille
         assert pipeline.must("setup") == "Everything is set up already.\n"
         for command, words in (
             (("setup", "--renew"), "stop the loader first"),
-            (("teardown", "--yes", "--purge"), "stop the loader first"),
+            (("teardown", "--yes", "--drop-data"), "stop the loader first"),
             (("run", "--once"), "is in use"),
         ):
             code, said = pipeline.refused(*command)
