@@ -1,4 +1,4 @@
-"""What is shipped beside the Python packages: the dbt package and the Spark jobs.
+"""The files that are shipped with the Python packages: the dbt package and the Spark jobs.
 
 In a checkout it is the root of the repository. The wheel holds the same files, laid out alike,
 below this package.

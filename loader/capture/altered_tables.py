@@ -1,4 +1,4 @@
-"""Which tables DDL has altered so that rows differ with no change of them in the log. Pure."""
+"""Tables that DDL has altered so that rows differ without a change in the log. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waltally.tables import Table
 def altered_tables(
     noted: Iterable[tuple[Altered, int]], registered: Registration, roots: Mapping[Table, Root]
 ) -> list[tuple[Table, int, LoaderError]]:
-    """Return each table with the position after the last such DDL, and what to say of it.
+    """Return each table with the position after the last such DDL, and the finding.
 
     `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
     """

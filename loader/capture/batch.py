@@ -1,4 +1,4 @@
-"""What has come since the last batch was stored, as rows for COPY. Pure: no driver, no thread.
+"""The rows for COPY that came since the last batch was stored. Pure: no driver, no thread.
 
 A batch ends only where a source transaction ends. Its rows leave in pieces as they come, so that a
 large transaction takes no more memory than a small one: only the end waits for its commit.
@@ -70,7 +70,7 @@ class Batch:
         self.xids: set[int] = set()
         """All transactions, also those without rows."""
         self.altered: list[tuple[Altered, int]] = []
-        """What DDL did, each with its commit LSN."""
+        """Reports of DDL, each with its commit LSN."""
         self.ends = False
         """Whether the next message belongs to the next batch."""
         self.reply_wanted = False

@@ -64,12 +64,12 @@ def ignore(event: Event) -> None:
 
 @dataclass
 class RunState:
-    """What this run has stored so far."""
+    """How far this run has come."""
 
     changes: int = 0
     batches: int = 0
     position: Position = field(default_factory=Position)
-    """Of the newest session."""
+    """The newest session's."""
     check_encoding_to: int = 0
     """Changes up to this commit LSN are checked one by one for text that the target cannot hold."""
     open_since: float | None = None

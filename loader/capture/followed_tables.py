@@ -1,4 +1,4 @@
-"""From which position on the log holds which tables: written down with each change of that."""
+"""Writes down from which position on the log holds which tables and columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("loader")
 
 
 class FollowedTables:
-    """The tables of one session, and what its batches say of them."""
+    """The tables of one session, and the gaps that its batches show."""
 
     def __init__(
         self, change_log: ChangeLog, registration: Registration, partitions: Partitions

@@ -53,7 +53,7 @@ class Session:
 
     @property
     def outdated(self) -> str:
-        """What has changed what is to be followed since the session began; empty for nothing."""
+        """Why another session has to follow other tables; empty where nothing has changed."""
         if self._news.registration != self._stream.registration.number:
             return "`loader setup` has changed what is to be followed"
         return self._stream.outdated
@@ -228,7 +228,7 @@ class Session:
 
 
 class TargetNews:
-    """What the target says beside the batches: of another setup, and of who waits."""
+    """Whether `loader setup` has run, or somebody waits for a position, as the target says."""
 
     def __init__(self, change_log: ChangeLog, registration: int) -> None:
         self._log = change_log

@@ -1,11 +1,11 @@
-"""A second connection to the source: whether our walsender still runs, and whether commits wait.
+"""A second connection to the source, which asks what the stream cannot show.
 
-And whether a plain table has become a partitioned one, whose changes have other names, and how
-much WAL the slot holds back.
+It asks whether our walsender still runs, whether commits wait for us, whether a plain table has
+become a partitioned one, whose changes have other names, and how much WAL the slot holds back.
 
 A walsender is silent for minutes while it skips a large transaction without changes for us, so
-only the server knows whether it still runs. And the server's configuration may change at any
-moment so that commits wait for us.
+only the server knows whether it still runs. And its configuration may change at any moment so
+that commits wait for us.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TERMINATE = _HAS_SLOT.replace("select active_pid", "select pg_terminate_backend
 
 
 class Answer(NamedTuple):
-    """What the source said at one moment."""
+    """The state of the source at one moment."""
 
     has_standby_names: bool
     """Whether it waits for any synchronous standby."""
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     has_partitioned: bool
     """Whether one of the plain tables is a partitioned one now."""
     ddl_trigger: int | None
-    """What tells of DDL; another one, or none, once that was installed again or dropped."""
+    """The event trigger that reports DDL; another one once it was installed again."""
 
     @property
     def holds_much(self) -> bool:
@@ -80,10 +80,10 @@ class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
     def __init__(self, dsn: str, slot: SlotInfo, ddl_trigger: int | None) -> None:
-        """`ddl_trigger` is what told of DDL when the stream began.
+        """`ddl_trigger` is the event trigger that reported DDL when the stream began.
 
-        A standby may come to another timeline while it is followed: it is promoted, or its primary
-        was. Only a replication connection can ask for that.
+        A standby may change its timeline while it is followed: it is promoted, or its primary was.
+        Only a replication connection can ask for that.
         """
         self.is_standby = slot.server.in_recovery
         """Whether the server was a standby when the session began."""
@@ -118,7 +118,7 @@ class SourceMonitor(Poller[Connection, Answer]):
 
     @property
     def has_other_ddl_notes(self) -> bool:
-        """Whether the source began or ceased to tell of DDL since this was made."""
+        """Whether the source began to report DDL, or stopped, since this was made."""
         return self.answer.ddl_trigger != self._ddl_trigger
 
     def ask_timeline(self) -> Timeline:
@@ -167,7 +167,7 @@ class SourceMonitor(Poller[Connection, Answer]):
             self.timeline = read_timeline(int(number), lambda command: connection.ask(command)[0])
 
     def failed(self, error: LoaderError, is_last: bool) -> None:
-        """End a stream of which this connection knows nothing for too long."""
+        """End the stream where this connection has had no answer for too long."""
         if is_last or self.seconds_without_answer > limits.unanswered:
             self._stop_stream(error)
 

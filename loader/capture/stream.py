@@ -48,11 +48,11 @@ class Answers:
     state: State
     catalog: LeafCatalog
     columns: list[SourceColumn]
-    """Of the tables, where only some are kept."""
+    """The columns of the tables, where only some are kept; else none."""
     ddl_trigger: int | None
-    """What makes the source tell of DDL."""
+    """The event trigger that reports DDL; None where there is none."""
     ddl_prefix: str | None
-    """How its messages about DDL begin."""
+    """How the messages about DDL begin; None where this role can read none."""
 
 
 def ask(
@@ -232,7 +232,7 @@ class Stream:
         if self.monitor.answer.has_partitioned:
             return "a table is partitioned now"
         if self.monitor.has_other_ddl_notes:
-            return "the source has begun or ceased to tell of DDL"
+            return "the source has begun to report DDL, or has stopped"
         return ""
 
     @property
@@ -241,10 +241,10 @@ class Stream:
         return self.monitor.timeline.number != self.timeline.number
 
     def note_timeline(self) -> None:
-        """Write down, with the position, that a standby came to another timeline.
+        """Write down, with the position, that a standby is on another timeline now.
 
-        It is promoted, or its primary was. All that it has sent is in its history, so the position
-        is of the new timeline too; with the old one the next session would take it for lost.
+        It was promoted, or its primary was. Everything that it has sent is in its history, so the
+        position is on the new timeline too. With the old one, the next session would refuse it.
         """
         timeline = self.monitor.ask_timeline()
         if timeline.number != self.timeline.number:

@@ -54,7 +54,7 @@ Rule = Callable[[State, Thresholds], Iterable[LoaderError]]
 
 
 def facts_go_on(state: State, _: Thresholds) -> Iterator[LoaderError]:
-    """A fact must not need a person, and every change has to be one that it can count."""
+    """No fact may wait for a person, and no change may be rejected."""
     yield from of_facts(facts_of(state))
 
 
@@ -94,11 +94,11 @@ def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
 
 
 def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
-    """What is staged has to be applied."""
+    """Staged changes have to be applied."""
     for fact in facts_of(state):
-        # Why one stays as it is that waits or has failed is a finding of its own.
-        is_said = fact.state != "follows" and fact.is_finding
-        if fact.lag_seconds > limits.lag_seconds and not is_said:
+        # Another rule reports one that waits or has failed, with the reason.
+        is_reported = fact.state != "follows" and fact.is_finding
+        if fact.lag_seconds > limits.lag_seconds and not is_reported:
             yield Unhealthy(
                 f"The builds have stopped: the fact {fact.name} was not built for "
                 f"{duration(fact.lag_seconds)}, and more is staged",
@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     slot_is_not_idle,
     wal_is_left,
 )
-"""What `loader status` reports, the most fundamental first."""
+"""The rules of `loader status`, the most fundamental first."""
 
 
 def findings(state: State, limits: Thresholds) -> list[LoaderError]:

@@ -15,7 +15,7 @@ from waltally.units import plural
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe is told."""
+    """The answer to a probe."""
 
     is_good: bool
     line: str
@@ -85,7 +85,7 @@ class Health:
         return Answer(not reason, reason or "following the slot")
 
     def _failure(self) -> str:
-        # A run that does not build has no part in it.
+        # A run that does not build is not judged by failed facts.
         failed = self._failed_facts() if self._has_built else 0
         return f"{plural(failed, 'fact')} could not be applied" if failed else ""
 

@@ -15,9 +15,9 @@ from waltally.units import duration, plural, size
 log = logging.getLogger("loader")
 
 _IDLE_LOG_SECONDS = 300.0
-"""An idle loader has little to say, but a silent log is no proof that it works."""
+"""How often an idle loader logs a line, to show that it works."""
 _LONG_BUILD_SECONDS = 2.0
-"""A shorter build is not worth a word of its own: there may be two in each second."""
+"""A shorter build is not mentioned: there may be two in each second."""
 
 
 class Progress:
@@ -51,7 +51,7 @@ class Progress:
                 self._building_since = None
 
     def stop(self) -> None:
-        """Say that the run has been told to stop, and what it still waits for."""
+        """Log that the run stops, and what it still waits for."""
         self._is_stopping = True
         is_building = self._building_since is not None
         log.info("stopping after this build" if is_building else "stopping")

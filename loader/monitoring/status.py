@@ -28,7 +28,7 @@ JSON_VERSION = 4
 
 @dataclass(frozen=True)
 class Report:
-    """A state, and what is said of it."""
+    """A state and its findings."""
 
     state: State
     thresholds: Thresholds

@@ -23,7 +23,7 @@ from waltally.units import ago, duration, plural, size
 
 _REFRESH_SECONDS = 2.0
 _CLEAR = "\x1b[2J\x1b[H"
-"""What empties a terminal and goes to its first line."""
+"""Empties a terminal and goes to its first line."""
 
 
 def show(report: Report, positions: bool) -> None:
@@ -102,7 +102,7 @@ def _facts(facts: Sequence[FactStatus]) -> list[str]:
 
 
 def _remarks(fact: FactStatus) -> Iterator[str]:
-    """Yield what else there is to say of a fact; what is a finding is said there."""
+    """Yield remarks on a fact that are no findings."""
     baseline = fact.baseline
     if fact.reason and not fact.is_finding:
         yield str(fact)

@@ -1,7 +1,7 @@
 """Lines of text for a person: aligned, and broken only where that does no harm.
 
-Everything that the loader prints or logs goes through here, JSON apart: what came from data or
-names stays in its line.
+Everything that the loader prints or logs goes through here, except JSON: a text from data or names
+cannot begin a line of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 from waltally.escapes import escaped
 
 REMEDY = "Try: "
-"""What a line with a remedy has. It stays one line, so that its SQL can be pasted."""
+"""Begins a remedy. Its line is never broken, so that its SQL can be pasted."""
 
 
 def echo(lines: Iterable[str], err: bool = False, first: str = "", rows: int = 0) -> None:

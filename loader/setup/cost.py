@@ -26,10 +26,10 @@ _TEXT_WIDTHS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes, about."""
+    """What a change costs, in about so many bytes."""
 
     insert: float
-    """Of the log."""
+    """Bytes of the log."""
     update_by_index: float
     update_in_full: float
     full_wal: float
@@ -40,7 +40,7 @@ class Cost:
     """Counted columns that may be null: no index with one of them can be the replica identity."""
 
     def lines(self) -> list[str]:
-        """Return what a person is told."""
+        """Return the sentences for a person."""
         lines = [
             f"A change takes about {size(self.insert)} of log for an insert,"
             f" {size(self.update_by_index)} for an update with an index over the counted columns as"

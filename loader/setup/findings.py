@@ -182,7 +182,7 @@ def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError
 
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """What is registered has to be what is declared."""
+    """The registered facts have to be the declared ones."""
     if state.slot.record is None or any(no_fact_is_lost(state, declared)):
         return
     if changes := difference(state.registration, declared.facts):
@@ -204,7 +204,7 @@ CHECK_RULES: tuple[Rule, ...] = (
     *SLOT_RULES,
     registered_as_declared,
 )
-"""What `--check` reports too: setup itself mends the first one and the last ones."""
+"""Rules of `--check` alone: setup itself mends the first one and the last ones."""
 
 
 def not_set_up(state: State) -> list[LoaderError]:
@@ -213,7 +213,7 @@ def not_set_up(state: State) -> list[LoaderError]:
         return []
     return [
         NotSetUp(
-            f"Server and tables are fit; the slot {state.slot.name} is not set up yet",
+            f"Server and tables are ready; the slot {state.slot.name} is not set up yet",
             "run `loader setup`",
         )
     ]

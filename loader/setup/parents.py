@@ -28,7 +28,7 @@ _LABELS = [
     "email",
     "subject",
 ]
-"""What people call the column that a row is known by, the likeliest first."""
+"""Usual names of the column that a person knows a row by, the likeliest first."""
 
 
 MOST = 2
@@ -49,17 +49,17 @@ class Parent:
 
     @property
     def model(self) -> str:
-        """What the model of its current rows is called."""
+        """The name of the model of its current rows."""
         return _plain(self.table.name)[:55]
 
     @property
     def lookup(self) -> str:
-        """What the roll-up calls it: the column without `_id`."""
+        """Its name in the roll-up: the column without `_id`."""
         return _plain(re.sub(r"_?id$", "", self.column, flags=re.I)) or self.model
 
     @property
     def dimension(self) -> str:
-        """What the roll-up calls its name."""
+        """The name of its label in the roll-up."""
         return f"{self.lookup}_{_plain(self.label)}"
 
 

@@ -40,7 +40,7 @@ _SUMMED = ("smallint", "integer", "bigint", "numeric")
 _TIMES = ("timestamp without time zone", "timestamp with time zone")
 _CREATED = re.compile(r"(created|inserted|placed|ordered|occurred|started|received|sent)", re.I)
 _CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I)
-"""How the time is called at which a row began, and others."""
+"""Names of the time at which a row began, and of other times."""
 _DOCUMENTS = ("json", "jsonb")
 
 
@@ -84,7 +84,7 @@ class Proposal:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the dimensions are called."""
+        """The names of the dimensions."""
         return (
             *(name for name, _ in self.days),
             *(column.name for column in self.dimensions),
@@ -116,7 +116,7 @@ def propose(
 ) -> Proposal:
     """Return a fact that counts the table's rows by the named columns, or by the likeliest.
 
-    Of a time it counts by the day in `timezone`; a name may lead into a document: `doc.country`.
+    A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
     `more` are columns to count by as well. Raises SettingError where a named column cannot be a
     dimension or a sum, or none is likely.
     """

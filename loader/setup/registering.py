@@ -125,7 +125,7 @@ _DELETE_FROM_START = (
         "from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
         for table in ("baseline_rejection", "baseline_group", "baseline")
     ),
-    # What the same cluster deleted there it has again. Positions of another cluster mean nothing.
+    # The same cluster sends these deletes again. Positions of another cluster mean nothing here.
     "delete from {0}.archived_delete using {0}.slot_position as log "
     "where archived_delete.slot_name = %(slot)s and log.slot_name = %(slot)s "
     "and commit_lsn >= %(start)s and log.system_identifier = %(system)s",

@@ -41,9 +41,9 @@ class _Asked(NamedTuple):
     source: Connection
     target: Target
     state: State
-    """What the source says."""
+    """The state, read from the source alone."""
     problems: list[LoaderError]
-    """What is wrong with it."""
+    """The source's findings."""
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _refuse(problems: list[LoaderError]) -> None:
 
 
 def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -> Iterator[str]:
-    """Yield what may make the slot end later, or be noticed by nobody, with the SQL against it."""
+    """Yield notes on what may end the slot later or stay unnoticed, with the SQL against it."""
     server = state.server
     if declared.failover:
         yield from primary_note(server)

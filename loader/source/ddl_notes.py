@@ -54,13 +54,13 @@ def missing_note(source: Connection) -> str | None:
     role = source.info.user
     if read_trigger(source) is not None:
         return (
-            "The source tells of DDL, but not this role. To let it know, as who ran note_ddl.sql: "
+            "The source reports DDL, but not to this role. As the role that ran note_ddl.sql: "
             f"grant usage on schema waltally to {quoted(role)}; grant select on "
             f"waltally.ddl_prefix to {quoted(role)}; -- then restart `loader run`"
         )
     command = ["psql", "-d", source.info.dbname, "-v", f"loader={role}", "-f", str(_SQL)]
     return (
-        "Not noticed: DDL that changes rows and writes no change of them (set unlogged, alter "
-        "column … using, columns or schemas that change names). To have the facts wait for a seed "
-        f"then, as a superuser of the source: {shlex.join(command)}"
+        "DDL that changes rows without writing their changes is not noticed (set unlogged, alter "
+        "column … using, columns or schemas that change names). To make the facts wait for a seed "
+        f"then, run as a superuser of the source: {shlex.join(command)}"
     )

@@ -55,8 +55,8 @@ def no_partition_is_declared(state: State) -> Iterator[LoaderError]:
         for member in root.members[1:]:
             if member.table in declared:
                 yield TableUnfit(
-                    f"{member.table} is a partition of {table}, and both are declared: a change "
-                    "could have one name only",
+                    f"{member.table} is a partition of {table}, and both are declared, but a "
+                    "change has only one name",
                     f"take one of them out of the declarations; {table} has all rows",
                 )
 

@@ -34,7 +34,7 @@ _REASONS = {
         f"alter system set idle_replication_slot_timeout = 0; {RELOAD} -- on the source; then ",
     ),
     "conflict": (
-        "it was in the way of what the standby replayed (conflicting)",
+        "it conflicted with what the standby replayed (conflicting)",
         "on the standby: alter system set hot_standby_feedback = on; on the primary: wal_level = "
         "logical; then ",
     ),
@@ -119,7 +119,7 @@ def why_not_followable(
     if slot.plugin != "wal2json" or slot.database != record.source_database:
         return SlotMoved(
             f"The slot {name} is now of plugin {slot.plugin} in database {slot.database}: "
-            "somebody remade it",
+            "somebody made it again",
             f"if nobody needs it: `psql -c \"select pg_drop_replication_slot('{name}')\"` at the "
             f"source, then {RENEW}",
             safe,
@@ -136,7 +136,7 @@ def why_not_followable(
     if slot.confirmed_flush_lsn > record.position_lsn:
         return SlotMoved(
             f"The slot {name} is at {lsn.show(slot.confirmed_flush_lsn)}, beyond the position of "
-            "record: it was moved or remade, or the target was restored",
+            "record: it was moved or made again, or the target was restored",
             RENEW,
             f"{safe}, changes between are lost",
         )

@@ -155,7 +155,7 @@ def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iter
                 if type_ is not None and type_ not in types and (use, name) not in reported:
                     reported.add((use, name))
                     yield TableUnfit(
-                        f"{fact.name} has {use} {info.table}.{name}, which is of type {type_}",
+                        f"{fact.name} uses {use} {info.table}.{name}, which is of type {type_}",
                         remedy,
                     )
 

@@ -79,7 +79,7 @@ class Root:
         return tuple(member.table for member in self.members if member.is_unfit)
 
     def emptied_at(self, position: int) -> Root:
-        """Return it after facts have gone on counting rows that were taken before the position."""
+        """Return the root after leaves with counted rows were dropped or emptied before it."""
         return replace(self, emptied_lsn=max(self.emptied_lsn or 0, position))
 
 
@@ -92,7 +92,7 @@ class Judged:
     has_gap: bool
     """Whether rows came or went without changes, so that the log is whole only from here on."""
     event: str = ""
-    """What happened, as the part of a sentence that follows the root's name."""
+    """The rest of a sentence that begins with the root's name."""
 
 
 def judge(
@@ -207,7 +207,7 @@ def renewed(
 
 
 def after_gap(followed: Followed, table: Table, start: int) -> Followed:
-    """Return it after the log of the table is whole only from this position on."""
+    """Return what the log holds after a gap in a table that ends at this position."""
     return {**followed, table: {name: max(at, start) for name, at in followed[table].items()}}
 
 

@@ -100,7 +100,7 @@ def other_functions(schema: str) -> NotSetUp:
 
 
 def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
-    """Return names, clause and remedy of what is said, once for all models that need the same."""
+    """Return subject, clause and remedy, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for fact in states:
         alike_key = (fact.state, fact.reason or "", fact.remedy or "")
@@ -144,7 +144,7 @@ def rejection_remedy(fact: str) -> str:
 
 
 Reasons = Mapping[str, int]
-"""How many changes or rows could not be counted, by reason."""
+"""By reason, how many changes or rows could not be counted."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class FactStatus:
-    """What the target says of a fact, as `loader status --json` has it (docs/status.md)."""
+    """A fact at the target, as `loader status --json` has it (docs/monitoring.md)."""
 
     name: str
     relation: str

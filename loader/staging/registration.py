@@ -54,7 +54,7 @@ where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
 _OF_MODELS = ("model_watermark", "archived_delete", "computed_group", "installed_model")
-"""What is stored for each relation of a fact."""
+"""Tables with rows for each relation of a fact."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 _WRITE_PROJECT = """
@@ -150,7 +150,7 @@ delete from {0}.logged_table where slot_name = %(slot)s and (table_schema, table
     select table_schema, table_name from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s)
 )
 """
-# What is known already stays: the log holds changes of the former table too, and the loader
+# Known values stay: the log holds changes of the former table too, and the loader
 # compares the partitions with what it finds.
 _REGISTER_TABLES = """
 insert into {0}.logged_table as known

@@ -281,9 +281,7 @@ Part = Literal["all", "front", "behind"]
 def apply(target: Target, part: Part = "all") -> list[ModelState]:
     """Apply what is staged, in one transaction: the call itself, which saves two messages.
 
-    Raises LoaderError.
-
-    Front tells of the models that follow alone.
+    With `front` it returns only the models that follow. Raises LoaderError.
     """
     call = f"select {STATE_COLUMNS}, is_behind from {{}}.apply(%s, %s)"
     rows = target.ask_staging(call, (target.slot, part))

@@ -1,4 +1,4 @@
-"""`loader stats`: what a model says, for a person."""
+"""`loader stats`: a model as a person reads it."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
             "ft_days takes days in the time zone 'Europe/Lundon', which the target does not know",
             "The table shop.missing does not exist at the source",
             "The table shop.orders has no column shop, needed by ft_columns",
-            "ft_days has the day of shop.orders.secret, which is of type text",
-            "ft_days has the sum of shop.orders.secret, which is of type text",
+            "ft_days uses the day of shop.orders.secret, which is of type text",
+            "ft_days uses the sum of shop.orders.secret, which is of type text",
         ):
             assert words in said
         assert said.count("Error: ") == said.count("\nTry: ") == 5

@@ -134,13 +134,13 @@ class Partitions:
                 return False
             if time.monotonic() > deadline:
                 raise Interrupted(
-                    f"A transaction has not ended its commit within {_PATIENCE:.0f} s, and what it "
-                    "did to the partitions cannot be seen before",
+                    f"A transaction has not finished its commit within {_PATIENCE:.0f} s, so its "
+                    "changes to the partitions cannot be seen yet",
                     "see what its commit waits for, for instance a synchronous standby",
                 )
 
     def noted(self) -> Iterator[tuple[Table, int, LoaderError]]:
-        """Yield from which position on the log of a table is complete again, and why.
+        """Yield from which position on the log of a table is complete again, with the finding.
 
         Each of them once: the next call has only what newer changes show.
         """
