@@ -12,6 +12,8 @@ from waltally.escapes import escaped
 
 _LOG_SECONDS = 10.0
 _LOG_SHARE = 0.1
+_MEANS_SOMETHING = 0.05
+"""The share done from which on the time left is said: small ranges end first, and tell little."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def line(measure: Measure, seconds: float) -> str:
     """Return the progress as text; the time left assumes the rate so far."""
     rate = measure.rows / max(seconds, 0.001)
     words = [f"{measure.share:4.0%}", f"{measure.rows:,} rows read", f"{rate:,.0f} rows/s"]
-    if 0 < measure.share < 1:
+    if _MEANS_SOMETHING <= measure.share < 1:
         words.append(f"about {seconds / measure.share - seconds:.0f} s left")
     return ", ".join(words)
 
