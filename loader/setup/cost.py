@@ -42,15 +42,15 @@ class Cost:
     def lines(self) -> list[str]:
         """Return the sentences for a person."""
         lines = [
-            f"A change takes about {size(self.insert)} of log for an insert,"
-            f" {size(self.update_by_index)} for an update with an index over the counted columns as"
-            f" the replica identity, {size(self.update_in_full)} with `full`, which also writes"
-            f" {size(self.full_wal)} of WAL more for each update and delete (by pg_stats)"
+            f"In the change log an insert has about {size(self.insert)}, an update"
+            f" {size(self.update_by_index)} where an index over the counted columns is the replica"
+            f" identity, or {size(self.update_in_full)} under `replica identity full`",
+            f"`full` also adds about {size(self.full_wal)} of WAL to each update and delete",
         ]
         if self.nullable:
             lines.append(
-                f"{format_names(self.nullable)} may be null: then only `full` can be the replica"
-                " identity; `alter column … set not null` lets an index be it"
+                f"{format_names(self.nullable)} may be null, so only `full` is possible until"
+                " `alter column … set not null`"
             )
         if self.wide:
             lines.append(

@@ -68,7 +68,7 @@ def write_project(folder: Path, proposal: Proposal, more: Mapping[str, str] | No
         if there := sorted(folder.glob(f"models/**/{proposal.name}.*")):
             raise SettingError(
                 f"The project has a model {proposal.name} already, {there[0]}",
-                "rename that model and its files, or declare more columns there",
+                "edit it, or delete its .sql and .yml to have them written again",
             )
         files = _project_files(folder) if is_new else {}
         files[f"models/{proposal.name}.sql"] = model_sql(proposal)

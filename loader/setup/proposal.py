@@ -81,6 +81,8 @@ class Proposal:
     """Dimensions that are at a path of a JSON column."""
     timezone: str = "UTC"
     """Where a day begins."""
+    others: tuple[str, ...] = ()
+    """Further columns with few values."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,8 +145,9 @@ def propose(
             f"{table} has no column {format_names(unknown)} that a fact can add up",
             f"name some of these with --sum: {format_names(sorted(added))}" if added else _ANOTHER,
         )
+    likeliest = likely([column for column in fit.values() if column.name not in sums])
     chosen = [fit[name] for name in named if name in fit] or (
-        [] if named else likely([column for column in fit.values() if column.name not in sums])
+        [] if named else likeliest[:MOST_DIMENSIONS]
     )
     chosen += [fit[name] for name in more if name in fit and fit[name] not in chosen]
     days = [times[name] for name in named if name in times] if named else _created(times)
@@ -165,6 +168,7 @@ def propose(
             if path is not None
         ),
         timezone,
+        tuple(column.name for column in likeliest if column not in chosen),
     )
 
 
@@ -200,8 +204,7 @@ def likely(columns: Sequence[Column]) -> list[Column]:
             else column.type_ in ("enum", "boolean") or column.is_foreign_key
         )
     ]
-    few_values.sort(key=lambda column: column.values or MOST_VALUES)
-    return few_values[:MOST_DIMENSIONS]
+    return sorted(few_values, key=lambda column: column.values or MOST_VALUES)
 
 
 def model_sql(proposal: Proposal) -> str:

@@ -99,7 +99,7 @@ def other_functions(schema: str) -> NotSetUp:
     )
 
 
-def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
+def say_states(states: Iterable[FactStatus | ModelState]) -> list[tuple[str, str, str]]:
     """Return subject, clause and remedy, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for fact in states:
@@ -109,9 +109,11 @@ def say_states(states: Iterable[FactStatus]) -> list[tuple[str, str, str]]:
     return [
         (
             "The fact" if len(names) == 1 else "The facts",
-            say_state(names[0], state, reason)
-            if len(names) == 1
-            else f"{', '.join(names)} {verbs.get(state, state)}: {reason}",
+            say_state(
+                ", ".join(names),
+                state if len(names) == 1 else verbs.get(state, state),
+                reason or None,
+            ),
             remedy,
         )
         for (state, reason, remedy), names in alike.items()

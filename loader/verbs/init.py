@@ -61,7 +61,7 @@ def init_command(
     from loader.setup.cost import estimate
     from loader.setup.parents import MOST, files, read_parents, roll_up_name
     from loader.setup.project import missing_tools, next_steps, write_project
-    from loader.setup.proposal import propose, read_columns
+    from loader.setup.proposal import MOST_VALUES, propose, read_columns
     from waltally.database import connect
     from waltally.tables import format_names, parse_names, parse_table
 
@@ -90,6 +90,8 @@ def init_command(
         values = "" if column.values is None else f", about {column.values:,.0f} values"
         lines.append(f"  by {column.name} ({column.type_}{values})")
     lines += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
+    if proposal.others and not named:
+        lines.append(f"  --by could name {format_names(proposal.others)} too")
     lines += [f"  with the sum of {name}" for name in proposal.sums]
     summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
     if summable:
@@ -99,6 +101,11 @@ def init_command(
         lines.append(f"{roll_up_name(proposal)} has the same by {names}")
     elif parents:
         lines.append(f"No column of {counted} that is counted leads to a table with a name in it")
+    if many := [each.name for each in proposal.dimensions if (each.values or 0) > MOST_VALUES]:
+        lines.append(
+            f"{format_names(many)} has many values: the fact may have nearly as many rows as the"
+            " table; leave it out unless somebody asks by it"
+        )
     cost = estimate(proposal, columns)
     lines += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
     what = f"the dbt project {folder}, with the fact" if is_new else "the fact"

@@ -33,7 +33,7 @@ from warehouse import loader_progress
 from warehouse.fact import read_state
 
 from loader.source.asking_tables import read_current
-from loader.staging.records import SlotPosition, say_state
+from loader.staging.records import SlotPosition
 from seeding import archived, archived_facts, dropped_partitions, store
 from seeding.store import acquire_seed_lock
 from seeding.summary import FactSummary, Summary
@@ -56,7 +56,7 @@ def seed(settings: Settings) -> Summary:
         counted = take(stack, target, settings, slot, facts)
         stored = store.replace(target, settings, facts, counted)
         summaries = [
-            FactSummary(fact, stored[fact.name], next_step(target, fact)) for fact in facts
+            FactSummary(fact, stored[fact.name], read_state(target, fact)) for fact in facts
         ]
     return Summary(
         str(counted.baseline_id),
@@ -126,14 +126,6 @@ def from_archive(
         store.keep(target, (tuple(each.values()) for each in written))
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline)
-
-
-def next_step(target: TargetSession, fact: Fact) -> str:
-    """Return the fact's state after the seed, and what helps, as the end of a sentence."""
-    found = read_state(target, fact)
-    return say_state("it", found.state, found.reason) + (
-        f"; {found.remedy}" if found.reason else ""
-    )
 
 
 def count(

@@ -9,6 +9,7 @@ from typing import Any
 
 from counting.values import say_no_numbers
 
+from loader.staging.records import ModelState, say_states
 from seeding.archived import FORGET, Purged
 from seeding.store import StoredBaseline
 from waltally import lsn
@@ -18,12 +19,11 @@ from waltally.units import plural
 
 @dataclass(frozen=True)
 class FactSummary:
-    """What is stored of one fact: rows and groups of all its tables, and what is next."""
+    """What is stored of one fact: rows and groups of all its tables, and its state then."""
 
     fact: Fact
     stored: StoredBaseline
-    next: str
-    """The fact's state and what helps, as a sentence."""
+    state: ModelState
 
     @property
     def notes(self) -> list[str]:
@@ -80,7 +80,6 @@ class FactSummary:
                 f" {each.reason}; for instance {json.dumps(each.example, ensure_ascii=False)}"
             )
         yield from (f"  {note}" for note in self.notes)
-        yield f"  {self.next}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +108,8 @@ class Summary:
         yield f"{count}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
         for each in self.facts:
             yield from each.lines()
+        for _, clause, remedy in say_states(each.state for each in self.facts):
+            yield f"{clause}; {remedy}" if remedy else clause
 
 
 def purged_notes(fact: Fact, purged: Purged) -> list[str]:

@@ -62,14 +62,19 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_fact_is_added_and_no_file_that_is_there_changes(
     orders: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders.execute("create table payments (id bigint primary key, is_open boolean, fee_cents int)")
+    orders.execute(
+        "create table payments (id bigint primary key, is_open boolean, fee_cents int);"
+        "insert into payments select n, n % 2 = 0, n from generate_series(1, 2000) as n;"
+        "analyze payments"
+    )
     project = tmp_path / "facts"
     made = orders.loader("init", str(project), "--table", 'public."Orders"')
     assert made.returncode == 0, made.stderr
     before = contents(project)
     monkeypatch.chdir(project)
-    done = orders.loader("init", ".", "--table", "payments")
+    done = orders.loader("init", ".", "--table", "payments", "--by", "is_open,fee_cents")
     assert done.returncode == 0, done.stderr
+    assert "fee_cents has many values: the fact may have nearly as many rows" in done.stdout
     assert "  cd " not in done.stdout
     assert "spark-submit spark/seed.py --fact ft_payments" in done.stdout
     after = contents(project)

@@ -15,6 +15,7 @@ from seeding.archived import Purged
 from seeding.store import Rejection, StoredBaseline
 from seeding.summary import FactSummary, Summary
 
+from loader.staging.records import ModelState
 from testkit.commands import ROOT
 from testkit.facts import notify
 from testkit.hostile import FORGED
@@ -30,7 +31,8 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
         [Rejection("live", FORGED, 7, {FORGED: FORGED})],
         Purged("kept"),
     )
-    seeded = FactSummary(notify(FORGED), stored, FORGED)
+    state = ModelState(FORGED, FORGED, "waits", FORGED, FORGED, None, "database")
+    seeded = FactSummary(notify(FORGED), stored, state)
     differing = Difference({FORGED: FORGED}, {FORGED: "1"}, {FORGED: "2"})
     replayed = ReplayedFact(notify(FORGED), 7, None, 1, {FORGED: "1"}, 1, [differing])
     print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
