@@ -217,7 +217,7 @@ def rename_service(session: Session) -> int:
     """A service gets another name, sometimes that of another service."""
     return session.run(
         "update services set name = %s where id = %s",
-        f"service {session.rng.randint(1, 60)}",
+        f"service {session.rng.randint(1, 400)}",
         session.rng.choice(session.templates).service_id,
     )
 
