@@ -41,6 +41,8 @@ _TIMES = ("timestamp without time zone", "timestamp with time zone")
 _CREATED = re.compile(r"(created|inserted|placed|ordered|occurred|started|received|sent)", re.I)
 _CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I)
 """Names of the time at which a row began, and of other times."""
+_KEY = re.compile(r"(^|_)id$|Id$")
+"""Names of columns that lead to a row."""
 _DOCUMENTS = ("json", "jsonb")
 
 
@@ -62,7 +64,8 @@ class Column:
     @property
     def can_be_summed(self) -> bool:
         """Whether adding up its values means something."""
-        return self.type_ in _SUMMED and not (self.is_key or self.is_foreign_key)
+        names_a_row = self.is_key or self.is_foreign_key or _KEY.search(self.name)
+        return self.type_ in _SUMMED and not names_a_row
 
 
 @dataclass(frozen=True)
