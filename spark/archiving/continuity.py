@@ -62,7 +62,7 @@ def check(slot: SlotPosition, contents: Contents, recorded_lsn: int | None, loca
     elif contents.to_lsn > slot.position_lsn:
         raise SourceBehind(
             f"{location} holds changes up to {lsn.show(contents.to_lsn)}, the change log only up to"
-            f" {lsn.show(slot.position_lsn)}: the target was restored, or the slot made anew",
+            f" {lsn.show(slot.position_lsn)}: the target was restored, or the slot made again",
             _NEW_PLACE,
         )
     elif contents.to_lsn < slot.start_lsn:

@@ -141,7 +141,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     """Write a slice's files and then its manifest, which makes it part of the archive.
 
     Raises CountingFailed where files and log differ in their number of rows, ArchiveIncomplete
-    where the log was pruned or made anew meanwhile.
+    where the log was pruned or made again meanwhile.
     """
     place = (part.from_lsn, part.to_lsn)
     rows = changes.count(target, *place)
@@ -154,7 +154,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     now = target.position()
     if Origin.of(now) != part.origin or not now.start_lsn <= part.from_lsn:
         raise ArchiveIncomplete(
-            f"the change log was pruned or made anew while it was read: it starts at"
+            f"the change log was pruned or made again while it was read: it starts at"
             f" {lsn.show(now.start_lsn)} and the archive ends at {lsn.show(part.from_lsn)}",
             "archive to a new place: give another --to",
         )
