@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +40,13 @@ class SparkCluster:
 
 
 @contextmanager
-def spark_cluster(workers: int) -> Iterator[SparkCluster]:
-    """Run a Spark cluster of that many workers of one core each."""
+def spark_cluster(
+    workers: int, of_first: Mapping[str, str] | None = None
+) -> Iterator[SparkCluster]:
+    """Run a Spark cluster of that many workers of one core each.
+
+    `of_first` are variables of the first worker's executors.
+    """
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
         port, master_ui = free_port(), free_port()
@@ -51,7 +56,8 @@ def spark_cluster(workers: int) -> Iterator[SparkCluster]:
         for number in range(workers):
             place, ui = home / f"worker-{number}", free_port()
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
-            process = _daemon(stack, place, "worker.Worker", ui, *limits, url)
+            more = of_first if number == 0 else None
+            process = _daemon(stack, place, "worker.Worker", ui, *limits, url, more=more)
             started.append(Worker(process, place, f"http://127.0.0.1:{ui}"))
         deadline = time.monotonic() + _START_SECONDS
         for worker in started:
@@ -64,7 +70,12 @@ def spark_cluster(workers: int) -> Iterator[SparkCluster]:
 
 
 def _daemon(
-    stack: ExitStack, home: Path, name: str, ui_port: int, *arguments: str
+    stack: ExitStack,
+    home: Path,
+    name: str,
+    ui_port: int,
+    *arguments: str,
+    more: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start one of Spark's daemons, which writes into `home` and ends with the stack."""
     home.mkdir()
@@ -80,6 +91,7 @@ def _daemon(
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(home),
             "SPARK_DAEMON_MEMORY": "256m",
+            **(more or {}),
         },
         cwd=home,
         stdout=stack.enter_context((home / "log").open("w")),

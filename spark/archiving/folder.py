@@ -5,6 +5,7 @@ Driver and executors open it by its URI, each with the credentials of its own en
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -133,20 +134,17 @@ class Folder:
     def make_durable(self, names: Iterable[str]) -> None:
         """Return when the files survive a power loss.
 
-        On object stores and HDFS a closed file does. On a local file system, the files and the
-        folders that name them are synced here.
+        On object stores and HDFS a closed file does. On a local file system, the files and all
+        folders above them are synced here: any may be as new as they are. One that may not be read
+        is not of this user's making.
         """
         if not self.is_local:
             return
-        places: set[PurePosixPath] = set()
-        root = PurePosixPath(self.at())
-        for name in names:
-            place = root / name
-            above = (each for each in place.parents if each.is_relative_to(root))
-            places |= {place, *above, root.parent}
-        for place in places:
-            descriptor = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        files = [PurePosixPath(self.at(name)) for name in names]
+        for place in {*files, *(above for file in files for above in file.parents)}:
+            with contextlib.suppress(PermissionError):
+                descriptor = os.open(place, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from common import kept
 from common.errors import ReadFailed, WriteFailed
+from waltally import failpoints
 from waltally.tables import Table
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -126,6 +127,7 @@ def append(conninfo: str, table: Table, batches: Iterable[pa.RecordBatch]) -> tu
                 cursor.adbc_ingest(table.name, marked, mode="append", db_schema_name=table.schema)
                 count += batch.num_rows
             connection.commit()
+            failpoints.reach("appended")
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         raise WriteFailed(one_line(error)) from None
     return attempt, count

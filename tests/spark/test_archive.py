@@ -71,6 +71,23 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
     assert log.noted() == [(begin, log.position)]
 
 
+def test_a_file_and_all_folders_above_it_are_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = set()
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    home = tmp_path / "new" / "archive"
+    Folder.of(f"{home}/slot=x").write("manifests/one.json", "{}")
+    file = home / "slot=x" / "manifests" / "one.json"
+    assert synced >= {file, *(each for each in file.parents if each.is_relative_to(tmp_path))}
+
+
 def test_files_that_the_driver_does_not_see_are_no_archive(tmp_path: Path) -> None:
     with pytest.raises(CountingFailed, match="a folder of each machine's own") as caught:
         rows_read_back(Folder.of(str(tmp_path)), ["changes/date=2026-11-20/part.parquet"])

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from testkit.commands import wait_until
-from testkit.spark_cluster import SparkCluster, Worker
+from testkit.spark_cluster import SparkCluster, Worker, spark_cluster
 from tests.spark.support import Source
 from tests.spark.traffic import Writers, ends_as_a_recount
 from waltally import lsn
@@ -89,6 +89,23 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
     gate.__exit__(None, None, None)
     _, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
+    assert source.baseline() == source.recount()
+
+
+def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Source) -> None:
+    source.fill()
+    # Each task that the first worker runs commits and dies, before Spark hears of it.
+    conf = {
+        **SMALL,
+        "spark.task.maxFailures": "100",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    with spark_cluster(2, {"WALTALLY_KILL_AT": "appended"}) as workers:
+        code, _, err = source.submit(master=workers.url, conf=conf)
+        assert code == 0, err
+        logs = (workers.workers[0].home).glob("app-*/*/stderr")
+        assert any("Python worker exited unexpectedly" in each.read_text() for each in logs)
     assert source.baseline() == source.recount()
 
 
