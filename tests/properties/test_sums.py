@@ -11,7 +11,7 @@ from common import sums
 from rules.numbers import Number, add, print_number
 
 WHOLE: list[Number] = [0, 1, -1, 2**62, 2**63 - 1, 1 - 2**63]
-LARGE: list[Number] = [Decimal("0.5"), Decimal("9" * 32), Decimal("-1.000001")]
+LARGE: list[Number] = [Decimal("0.5"), 9 * Decimal(10) ** 31, Decimal("-1.000001")]
 ANY: list[Number] = [*WHOLE, *LARGE, 10**40, Decimal("1e-9"), Decimal("123456789.0000000001")]
 
 
