@@ -3,6 +3,7 @@
 python -m benchmarks.apply --rows 200000 --rounds 3
 python -m benchmarks.apply --project examples/notify    # two facts, not published
 python -m benchmarks.apply --rows 1000000 --workers 0 -2 1 3   # spark/apply.py beside cdc.apply
+python -m benchmarks.apply --rows 1000000 --workers 0 -2 --facts 1 3 10   # facts in one pass
 
 For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
@@ -17,6 +18,7 @@ Spark is in the first. Its CPU has all of it, with JVM and Python.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,8 +26,9 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import decoding, report
+from benchmarks.facts.__main__ import MODEL
 from benchmarks.measure import ROOT, Cost, run, say
-from benchmarks.workload import BIN, LOADER, ask, create, environment, insert, set_up
+from benchmarks.workload import BIN, LOADER, ask, create, declare, environment, insert, set_up
 from testkit import source as demo_source
 from testkit.servers import BIN as SERVER_BIN
 from testkit.servers import Cluster
@@ -90,7 +93,9 @@ class Round(NamedTuple):
     """CPU seconds of Spark; 0 where the database applies."""
 
 
-def measure(rows: int, rounds: int, project: str, workers: Sequence[int]) -> Iterator[report.Table]:
+def measure(
+    rows: int, rounds: int, project: str, workers: Sequence[int], facts: Sequence[int]
+) -> Iterator[report.Table]:
     """Measure every kind of change, or the ways to apply inserts."""
     folder = (ROOT / project).resolve()
     if folder != ROOT:
@@ -101,16 +106,29 @@ def measure(rows: int, rounds: int, project: str, workers: Sequence[int]) -> Ite
             del row["empty build, s"], row["Spark µs"]
         yield report.Table("apply" if folder == ROOT else "", found, {"goals": GOALS})
         return
+    if not facts:
+        found = [applied_by(number, rows, rounds, folder) for number in workers]
+        yield report.Table("apply_spark", found)
+        return
     found = []
-    for number in workers:
-        with spark_cluster(number) if number > 0 else nullcontext() as cluster:
-            spark = cluster.url if cluster else f"local[{-number}]" if number else ""
-            (row,) = measure_kinds(rows, rounds, folder, {"inserts": None}, spark)
-        kept = ("applied per s", "apply µs", "applied per CPU s", "Spark µs", "empty build, s")
-        way = f"Spark, {number} workers of one core" if number else "the database"
-        way = f"Spark, {spark}" if number < 0 else way
-        found.append({"applied by": way, **{key: row[key] for key in kept}})
-    yield report.Table("apply_spark", found)
+    for count in facts:
+        with tempfile.TemporaryDirectory() as home:
+            models = {f"models/ft_{number}.sql": MODEL for number in range(count)}
+            declare(Path(home), models)
+            for number in workers:
+                found.append({"facts": count} | applied_by(number, rows, rounds, Path(home)))
+    yield report.Table("apply_facts", found)
+
+
+def applied_by(number: int, rows: int, rounds: int, folder: Path) -> dict[str, object]:
+    """Return a row of the table for a way to apply."""
+    with spark_cluster(number) if number > 0 else nullcontext() as cluster:
+        spark = cluster.url if cluster else f"local[{-number}]" if number else ""
+        (row,) = measure_kinds(rows, rounds, folder, {"inserts": None}, spark)
+    way = f"Spark, {number} workers of one core" if number else "the database"
+    way = f"Spark, {spark}" if number < 0 else way
+    kept = ("applied per s", "apply µs", "applied per CPU s", "Spark µs", "empty build, s")
+    return {"applied by": way, **{key: row[key] for key in kept}}
 
 
 def measure_kinds(
@@ -218,5 +236,6 @@ if __name__ == "__main__":
         rows=(200_000, "changes of each kind"),
         rounds=(3, "runs of each"),
         project=(".", "the dbt project with the facts"),
+        facts=([], "with --workers: numbers of facts of the same tables, in place of --project"),
         workers=([], "ways to apply: 0, -2 for local[2], or workers of a Spark cluster"),
     )

@@ -28,7 +28,7 @@ FACTS = (1, 10, 50)
 SLOT = "facts"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
-_MODEL = """\
+MODEL = """\
 {{ waltally.fact(
     tables={
         'live': 'public.notifications',
@@ -49,7 +49,7 @@ def measure(rows: int, rounds: int) -> Iterator[report.Row]:
     """Yield a row of the table for each number of facts."""
     for facts in FACTS:
         with tempfile.TemporaryDirectory() as project, Cluster(SERVER) as cluster:
-            models = {f"models/ft_{number}.sql": _MODEL for number in range(facts)}
+            models = {f"models/ft_{number}.sql": MODEL for number in range(facts)}
             workload.declare(Path(project), models)
             workload.create(cluster)
             workload.set_up(cluster, cluster, SLOT, Path(project))

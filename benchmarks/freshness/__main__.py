@@ -14,6 +14,10 @@ the first third + 0.5 s, and everything is visible 3 s after the last commit. Wi
 stopped, pg_recvlogical then reads the WAL of the fastest flat step into nothing, once per round:
 decoding alone. In the steps the writer shares the machine's cores; in the decoding nobody does.
 
+With --spark the fact says engine='spark', and spark/apply.py applies it beside the loader:
+
+python -m benchmarks.freshness --spark --rounds 1 --steps
+
 Checked at the end: the change log has exactly the changes written, the fact equals a recount.
 """
 
@@ -30,7 +34,7 @@ from benchmarks.freshness.load import ALLOWANCE, CATCH_UP, GROWTH, Load, Step
 from benchmarks.freshness.poller import TargetPoller
 from benchmarks.freshness.report import Found, draw, steps_table, table
 from benchmarks.freshness.writer import PacedWriter
-from benchmarks.loader_process import running_loader
+from benchmarks.loader_process import running, running_loader
 from benchmarks.measure import say
 from testkit.recount import differences
 from testkit.servers import Cluster
@@ -54,6 +58,12 @@ def measure(options: argparse.Namespace) -> Found:
         source = stack.enter_context(Cluster(SERVER))
         workload.create(source)
         workload.set_up(source, source, SLOT)
+        if options.spark:
+            workload.ask(source.dsn(), "update cdc.installed_model set engine = 'spark'")
+            settings = workload.environment(source, source, SLOT)
+            stack.enter_context(
+                running([str(workload.BIN / "spark-submit"), "spark/apply.py"], settings)
+            )
         writer = stack.enter_context(PacedWriter(source.dsn() + OTHERS))
         with (
             running_loader(source, source, SLOT) as loader,
@@ -142,9 +152,14 @@ def main() -> None:
     )
     add("--step-each", type=int, default=200, help="changes per transaction there (%(default)s)")
     add("--step-seconds", type=float, default=12, help="of each step (%(default)s)")
+    add("--spark", action="store_true", help="apply by spark/apply.py")
     options = parser.parse_args()
     found = measure(options)
-    report.publish("freshness", table(found, options.rate), sizes=vars(options))
+    report.publish(
+        "freshness_spark" if options.spark else "freshness",
+        table(found, options.rate),
+        sizes=vars(options),
+    )
     if found.steps:
         rows = steps_table(found)
         report.publish("freshness_steps", rows, goals=FLAT, sizes=vars(options))

@@ -49,7 +49,7 @@ def table(found: Found, rate: int) -> list[report.Row]:
         {"": "  commit to staged", **summary([delay.commit_to_staged for delay in steady])},
         {"": "  staged to build", **summary([delay.staged_to_build for delay in steady])},
         {"": "  build to visible", **summary([delay.build_to_visible for delay in steady])},
-        {"": "  (a whole build)", **summary(found.builds)},
+        *([{"": "  (a whole build)", **summary(found.builds)}] if found.builds else ()),
         _row(
             "single changes, visible",
             [[delay.commit_to_visible for delay in t] for t in found.singles],
