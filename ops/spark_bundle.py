@@ -31,10 +31,11 @@ IMPORTED = (
 """The packages that our code imports; theirs come with them. An image may have no time zones."""
 UNUSED = (
     *("__pycache__/*", "*/__pycache__/*", "../*"),
-    *("pyarrow/include/*", "pyarrow/includes/*", "pyarrow/src/*"),
-    *("pyarrow/tests/*", "pyarrow/*flight*", "*.pyx", "*.pxd", "*.pxi", "pandas/tests/*"),
+    *("pyarrow/include/*", "pyarrow/includes/*", "pyarrow/src/*", "pyarrow/*flight*"),
+    *("pyarrow/libarrow_python.so", "pyarrow/libarrow_python.so.*.*"),
+    *("*/tests/*", "numpy/f2py/*", "*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.h", "*.hpp", "*.a"),
 )
-"""Files that nothing of ours opens, a third of the archive."""
+"""Files that nothing of ours opens, a third of the archive. PySpark asks for pandas."""
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
