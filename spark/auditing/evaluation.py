@@ -86,13 +86,10 @@ class Comparing:
         """Compare the groups of a bucket: the fact's at the position, and the counts."""
         measures = self.fact.measures
         names = sums.sum_names(len(measures))
-        sides = [(0, each) for each in forward] + [(1, each) for each in counted]
-        if not sides:
+        found = sums.side_by_side(forward, counted, names)
+        if found is None:
             return
-        tables = [sums.beside(each, names, side) for side, each in sides]
-        both = [f"{name}_{side}" for name in names for side in (0, 1)]
-        keys = list(filter(sums.is_key, tables[0].schema.names))
-        found = sums.added(sums.together(tables, both), keys, both)
+        both = [name for name in found.schema.names if not sums.is_key(name)]
         self._groups += found.num_rows
         totals = sums.added(found.select(both), [], both).to_pylist()
         own = [parse(str(each)) for row in totals for each in row.values()] or [0] * len(both)

@@ -155,8 +155,21 @@ def negated(tables: Iterable[pa.Table]) -> list[pa.Table]:
     return found
 
 
-def beside(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
-    """Return groups with their sums on one side, 0 or 1, and zeros on the other."""
+def side_by_side(
+    left: Sequence[pa.Table], right: Sequence[pa.Table], names: Sequence[str]
+) -> pa.Table | None:
+    """Return the groups of two sides, each sum as `NAME_0` and `NAME_1`; None without tables."""
+    tables = [
+        _on_side(table, names, side) for side, each in enumerate((left, right)) for table in each
+    ]
+    if not tables:
+        return None
+    both = [f"{name}_{side}" for name in names for side in (0, 1)]
+    keys = list(filter(is_key, tables[0].schema.names))
+    return added(together(tables, both), keys, both)
+
+
+def _on_side(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
     nothing = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
     columns = {name: table[name] for name in filter(is_key, table.schema.names)}
     for name in names:

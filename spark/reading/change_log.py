@@ -9,6 +9,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from archiving import files
 from archiving.folder import Folder
 from archiving.manifests import Contents
 from common import arrow, changes
+from common.arrow import Read
 from common.connections import connect_target, resolved
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyspark.sql.datasource import (
@@ -61,62 +63,41 @@ class Pruned(Exception):
 
 @dataclass(frozen=True)
 class Range(InputPartition):
-    """The changes with from_lsn <= commit_lsn < to_lsn of a slot."""
+    """The changes with from_lsn <= commit_lsn < to_lsn of a slot; `read` may hold a password."""
 
     slot: str
     from_lsn: int
     to_lsn: int
+    read: Read = field(repr=False)
 
     def batches(self, rows: TableRows | None = None) -> Iterator[pa.RecordBatch]:
         """Yield them in bounded memory: as they are in the log, or as rows of one table."""
-        for batch in self._read():
-            shaped = self._shaped(batch)
+        for batch in self.read():
+            slot = pa.array([self.slot] * batch.num_rows, pa.string())
+            columns = [batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:]]
+            shaped = pa.RecordBatch.from_arrays([slot, *columns], schema=_COLUMNS)
             yield shaped if rows is None else rows.rows(shaped)
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        """Return nothing: Spark takes an empty range, and no empty list of ranges."""
-        return iter(())
 
-    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with the columns of the data source."""
-        slot = pa.array([self.slot] * batch.num_rows, pa.string())
-        found = [slot, *(batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:])]
-        return pa.RecordBatch.from_arrays(found, schema=_COLUMNS)
-
-
-@dataclass(frozen=True)
-class LogRange(Range):
-    """A range that the change log has; `conninfo` may hold a password."""
-
-    schema: str
-    conninfo: str = field(repr=False)
-
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        query = changes.query(self.schema, self.slot, self.from_lsn, self.to_lsn)
-        yield from arrow.batches(self.conninfo, query)
-        # After the last row: a prune removes rows and raises no error.
-        begins = (
-            f"select 1 as here from {Table(self.schema, 'slot_position').quoted}"
-            f" where slot_name = {literal(self.slot)}"
-            f" and start_lsn <= {literal(lsn.show(self.from_lsn))}"
+def _read_log(
+    conninfo: str, schema: str, slot: str, from_lsn: int, to_lsn: int
+) -> Iterator[pa.RecordBatch]:
+    yield from arrow.batches(conninfo, changes.query(schema, slot, from_lsn, to_lsn))
+    # After the last row: a prune removes rows and raises no error.
+    begins = (
+        f"select 1 as here from {Table(schema, 'slot_position').quoted}"
+        f" where slot_name = {literal(slot)} and start_lsn <= {literal(lsn.show(from_lsn))}"
+    )
+    if not sum(batch.num_rows for batch in arrow.batches(conninfo, begins)):
+        raise Pruned(
+            f"the changes from {lsn.show(from_lsn)} on were pruned while they were read;"
+            " read them from an archive, or let the stream register with the option reader"
         )
-        if not sum(batch.num_rows for batch in arrow.batches(self.conninfo, begins)):
-            raise Pruned(
-                f"the changes from {lsn.show(self.from_lsn)} on were pruned while they were read;"
-                " read them from an archive, or let the stream register with the option reader"
-            )
 
 
-@dataclass(frozen=True)
-class ArchivedRange(Range):
-    """A range of one file of an archive."""
-
-    folder: str
-    file: str
-
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        folder = Folder(self.folder)
-        yield from files.batches(folder, self.file, (self.from_lsn, self.to_lsn))
+def _read_nothing() -> Iterator[pa.RecordBatch]:
+    """Return nothing: Spark takes an empty range, and no empty list of ranges."""
+    return iter(())
 
 
 _KNOWN = (
@@ -239,29 +220,18 @@ class Log:
                 + (f", and the archive {self._held()}" if self._options.archive else ""),
                 "ask for others, or name an archive that has them with the option archive",
             )
-        options = self._options
-        found: list[Range] = [
-            ArchivedRange(
-                options.slot,
-                max(begin, part.from_lsn),
-                min(archived_lsn, part.to_lsn),
-                self._folder.uri,
-                file,
-            )
-            for part in self._contents.slices
-            if part.from_lsn < archived_lsn and begin < part.to_lsn
-            for file in part.files
-        ]
-        cuts = [
-            archived_lsn,
-            *changes.ends(self._target, archived_lsn, end),
-        ]
-        conninfo = resolved(self._target)
-        found += [
-            LogRange(options.slot, *bounds, options.schema, conninfo)
-            for bounds in itertools.pairwise(cuts)
-        ]
-        return found or [Range(options.slot, begin, begin)]
+        found: list[Range] = []
+        for part in self._contents.slices:
+            if part.from_lsn < archived_lsn and begin < part.to_lsn:
+                bounds = max(begin, part.from_lsn), min(archived_lsn, part.to_lsn)
+                reads = (partial(files.batches, self._folder, each, bounds) for each in part.files)
+                found += [Range(self._options.slot, *bounds, read) for read in reads]
+        cuts = [archived_lsn, *changes.ends(self._target, archived_lsn, end)]
+        place = resolved(self._target), self._options.schema, self._options.slot
+        for bounds in itertools.pairwise(cuts):
+            read = partial(_read_log, *place, *bounds)
+            found.append(Range(self._options.slot, *bounds, read))
+        return found or [Range(self._options.slot, begin, begin, _read_nothing)]
 
     def register(self, reader: str, position: int) -> None:
         """Let `loader prune` keep what a reader has not read, which begins at the position."""

@@ -269,11 +269,9 @@ def differences(
 ) -> list[Difference]:
     """Return the groups of a bucket that differ in one of the measures."""
     names = sums.sum_names(len(fact.measures))
-    sides = [(0, each) for each in present] + [(1, rebuilt)]
-    both = [f"{name}_{side}" for name in names for side in (0, 1)]
-    tables = [sums.beside(each, names, side) for side, each in sides]
-    keys = list(filter(sums.is_key, rebuilt.schema.names))
-    found = sums.added(sums.together(tables, both), keys, both)
+    found = sums.side_by_side(present, [rebuilt], names)
+    assert found is not None
+    both = (name for name in found.schema.names if not sums.is_key(name))
     texts = [sums.texts_of(found[name].combine_chunks()) for name in both]
     is_wrong = pa.repeat(pa.scalar(False), found.num_rows)
     for left, right in zip(texts[::2], texts[1::2], strict=True):

@@ -92,6 +92,8 @@ def acquire_seed_lock(
         f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
         " row_count bigint, sums text[], reason text, example text, attempt bigint)"
     )
+    # Rows of no group are few among millions of groups.
+    target.ask(f"create index on {incoming} (fact, reason) where reason is not null")
     try:
         yield
     finally:
@@ -110,9 +112,14 @@ def writing(target: TargetSession) -> Task:
 def keep(target: TargetSession, written: Iterable[tuple[int, int]]) -> None:
     """Keep only what these attempts have written, so many rows each. Raises CountingFailed."""
     rows = dict(written)
-    with target.transaction():
-        target.ask(f"delete from {target.incoming.quoted} where attempt <> all(%s)", ([*rows],))
-        ((stored,),) = target.ask(f"select count(*) from {target.incoming.quoted}")
+    incoming = target.incoming.quoted
+    ((stored, others),) = target.ask(
+        "select count(*) filter (where attempt = any(%(known)s)),"
+        f" count(*) filter (where attempt <> all(%(known)s)) from {incoming}",
+        {"known": [*rows]},
+    )
+    if others:
+        target.ask(f"delete from {incoming} where attempt <> all(%s)", ([*rows],))
     if stored != sum(rows.values()):
         raise CountingFailed(
             f"Spark reports {sum(rows.values()):,} groups and {stored:,} are stored",
@@ -266,7 +273,8 @@ def _store_uncounted(
     listed = target.ask(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
-        f" from {incoming} where fact = %s and reason <> all (%s) group by fact, part, reason"
+        f" from {incoming} where fact = %s and reason is not null and reason <> all (%s)"
+        " group by fact, part, reason"
         " returning part, reason, row_count, example",
         (*this, [NULL_DIMENSION, NO_NUMBER, archived.WENT]),
     )

@@ -94,10 +94,12 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
 
 def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Source) -> None:
     source.fill()
-    # Each task that the first worker runs commits and dies, before Spark hears of it.
+    # Each task that the first worker runs commits and dies, before Spark hears of it; another worker
+    # is to try it again.
     conf = {
         **SMALL,
-        "spark.task.maxFailures": "100",
+        "spark.excludeOnFailure.enabled": "true",
+        "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "9",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
     }

@@ -283,7 +283,9 @@ create table baseline_group (
 -- table without an identity.
 alter table baseline_group replica identity full;
 
-create index baseline_group_fact on baseline_group (slot_name, fact_name, part);
+-- By blocks: a seed writes a fact's groups one after the other, and an entry for each of millions of groups would cost it
+-- more than the groups.
+create index baseline_group_fact on baseline_group using brin (slot_name, fact_name) with (autosummarize = on);
 
 comment on table baseline_group is
     'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
