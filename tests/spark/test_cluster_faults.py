@@ -94,8 +94,8 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
 
 def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Source) -> None:
     source.fill()
-    # Each task that the first worker runs commits and dies, before Spark hears of it; another worker
-    # is to try it again.
+    # Each task that the first worker runs commits and dies, before Spark hears of it. The other
+    # worker is to try it again.
     conf = {
         **SMALL,
         "spark.excludeOnFailure.enabled": "true",
