@@ -16,7 +16,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle browser generated demo picture acceptance mutants soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle browser generated demo acceptance mutants soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -48,9 +48,6 @@ generated: install  ## Write what dbt compiles into docs/generated, after a chan
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries, ARGS=--page
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
-
-picture: install  ## Draw the README's picture: the demo's terminal
-	$(BIN)/python -m demo.run --picture docs/figures/demo.svg
 
 # 113 MB, so not in `make install`. Where there is none, the test of a page is skipped.
 browser:

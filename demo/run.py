@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import signal
 import sys
@@ -51,9 +50,6 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--page", action="store_true", help="serve examples/dashboard while the counts move"
-    )
-    parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="draw the terminal as SVG at the end"
     )
     parser.add_argument(
         "--keep", action="store_true", help="keep the server and the log files at the end"
@@ -193,8 +189,6 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options(arguments)
     run_folder.forget_settings()
     console = Console(highlight=False)
-    if chosen.picture:
-        console = Console(highlight=False, record=True, width=80, force_terminal=True)
     began = time.monotonic()
     try:
         with cleaned_up() as stack:
@@ -206,11 +200,6 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim")
-    if chosen.picture:
-        # A picture in a page fetches nothing: the reader's own monospaced font is used.
-        fetched_fonts = re.compile(r"@font-face \{.*?\}", re.DOTALL)
-        svg = console.export_svg(title="make demo", unique_id="demo")
-        chosen.picture.write_text(fetched_fonts.sub("", svg))
     return int(wrong > 0)
 
 
