@@ -82,7 +82,7 @@ def run_one(scratch: Path, mutant: Mutant, name: str) -> str:
     (scratch / name).write_text(before.replace(mutant.old, mutant.new))
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     # The copy's modules hide those that are installed.
-    environment = {**os.environ, "PYTHONPATH": str(scratch), "WALTALLY_IS_MUTANT": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(scratch)}
     try:
         done = subprocess.run(
             [*pytest, "-o", f"timeout={SECONDS}", mutant.test],

@@ -11,10 +11,14 @@ from rules.numbers import Number
 from rules.tallies import Counting, Position, Row, Tally, add_sums
 
 from testkit.facts import SLOT
-from tests.fact_oracle import Change, Group
 from tests.properties.rule_cases import letter
 from waltally.facts import Fact
 from waltally.tables import Table
+
+Change = Mapping[str, Any] | str
+"""A change as wal2json sends it; text is something that is no change."""
+Group = tuple[str | None, ...]
+"""The texts of the dimensions."""
 
 
 def truncates(fact: Fact, rows: Sequence[Row]) -> dict[Table, Position]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
-
-from tests.fact_oracle import Change
+from tests.properties.counted import Change
 from waltally.facts import Fact, FactTable
 
 IDS = ["00000000-0000-0000-0000-00000000000a", "B0000000-0000-0000-0000-00000000000B"]
@@ -39,47 +37,8 @@ POOLS: dict[str, list[Any]] = {
 ODD = ["no json", "{", "[]", "null", '{"action":"I"}', '{"action":"Z"}', '{"action":"T","table":1}']
 
 
-def rows(fact: Fact, part: FactTable) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Images of a table, some of which lack a column."""
-
-    @st.composite
-    def image(draw: st.DrawFn) -> list[dict[str, Any]]:
-        found = []
-        for name in dict.fromkeys((*fact.used_columns(part), "unrelated")):
-            pool = POOLS.get(name, ["a", "b"])
-            value = draw(st.sampled_from([*pool[:2] * 3, *pool]))
-            if draw(st.integers(0, 30)):
-                found.append({"name": part.column(name), "value": value})
-        return found
-
-    return image()
-
-
-def histories(fact: Fact) -> st.SearchStrategy[list[list[Change]]]:
-    """Transactions of changes of the fact's tables; now and then one that no plugin would send."""
-
-    @st.composite
-    def changes(draw: st.DrawFn) -> Change:
-        action = draw(st.sampled_from("IIIIIUUUUDDT?"))
-        if action == "?":
-            return draw(st.sampled_from(ODD))
-        part = draw(st.sampled_from(fact.tables))
-        change: dict[str, Any] = {
-            "action": action,
-            "schema": part.table.schema,
-            "table": part.table.name,
-        }
-        if action in "IU":
-            change["columns"] = draw(rows(fact, part))
-        if action in "UD" and draw(st.integers(0, 9)):
-            change["identity"] = draw(rows(fact, part))
-        return change
-
-    return st.lists(st.lists(changes(), min_size=1, max_size=5), min_size=1, max_size=12)
-
-
 def random_history(dice: Random, fact: Fact) -> list[list[Change]]:
-    """A history of the same changes, made a hundred times faster."""
+    """Transactions of changes of the fact's tables, some of which no plugin would send."""
 
     def image(part: FactTable) -> list[dict[str, Any]]:
         found = []

@@ -1,4 +1,4 @@
-"""The delta rules in Python, against the cases of the dbt models, the oracle and the database."""
+"""The delta rules in Python, against the cases of the dbt models and the database."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from rules.tallies import Counting, Row
 from testkit.facts import SLOT, notify
 from testkit.servers import Cluster, connect
 from tests.dbt.project import shared_project
-from tests.fact_oracle import Totals
 from tests.properties.conftest import FACTS
-from tests.properties.counted import as_rows, counted, groups, purged, truncates
+from tests.properties.counted import as_rows, counted, truncates
 from tests.properties.declared import random_history
 from tests.properties.rule_cases import Case, Raw, cases, declared, letter, must_match
 from waltally.facts import Fact
 
-HISTORIES = 3_000 if "WALTALLY_ALL_CASES" in os.environ else 300
-"""Of each fact; a few thousand changes are a second."""
+HISTORIES = 1_000 if "WALTALLY_ALL_CASES" in os.environ else 100
 
 
 def outcome_of(changes: list[Raw], fact: Fact) -> list[dict[str, Any]]:
@@ -79,26 +77,9 @@ def test_the_cases_of_the_models(dbt_cases: list[Case], has_letters: bool) -> No
         must_match(case.name, case.expected, outcome_of(changes, case.fact))
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_any_history_gives_what_the_oracle_says(name: str) -> None:
-    (fact,) = (each for each in shared_project().facts() if each.name == name)
-    for seed in range(HISTORIES):
-        history = random_history(Random(seed), fact)
-        wanted = Totals(fact, SLOT)
-        wanted.read(history)
-        tally = counted(fact, as_rows(history))
-        assert groups(tally) == wanted.groups(), seed
-        assert purged(tally) == {part: rows for part, rows in wanted.purged.items() if rows}, seed
-        assert tally.rejected_count == len(wanted.rejected), seed
-        if wanted.rejected:
-            assert tally.first_rejected is not None
-            assert tally.first_rejected[0] == wanted.rejected[0][0]
-            assert tally.last_rejected_lsn == wanted.rejected[-1][0]
-
-
 def test_one_pass_for_several_facts_gives_each_what_its_own_pass_does() -> None:
     facts = [each for each in shared_project().facts() if each.name in FACTS]
-    for seed in range(HISTORIES // 3):
+    for seed in range(HISTORIES):
         dice = Random(seed)
         rows = as_rows([each for fact in facts for each in random_history(dice, fact)])
         last = {table: at for fact in facts for table, at in truncates(fact, rows).items()}
