@@ -57,37 +57,33 @@ PROJECTS = Recount(
 )
 
 
-def recount_months(timezone: str, condition: str = "true") -> Recount:
-    """Return what ft_month_hours holds: the months of a zone, of the entries that are counted."""
-    return Recount(
-        "ft_month_hours",
-        keys=("office", "month", "is_open"),
-        values=(
-            *("entry_count", "hours", "project_count", "name_count", "least_budget"),
-            "largest_budget",
-            "average_hours",
-        ),
-        query=f"""
-            select
-                %(slot)s,
-                date_trunc(
-                    'month', e.started_at at time zone 'UTC' at time zone '{timezone}'
-                )::date,
-                projects.is_open,
-                count(*),
-                coalesce(sum(e.hours), 0),
-                count(distinct e.project_id),
-                count(distinct projects.name),
-                min(projects.budget),
-                max(projects.budget),
-                round(coalesce(sum(e.hours), 0) / count(*), 2)
-            from time_entries as e
-            left join projects on projects.id = e.project_id
-            where {condition}
-            group by 2, 3
-        """,
-    )
-
+MONTHS = Recount(
+    "ft_month_hours",
+    keys=("office", "month", "is_open"),
+    values=(
+        *("entry_count", "hours", "project_count", "name_count", "least_budget"),
+        "largest_budget",
+        "average_hours",
+    ),
+    query="""
+        select
+            %(slot)s,
+            date_trunc(
+                'month', e.started_at at time zone 'UTC' at time zone 'Europe/Berlin'
+            )::date,
+            projects.is_open,
+            count(*),
+            coalesce(sum(e.hours), 0),
+            count(distinct e.project_id),
+            count(distinct projects.name),
+            min(projects.budget),
+            max(projects.budget),
+            round(coalesce(sum(e.hours), 0) / count(*), 2)
+        from time_entries as e
+        left join projects on projects.id = e.project_id
+        group by 2, 3
+    """,
+)
 
 EXAMPLE = Example(
     name="time_entries",
@@ -96,7 +92,7 @@ EXAMPLE = Example(
     create=create,
     fill=fill,
     traffic=traffic,
-    recounts=(HOURS, PROJECTS, recount_months("Europe/Berlin")),
+    recounts=(HOURS, PROJECTS, MONTHS),
     total="select coalesce(sum(entry_count), 0)::bigint from analytics.ft_project_hours",
     total_of="time entries",
     table="""

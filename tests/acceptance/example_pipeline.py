@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -25,10 +27,13 @@ from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from testkit.system import System
 from testkit.traffic import Sessions
-from tests.acceptance.variations import Model
 
 RATE = 50
 """Transactions per second of each session: enough for every kind of change to meet every step."""
+
+OF_DAYS = {"notify": "ft_service_days", "shop": "ft_orders", "time_entries": "ft_project_hours"}
+"""By example, its fact of the days or months of a zone."""
+OTHER_ZONE = "Pacific/Auckland"
 
 
 class ExamplePipeline:
@@ -39,6 +44,7 @@ class ExamplePipeline:
     ) -> None:
         example = examples.load(name)
         self.random = Random(seed)
+        self.of_days = OF_DAYS[name]
         self.recounts = {each.fact: each for each in example.recounts}
         """What each of the facts that are declared now must hold."""
         *sources, self.warehouse = make_databases(example, cluster, stack)
@@ -135,15 +141,31 @@ class ExamplePipeline:
 
     # The models.
 
-    def declare(self, model: Model) -> None:
-        """Write a fact's model, a new one or another body of one that there is."""
-        name = model.recount.fact
-        # Its contract lists other columns.
-        (self._models / f"{name}.yml").unlink(missing_ok=True)
-        (self._models / f"{name}.sql").write_text(model.declaration + "\n")
-        self.recounts |= {each.fact: each for each in (model.recount, *model.roll_ups)}
+    def add(self) -> str:
+        """Declare one fact more, like the one of days; return its name."""
+        recount = replace(self.recounts[self.of_days], fact="ft_added")
+        self._write(recount.fact, self._model(self.of_days).read_text())
+        self.recounts[recount.fact] = recount
+        return recount.fact
+
+    def change(self) -> str:
+        """Declare the fact of days in another zone; return its name."""
+        fact, model = self.of_days, self._model(self.of_days).read_text()
+        (zone,) = re.findall("'timezone': '(.*?)'", model)
+        self._write(fact, model.replace(zone, OTHER_ZONE))
+        above = {each.stem for each in self._models.glob("*.sql") if fact in each.read_text()}
+        for name in {fact} | above:
+            query = self.recounts[name].query.replace(zone, OTHER_ZONE)
+            self.recounts[name] = replace(self.recounts[name], query=query)
+        return fact
+
+    def _model(self, name: str) -> Path:
+        return self._models / f"{name}.sql"
+
+    def _write(self, fact: str, model: str) -> None:
+        self._model(fact).write_text(model)
         self._is_installed = False
-        self._since.pop(name, None)
+        self._since.pop(fact, None)
 
     # The application, and what the facts say.
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from testkit.servers import Cluster
-from tests.acceptance.example_pipeline import ExamplePipeline
-from tests.acceptance.variations import VARIATIONS
+from tests.acceptance.example_pipeline import OF_DAYS, ExamplePipeline
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def stack() -> Iterator[ExitStack]:
     ("name", "seed"),
     [
         pytest.param(name, seed, marks=() if (name, seed) == ("shop", 2) else pytest.mark.slow)
-        for name in VARIATIONS
+        for name in OF_DAYS
         for seed in range(1, 11)
     ],
 )
@@ -49,7 +48,7 @@ def test_every_fact_equals_a_recount(
             pipeline.build()
             for step in steps:
                 pipeline.write()
-                step(pipeline, name)
+                step(pipeline)
                 if pipeline.random.random() < 0.5:
                     pipeline.must_be_exact()
             pipeline.write()
@@ -62,11 +61,9 @@ def test_every_fact_equals_a_recount(
     assert pipeline.differences() == []
 
 
-def add_a_fact(pipeline: ExamplePipeline, name: str) -> None:
+def add_a_fact(pipeline: ExamplePipeline) -> None:
     """A fact is added; until its own baseline is there the others go on without it."""
-    added = VARIATIONS[name].added
-    fact = added.recount.fact
-    pipeline.declare(added)
+    fact = pipeline.add()
     pipeline.set_up()
     if pipeline.random.random() < 0.5:
         pipeline.write()
@@ -77,12 +74,10 @@ def add_a_fact(pipeline: ExamplePipeline, name: str) -> None:
     pipeline.build()
 
 
-def change_a_fact(pipeline: ExamplePipeline, name: str) -> None:
+def change_a_fact(pipeline: ExamplePipeline) -> None:
     """A fact is declared otherwise; until its own baseline is there it stays as it was."""
-    changed = VARIATIONS[name].changed
-    fact = changed.recount.fact
-    before = pipeline.rows(fact)
-    pipeline.declare(changed)
+    before = pipeline.rows(pipeline.of_days)
+    fact = pipeline.change()
     pipeline.set_up()
     pipeline.write()
     pipeline.build()
@@ -93,14 +88,14 @@ def change_a_fact(pipeline: ExamplePipeline, name: str) -> None:
     assert pipeline.rows(fact) != before
 
 
-def count_again(pipeline: ExamplePipeline, name: str) -> None:
+def count_again(pipeline: ExamplePipeline) -> None:
     """All facts get a new baseline."""
     pipeline.seed()
     pipeline.write()
     pipeline.build()
 
 
-def kill(pipeline: ExamplePipeline, name: str) -> None:
+def kill(pipeline: ExamplePipeline) -> None:
     """The loaders are killed while they stage, and started again."""
     pipeline.kill_loaders()
     pipeline.write()

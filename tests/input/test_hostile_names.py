@@ -14,12 +14,10 @@ from pyspark.sql import SparkSession
 
 from testkit.commands import LOADER, RunningLoader, run_dbt, sentence
 from testkit.databases import Database, paste
-from testkit.facts import declare
 from testkit.hostile import ATTACK, NAMES, SECRET
 from testkit.pipeline import Pipeline
 from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job
-from waltally.errors import TableUnfit
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
 
@@ -208,13 +206,6 @@ def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
         done = database.loader("init", str(tmp_path / "other"), "--table", *words)
         assert done.returncode == 2
         assert name in sentence(done.stderr)
-
-
-def test_a_view_is_refused(pipeline: Pipeline) -> None:
-    pipeline.source.execute("create view shown as select * from notifications")
-    pipeline.source.declare(ft=declare("public.shown", ("service_id", "uuid")))
-    with pytest.raises(TableUnfit, match="is not a table"):
-        pipeline.set_up()
 
 
 def test_a_partition_is_counted_under_its_own_name(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -34,25 +34,6 @@ def test_an_unchanged_large_column_changes_no_count(pipeline: Pipeline) -> None:
     assert pipeline.source.value(absent) == 9
 
 
-def test_a_dimension_too_long_for_the_fact_is_rejected_and_stops_nothing(
-    pipeline: Pipeline,
-) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(1)
-    pipeline.source.execute(
-        "alter table notifications alter notification_status set storage external"
-    )
-    pipeline.source.execute(
-        f"update notifications set notification_status = {RANDOM_TEXT.format(100_000)}"
-    )
-    pipeline.source.execute("update notifications set sent_at = now()")
-    pipeline.source.insert(1, status="sent")
-    pipeline.catch_up()
-    assert pipeline.rejected() == [
-        ("U", "the value of notification_status is longer than 1000 bytes")
-    ]
-
-
 def test_values_of_ten_megabytes_pass_in_bounded_memory(pipeline: Pipeline) -> None:
     pipeline.set_up()
     with pipeline.source.follow() as running:

@@ -59,25 +59,6 @@ def test_a_renamed_dimension_is_rejected_until_it_is_back(pipeline: Pipeline) ->
     assert pipeline.fact() == pipeline.recount()
 
 
-def test_a_dropped_dimension_is_rejected_and_the_archive_goes_on(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(2)
-    churn(pipeline)
-    pipeline.source.execute("alter table notifications drop service_id")
-    pipeline.source.execute(
-        'insert into notifications ("to", template_id, notification_type, notification_status) '
-        "select 'x', id, 'sms', 'sent' from templates limit 1"
-    )
-    pipeline.source.execute(
-        "insert into notification_history (id, service_id, template_id, notification_type, "
-        "notification_status, created_at) select id, service_id, id, 'sms', 'sent', now() "
-        "from templates"
-    )
-    pipeline.catch_up()
-    assert pipeline.rejected() == [("I", "the row has no column service_id")]
-    assert pipeline.fact()[1] == pipeline.rows_of("notification_history")
-
-
 def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(4)

@@ -98,22 +98,6 @@ def test_a_generated_dimension_counts(pipeline: Pipeline) -> None:
     pipeline.must_be_exact()
 
 
-def test_identifiers_in_any_spelling_are_one_group(pipeline: Pipeline) -> None:
-    pipeline.source.execute(
-        "alter table notifications drop constraint notifications_service_id_fkey, "
-        "alter service_id type text"
-    )
-    pipeline.set_up()
-    pipeline.source.insert(2)
-    pipeline.source.execute("update notifications set service_id = upper(service_id)")
-    pipeline.source.execute(
-        "delete from notifications where id in (select id from notifications limit 1)"
-    )
-    pipeline.catch_up()
-    assert pipeline.rejected() == []
-    assert sum(pipeline.fact()[0].values()) == 1
-
-
 LONG = ["x" * odd + sign * size for odd in (0, 1) for sign in '"\\' for size in range(1990, 2010)]
 """Printed they end around the place up to which a text is searched before all is parsed."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from testkit.commands import sentence
 from testkit.databases import Database, application_database
-from testkit.facts import column, declare
+from testkit.facts import column, declare, summed
 from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.pipeline import Pipeline
@@ -144,15 +144,7 @@ def test_a_fact_that_was_never_built_is_named_with_the_remedy(source: Database) 
 
 def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) -> None:
     """Any fact: here made by hand, as dbt would."""
-    paid = {
-        "name": "paid",
-        "kind": "sum",
-        "columns": ["amount"],
-        "of": ["rows"],
-        "type": "numeric",
-        "where": [],
-    }
-    orders = declare("public.unrelated", ("note", "text"), measures=[paid])
+    orders = declare("public.unrelated", ("note", "text"), measures=[summed("amount")])
     orders["dimensions"].append(column("day", "date", column="note", nulls="count"))
     source.execute(
         "alter table unrelated replica identity full, add amount numeric(30, 2) check (amount < 1)"

@@ -14,7 +14,7 @@ from deltas.gathered import Later, find_truncates, task_of, truncates_of
 
 from loader.capture import wal2json
 from testkit.databases import empty_database
-from testkit.facts import column
+from testkit.facts import column, declare
 from testkit.servers import Cluster
 from waltally.database import Connection
 from waltally.errors import LoaderError
@@ -72,39 +72,13 @@ NAMES = ("region", "id", "name", "body", "is_open", "seen")
 
 def services() -> Fact:
     types = ("text", "integer", "text", "text", "boolean", "timestamptz")
-    return parse(
-        "services",
-        Table("analytics", "services"),
-        {
-            "version": 1,
-            "kind": "current_rows",
-            "tables": [
-                {
-                    "name": "rows",
-                    "schema": "public",
-                    "table": "services",
-                    "deletes": "count",
-                    "columns": {},
-                }
-            ],
-            "dimensions": [
-                column(name, type_, nulls="leave_out" if name in ("region", "id") else "count")
-                for name, type_ in zip(NAMES, types, strict=True)
-            ],
-            "measures": [
-                {
-                    "name": "row_count",
-                    "kind": "count",
-                    "columns": [],
-                    "of": ["rows"],
-                    "type": "bigint",
-                    "where": [],
-                }
-            ],
-            "where": [],
-            "key": ["region", "id"],
-        },
-    )
+    key = ["region", "id"]
+    declared = declare("public.services", kind="current_rows", key=key)
+    declared["dimensions"] = [
+        column(name, type_, nulls="leave_out" if name in key else "count")
+        for name, type_ in zip(NAMES, types, strict=True)
+    ]
+    return parse("services", Table("analytics", "services"), declared)
 
 
 def write_services(connection: Connection, dice: Random, transactions: int) -> None:

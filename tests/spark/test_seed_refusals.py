@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from common import arrow
-from common.connections import connect, connect_target
+from common.connections import connect_target
 from common.errors import CountingFailed, ReadFailed, SnapshotTooOld
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
@@ -17,10 +17,7 @@ from seeding import job, store
 from seeding.job import seed
 from seeding.store import acquire_seed_lock
 
-from loader.staging.records import SlotPosition
 from testkit.facts import declare, notify
-from testkit.servers import Server
-from testkit.servers import connect as server_connect
 from tests.spark.support import Source, exported, job_settings
 from waltally import errors, locks, lsn
 
@@ -115,26 +112,6 @@ def test_a_server_without_the_plugin_or_a_free_slot_is_refused(source: Source) -
     finally:
         for name in made:
             source.execute("select pg_drop_replication_slot(%s)", name)
-
-
-def test_a_server_below_logical_and_a_standby_are_refused() -> None:
-    with Server({"wal_level": "replica", "fsync": "off"}) as other:
-        with closing(server_connect(other.dsn())) as admin:
-            [(identifier,)] = admin.ask("select system_identifier::text from pg_control_system()")
-        position = SlotPosition("s", identifier, "postgres", 0, 0)
-        with (
-            closing(connect(other.dsn(), "source")) as connection,
-            pytest.raises(errors.WalLevelTooLow, match="wal_level = replica"),
-        ):
-            checks.source(connection, position)
-        other.stop()
-        (other.data / "standby.signal").touch()
-        other.start()
-        with (
-            closing(connect(other.dsn(), "source")) as connection,
-            pytest.raises(errors.IsStandby),
-        ):
-            checks.source(connection, position)
 
 
 def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from random import Random
 
-import pytest
 from common import arrow
 from common.connections import connect
-from counting import checks, columns
+from counting import columns
 from counting.values import NOT_FINITE
 
 from loader.source.table import BY_SESSION
-from testkit.facts import notify
 from tests.spark.support import Source
-from waltally.errors import TableUnfit
 from waltally.session_settings import _VALUES
 from waltally.tables import Table, quoted
 
@@ -168,24 +165,3 @@ def test_every_type_has_one_text_in_stream_and_seed_or_is_refused(source: Source
     }
     assert not wrong
     assert len(streamed) == len(seeded) == (2 * most + 1) * len(names)
-
-
-@pytest.mark.parametrize("type_", ["money", "regclass", "regrole[]", "named", "listed", "aclitem"])
-def test_a_type_whose_text_depends_on_the_session_is_refused(source: Source, type_: str) -> None:
-    source.execute(
-        "create type named as (a int, b regtype); create domain listed as money[];"
-        "alter table notifications drop notification_status;"
-        f"alter table notifications add notification_status {type_}"
-    )
-    live = Table("public", "notifications")
-    with (
-        closing(connect(source.dsn, "source")) as monitor,
-        pytest.raises(TableUnfit, match="depends on the session") as caught,
-    ):
-        checks.tables(monitor, [notify()])
-    assert caught.value.remedy is not None
-    source.execute(caught.value.remedy)
-    with closing(connect(source.dsn, "source")) as monitor:
-        checks.tables(monitor, [notify()])
-        name = "notification_status"
-        assert columns.texts(monitor, live, [name]) == {name: f'"{name}"::pg_catalog.text'}
