@@ -112,6 +112,31 @@ def run_dbt(
     )
 
 
+class Commands:
+    """The loader's and dbt's commands to their end, in the environment that a subclass gives."""
+
+    def environment(self, **more: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run the loader to its end."""
+        return run_loader(arguments, self.environment(**more))
+
+    def must(self, *arguments: str, **more: str) -> str:
+        """Run the loader and return its standard output; fail the test where it fails."""
+        done = self.loader(*arguments, **more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str, **more: str) -> tuple[int, str]:
+        """Run the loader, which must refuse; return its exit code and its errors with remedies."""
+        done = self.loader(*arguments, **more)
+        assert done.returncode, done.stdout
+        findings = done.stderr.count("Error: ")
+        assert findings == done.stderr.count("\nTry: "), done.stderr
+        return done.returncode, sentence(done.stderr) if findings == 1 else done.stderr
+
+
 @contextmanager
 def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
     """Give this process this environment and no other."""

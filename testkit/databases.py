@@ -12,15 +12,15 @@ from typing import Any, Self
 
 from psycopg2 import errors
 
-from testkit.commands import RunningLoader, run_dbt, run_loader, wait_until
+from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
 from testkit.facts import NOTIFY, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
 
 _numbers = itertools.count()
 
 
-class Database:
-    """One database of a test cluster."""
+class Database(Commands):
+    """One database of a test cluster, and the loader on it."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
@@ -74,16 +74,6 @@ class Database:
     def declare(self, **declarations: Mapping[str, Any]) -> None:
         """Declare these facts, by name, from here on and no others."""
         self.manifest = manifest_of(declarations)
-
-    def loader(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the loader to its end."""
-        return run_loader(arguments, self.environment(**environment))
-
-    def must(self, *arguments: str, **environment: str) -> str:
-        """Run the loader and return its standard output; fail the test where it fails."""
-        done = self.loader(*arguments, **environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def dbt(self, *arguments: str, **environment: str) -> None:
         """Run dbt to its end; fail the test where it fails."""

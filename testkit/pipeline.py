@@ -176,14 +176,14 @@ class Pipeline(System):
         )
         return Counter({tuple(group): count for *group, count in found})
 
-    def findings(self) -> list[str]:
-        """Return what `loader status` finds wrong."""
+    def findings(self) -> list[dict[str, Any]]:
+        """Return what `loader status` finds wrong, as its JSON has it."""
         body = status.report(self.loader_settings, Thresholds(300, 2**40)).as_json()
-        return [found["message"] for found in body["findings"]]
+        return list(body["findings"])
 
     def is_said_to_wait(self) -> bool:
         """Whether `loader status` says that a fact waits."""
-        return any(" waits: " in found for found in self.findings())
+        return any(" waits: " in found["message"] for found in self.findings())
 
     def rejected(self) -> list[tuple[Any, ...]]:
         """Return action and reason of each rejected change, in order."""

@@ -11,12 +11,12 @@ from typing import Self
 from testkit import recount
 from testkit.commands import (
     ROOT,
+    Commands,
     RunningLoader,
     profiles,
     run,
     run_dbt,
     run_loader,
-    sentence,
     short_pauses,
     wait_until,
 )
@@ -30,7 +30,7 @@ OWN_VARIABLES = ("PG", "LOADER_", "DBT_")
 """How the names of the settings begin, which a system sets by itself."""
 
 
-class System:
+class System(Commands):
     """A source and a target, the same by default, with the commands of an operator.
 
     A command runs in this process where it can; with `has_processes` each is a process of its own.
@@ -134,17 +134,6 @@ class System:
     def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run the loader to its end."""
         return self.call("loader", *arguments, **more)
-
-    def must(self, *arguments: str, **more: str) -> str:
-        """Run the loader and return its standard output; fail the test where it fails."""
-        done = self.loader(*arguments, **more)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def refused(self, *arguments: str) -> tuple[int, str]:
-        """Run the loader, which must refuse, and return its exit code and its error."""
-        done = self.loader(*arguments)
-        return done.returncode, sentence(done.stderr)
 
     # Commands in the background.
 

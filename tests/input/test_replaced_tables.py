@@ -7,8 +7,6 @@ import logging
 
 import pytest
 
-from loader.monitoring import status
-from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.source.asking_tables import read_current
 from testkit.pipeline import Pipeline
@@ -39,13 +37,12 @@ AWAY = {
 
 
 def problems(pipeline: Pipeline) -> list[str]:
-    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40)).as_json()
     # The tables were empty at setup: there is nothing to seed. Some tests need no model, and others
     # have these findings.
     usual = ("has no baseline", "has not installed")
     return [
         found["kind"]
-        for found in body["findings"]
+        for found in pipeline.findings()
         if not any(each in found["message"] for each in usual)
     ]
 
@@ -105,8 +102,7 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline:
     ddl = REPLACEMENTS["renamed and made again"]
     pipeline.source.execute(ddl.replace("notifications", "notification_history"))
     pipeline.source.execute(f"{insert} limit 1")
-    body = status.report(pipeline.loader_settings, Thresholds(300, 2**40)).as_json()
-    (problem,) = [found for found in body["findings"] if found["kind"] == "TableReplaced"]
+    (problem,) = [found for found in pipeline.findings() if found["kind"] == "TableReplaced"]
     with pipeline.follow() as running:
         run_job(problem["remedy"].split("`")[1], pipeline.environment())
         running.end()

@@ -21,14 +21,6 @@ from waltally.facts import parse
 from waltally.tables import Table
 
 
-def refusal(database: Database, *arguments: str, findings: int = 1) -> tuple[int, str]:
-    done = database.loader(*(arguments or ("setup",)))
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("Error: ") == findings
-    assert done.stderr.count("\nTry: ") == findings
-    return done.returncode, done.stderr
-
-
 def test_setup_makes_everything_once_and_teardown_leaves_nothing(source: Database) -> None:
     assert source.loader("setup", "--check").returncode == 20
     assert source.value("select to_regnamespace('cdc') is null"), "a check changes nothing"
@@ -52,7 +44,7 @@ def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None
     """And refuses one of another plugin."""
     make = "select lsn from pg_create_logical_replication_slot(%s, %s)"
     source.value(make, source.slot, "test_decoding")
-    code, said = refusal(source)
+    code, said = source.refused("setup")
     assert (code, "test_decoding" in said) == (22, True)
     source.execute("select pg_drop_replication_slot(%s)", source.slot)
     made = source.value(make, source.slot, "wal2json")
@@ -98,7 +90,7 @@ def test_types_that_the_seed_would_refuse_are_refused_at_once(source: Database) 
         **{f"ft_{n}": declare(f"public.unfit_{n}", ("kind", "text")) for n in range(len(UNFIT))}
     )
     for arguments in (("setup",), ("setup", "--check")):
-        code, said = refusal(source, *arguments, findings=len(UNFIT))
+        code, said = source.refused(*arguments)
         assert code == 17
         assert said.count("column kind with values of type") == len(UNFIT)
     for remedy in re.findall(r"Try: (alter .*?;)", said):
@@ -169,7 +161,7 @@ def test_whoever_holds_the_slot_up_is_named_and_how_it_ends(source: Database) ->
     """A forgotten prepared transaction has no process that could be ended."""
     writer = psycopg2.connect(source.cluster.dsn(source.name))
     writer.cursor().execute("insert into unrelated (note) values ('open')")
-    code, said = refusal(source, "setup", "--timeout", "1")
+    code, said = source.refused("setup", "--timeout", "1")
     assert code == 19
     assert f"pid {writer.info.backend_pid}" in said
     writer.rollback()
@@ -177,7 +169,7 @@ def test_whoever_holds_the_slot_up_is_named_and_how_it_ends(source: Database) ->
     source.execute(
         "begin; insert into unrelated (note) values ('open'); prepare transaction 'it''s forgotten'"
     )
-    code, said = refusal(source, "setup", "--timeout", "1")
+    code, said = source.refused("setup", "--timeout", "1")
     assert code == 19
     assert "now prepared transaction 'it''s forgotten' (postgres) open for" in said
     statements = said.split(f"in database {source.name}: ")[1]

@@ -13,7 +13,8 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from loader.capture import handshake
-from testkit.commands import RunningLoader, sentence, wait_until
+from testkit.commands import RunningLoader, wait_until
+from testkit.hostile import SECRET
 from testkit.models import Models
 from testkit.servers import Cluster
 from testkit.system import System
@@ -37,7 +38,6 @@ hostssl all with_certificate 127.0.0.1/32 cert
 hostssl all all 127.0.0.1/32 scram-sha-256
 """
 SERVER = {"ssl": "on", "ssl_cert_file": "'server.crt'", "ssl_key_file": "'server.key'"}
-PASSWORD = "correct horse"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Guarded:
             "port": str(self.commands.source.cluster.port),
             "dbname": self.commands.source.name,
             "user": user,
-            "password": PASSWORD,
+            "password": SECRET,
             "sslmode": "verify-full",
             "sslrootcert": str(self.authority.root),
         }
@@ -80,7 +80,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
 
     with own_server(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
         grant_rights(made)
-        set_passwords(made, PASSWORD)
+        set_passwords(made, SECRET)
         made.source.execute("delete from notifications")
         guarded = Guarded(made, authority, stranger)
         made.do("loader", "setup", **guarded.both(LOADER_ROLE))
@@ -95,7 +95,7 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
         "PGHOST": "localhost",
         "PGSSLMODE": "verify-full",
         "PGSSLROOTCERT": str(guarded.authority.root),
-        "PGPASSWORD": PASSWORD,
+        "PGPASSWORD": SECRET,
     }
     made.by(DBT_ROLE).do("dbt", "run", **by_variables)
     made.source.insert(3)
@@ -124,7 +124,7 @@ def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
     made.do("loader", "run", "--once", "--build", **guarded.both("with_certificate", **words))
     assert made.differences() == []
 
-    code, said = refused(guarded, "run", "--once", **guarded.both("with_certificate"))
+    code, said = guarded.commands.refused("run", "--once", **guarded.both("with_certificate"))
     assert (code, "certificate" in said) == (45, True), said
 
 
@@ -144,14 +144,8 @@ def broken(guarded: Guarded, case: str, user: str) -> str:
 def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded) -> None:
     for verb, case in [*(("setup", case) for case in BROKEN), ("run", "another authority")]:
         dsn = broken(guarded, case, LOADER_ROLE)
-        code, said = refused(guarded, verb, LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn)
+        code, said = guarded.commands.refused(verb, LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn)
         assert (code, BROKEN[case][1] in said) == (45, True), said
-
-
-def refused(guarded: Guarded, *arguments: str, **more: str) -> tuple[int, str]:
-    done = guarded.commands.call("loader", *arguments, **more)
-    assert PASSWORD not in done.stderr
-    return done.returncode, sentence(done.stderr)
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -203,7 +197,7 @@ def test_dbt_verifies_too(guarded: Guarded) -> None:
     done = guarded.commands.by(DBT_ROLE).call(
         *("dbt", "run"),
         PGHOST="localhost",
-        PGPASSWORD=PASSWORD,
+        PGPASSWORD=SECRET,
         PGSSLMODE="verify-full",
         PGSSLROOTCERT=str(guarded.stranger.root),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from loader.monitoring import status
-from loader.monitoring.findings import Thresholds
 from testkit.databases import paste
 from testkit.facts import declare
 from testkit.pipeline import Pipeline
@@ -163,8 +161,7 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
         running.end()
     partitioned.catch_up()
     assert len(partitioned.rejected()) == 1
-    body = status.report(partitioned.loader_settings, Thresholds(300, 2**40)).as_json()
-    assert "IdentityTooNarrow" in [found["kind"] for found in body["findings"]]
+    assert "IdentityTooNarrow" in [found["kind"] for found in partitioned.findings()]
 
 
 def test_a_partition_is_not_declared_beside_its_table(partitioned: Pipeline) -> None:

@@ -12,7 +12,6 @@ from testkit.fixtures import MakePipeline
 from testkit.servers import Cluster
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
-from tests.trouble.test_slot import outgrow
 
 
 @pytest.fixture
@@ -61,21 +60,6 @@ def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
         operator.write()
     finally:
         limit(source, None)
-    operator.ends_exact()
-
-
-@pytest.mark.slow
-def test_a_stop_that_passes_the_limit(operator: Operator) -> None:
-    source = operator.pipeline.source
-    operator.carry_out("Stop for a week", 0)
-    try:
-        limit(source, "16MB")
-        outgrow(source, operator.pipeline.slot)
-        assert operator.pipeline.refused("run")[0] == 21
-    finally:
-        limit(source, None)
-    operator.carry_out("Renew")
-    operator.write()
     operator.ends_exact()
 
 

@@ -10,7 +10,6 @@ import pytest
 from testkit.commands import ROOT
 from tests.operations.ops_files import alerts
 from tests.runbook.procedure import RUNBOOK
-from tests.unit.test_reference import errors
 
 DAY_ONE = (ROOT / "docs" / "containers.md").read_text().partition("\n## Containers")[0]
 
@@ -24,11 +23,6 @@ def section(title: str) -> str:
 
 
 PROCEDURES = re.findall(r"^### (.+)$", RUNBOOK[RUNBOOK.index("\n## Procedures") :], re.MULTILINE)
-
-
-def test_every_exit_code_has_its_row() -> None:
-    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", RUNBOOK, re.MULTILINE)}
-    assert listed == {kind.exit_code for kind in errors()}
 
 
 def test_no_section_is_of_an_alert_that_is_gone() -> None:

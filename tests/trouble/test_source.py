@@ -6,14 +6,12 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.hostile import SECRET
 from testkit.servers import Cluster, Server, connect
 
 RETRY = "cannot be reached"
@@ -39,52 +37,6 @@ def test_a_server_that_is_gone_for_a_while(make_pipeline: MakePipeline, spare: C
         running.end()
     assert re.search(r"everything before \S+ is stored; trying again in", running.said())
     pipeline.goes_on()
-
-
-def test_a_changed_password(make_pipeline: MakePipeline, spare: Cluster) -> None:
-    pipeline = make_pipeline(spare)
-    pipeline.begin()
-    with password_wanted(spare, pipeline.source) as role:
-        dsn = spare.dsn(pipeline.source.name, role, password=SECRET)
-        only_source = {"LOADER_SOURCE_DSN": dsn, "LOADER_TARGET_DSN": pipeline.dsns[1]}
-        with pipeline.follow(**only_source) as running:
-            pipeline.source.execute(f"alter role {role} password 'another'")
-            pipeline.source.insert(3)
-            pipeline.wait_for_staged(8)
-            assert running.process.poll() is None, "a session outlives its password"
-            pipeline.source.execute(
-                "select pg_terminate_backend(active_pid) from pg_replication_slots "
-                "where slot_name = %s",
-                pipeline.slot,
-            )
-            code, said = running.refuses()
-            assert SECRET not in running.said()
-        assert code == 45
-        assert "password authentication failed" in said
-        assert f"everything before {pipeline.position()} is stored" in said
-        assert "LOADER_SOURCE_DSN" in said
-        pipeline.source.insert(2)
-        pipeline.source.execute(f"alter role {role} password '{SECRET}'")
-        done = pipeline.loader("run", "--once", **only_source)
-        assert done.returncode == 0, done.stderr
-    pipeline.goes_on()
-
-
-@contextmanager
-def password_wanted(cluster: Cluster, database: Database) -> Iterator[str]:
-    """A replicating role that must give the password SECRET."""
-    role = "guarded"
-    hba = cluster.data / "pg_hba.conf"
-    before = hba.read_text()
-    database.execute(f"create role {role} login replication password '{SECRET}'")
-    hba.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{before}")
-    database.execute("select pg_reload_conf()")
-    try:
-        yield role
-    finally:
-        hba.write_text(before)
-        database.execute("select pg_reload_conf()")
-        database.execute(f"drop role {role}")
 
 
 def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: Cluster) -> None:
