@@ -13,6 +13,7 @@ from tests.dbt.staged import STAGING, Warehouse, set_environment
 
 @pytest.fixture(scope="session")
 def project() -> Project:
+    """The dbt project with the examples, parsed once."""
     return shared_project()
 
 

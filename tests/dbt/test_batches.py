@@ -6,7 +6,7 @@ import json
 
 from loader.applying.applier import apply_once
 from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
-from tests.dbt.workload import LIVE, Source, change, row
+from tests.dbt.workload import LIVE, Application, change, row
 from waltally.settings import Settings
 
 HELD = {"a": {"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}, "b": {"x": "0/40"}, "c": {}}
@@ -52,10 +52,10 @@ def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
 
 
 def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
-    source = Source(5)
+    application = Application(5)
     warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
     warehouse.build(FACT)
-    warehouse.append(*(source.transaction() for _ in range(70)))
+    warehouse.append(*(application.transaction() for _ in range(70)))
     ahead = (
         "select count(*) from cdc.change_log as log "
         "inner join cdc.model_watermark as mark on log.commit_lsn >= mark.applied_lsn"
@@ -75,7 +75,7 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
         assert 0 < before - waiting <= max(4, largest)
         assert model.is_behind == (waiting > 0)
     assert slices > 3
-    assert warehouse.counts() == source.counts()
+    assert warehouse.counts() == application.counts()
 
 
 def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:

@@ -17,7 +17,7 @@ from testkit.databases import paste
 from testkit.servers import connect_target
 from tests.dbt.project import messages
 from tests.dbt.staged import DATABASE, FACT, SLOT, START, STEP, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, Source, change, row
+from tests.dbt.workload import ARCHIVE, LIVE, Application, change, row
 from waltally import lsn
 
 FACTS = (FACT, "ft_key_types", "ft_services")
@@ -27,16 +27,16 @@ RIGHT = "alter table analytics.ft_key_types drop constraint wrong"
 
 
 @pytest.fixture
-def source() -> Source:
-    return Source(41, truncates=False)
+def application() -> Application:
+    return Application(41, truncates=False)
 
 
 @pytest.fixture
-def built(warehouse: Warehouse, source: Source) -> Warehouse:
+def built(warehouse: Warehouse, application: Application) -> Warehouse:
     """Three facts of the same tables that follow, and changes that are not applied yet."""
-    warehouse.append(*(source.transaction() for _ in range(20)))
+    warehouse.append(*(application.transaction() for _ in range(20)))
     warehouse.build(*FACTS)
-    warehouse.append(*(source.transaction() for _ in range(20)))
+    warehouse.append(*(application.transaction() for _ in range(20)))
     return warehouse
 
 
@@ -49,17 +49,19 @@ def late(warehouse: Warehouse, *facts: str) -> Iterator[None]:
     warehouse.execute(hold, None, None, list(facts))
 
 
-def must_be_exact(warehouse: Warehouse, source: Source) -> None:
+def must_be_exact(warehouse: Warehouse, application: Application) -> None:
     """Apply; each of the facts has the counts of the rows."""
     warehouse.apply()
-    assert warehouse.counts() == source.counts()
-    live = [each for each in source.live.values() if each["service_id"]]
+    assert warehouse.counts() == application.counts()
+    live = [each for each in application.live.values() if each["service_id"]]
     for fact, column in (("ft_key_types", "count"), ("ft_services", "live_count")):
         counted = f"select coalesce(sum({column}), 0)::int from analytics.{fact}"
         assert warehouse.value(counted) == len(live), fact
 
 
-def test_a_model_behind_is_not_applied_by_two_callers(built: Warehouse, source: Source) -> None:
+def test_a_model_behind_is_not_applied_by_two_callers(
+    built: Warehouse, application: Application
+) -> None:
     """The second one has made its plan when the first one commits."""
     with late(built, FACT, "ft_key_types"):
         built.apply()
@@ -70,16 +72,16 @@ def test_a_model_behind_is_not_applied_by_two_callers(built: Warehouse, source: 
         built.wait_for_waiting(1)
         first.commit()
         second.result()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 def test_a_database_restored_under_another_name_goes_on(
-    warehouse: Warehouse, source: Source
+    warehouse: Warehouse, application: Application
 ) -> None:
-    warehouse.append(*(source.transaction() for _ in range(20)))
+    warehouse.append(*(application.transaction() for _ in range(20)))
     warehouse.build()
     before = warehouse.counts()
-    warehouse.append(*(source.transaction() for _ in range(20)), ["no JSON"])
+    warehouse.append(*(application.transaction() for _ in range(20)), ["no JSON"])
     dump = warehouse.cluster.run("pg_dump", warehouse.cluster.dsn(DATABASE))
     warehouse.execute("drop database if exists restored with (force)")
     warehouse.execute("create database restored")
@@ -88,13 +90,13 @@ def test_a_database_restored_under_another_name_goes_on(
         states = target_state.apply(restored, "all")
         assert {each.name: each.reason for each in states if each.state != "follows"} == {}
         assert warehouse.counts() == before
-        assert warehouse.counts(restored) == source.counts()
+        assert warehouse.counts(restored) == application.counts()
         rejected = "select count(*) > 0 from analytics.rejected_changes"
         assert restored.ask(rejected) == [(True,)]
     warehouse.execute("drop database restored with (force)")
 
 
-def test_two_callers_apply_nothing_twice(built: Warehouse, source: Source) -> None:
+def test_two_callers_apply_nothing_twice(built: Warehouse, application: Application) -> None:
     with ThreadPoolExecutor() as pool:
         with built.holding("lock table cdc.model_watermark in exclusive mode"):
             # One has applied and waits for the table, the other one for the first.
@@ -102,7 +104,7 @@ def test_two_callers_apply_nothing_twice(built: Warehouse, source: Source) -> No
             built.wait_for_waiting(2)
         for caller in callers:
             caller.result()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 def test_no_model_goes_beyond_the_log(warehouse: Warehouse) -> None:
@@ -124,21 +126,21 @@ def test_no_model_goes_beyond_the_log(warehouse: Warehouse) -> None:
     assert [states[fact] for fact in FACTS] == ["follows"] * 3
 
 
-def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, source: Source) -> None:
+def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, application: Application) -> None:
     built.ask_refresh("ft_key_types")
     with ThreadPoolExecutor() as pool:
         with built.stopping("ft_key_types"):
             refresh = pool.submit(built.apply_apart, "behind")
             built.wait_for_waiting(1)
             front = built.apply_apart("front")
-            assert built.counts() == source.counts()
+            assert built.counts() == application.counts()
         refresh.result()
     assert {model.name for model in front} == {FACT, "ft_services"}
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
-    built: Warehouse, source: Source
+    built: Warehouse, application: Application
 ) -> None:
     """Its error is a locked row, and who holds the front may want to write down one too."""
     with late(built, FACT):
@@ -151,7 +153,7 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     assert states[FACT].is_behind
     built.execute(RIGHT)
     built.try_again()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 def test_a_model_that_another_caller_applies_is_passed_over(built: Warehouse) -> None:
@@ -165,21 +167,21 @@ def test_a_model_that_another_caller_applies_is_passed_over(built: Warehouse) ->
         built.execute(f"select cdc.begin_models({plans})")
 
 
-def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, source: Source) -> None:
+def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, application: Application) -> None:
     for lock in (
         "lock table analytics.ft_key_types in access exclusive mode",
         "select from analytics.ft_key_types for update",
     ):
-        built.append(*(source.transaction() for _ in range(20)))
+        built.append(*(application.transaction() for _ in range(20)))
         with built.holding(lock):
             states = {model.name: model for model in built.apply()}
-            assert built.counts() == source.counts()
+            assert built.counts() == application.counts()
             locked = states.pop("ft_key_types")
             assert locked.state == "failed"
             assert locked.reason and "it could not be locked" in locked.reason
             assert locked.applied_lsn == lsn.parse(dict(built.execute(MOVED))["ft_key_types"])
         built.try_again()
-        must_be_exact(built, source)
+        must_be_exact(built, application)
         assert built.states()["ft_key_types"] == "follows"
 
 
@@ -192,7 +194,7 @@ def test_a_locked_table_is_not_waited_for(built: Warehouse) -> None:
 
 
 def test_a_locked_model_that_is_tried_again_holds_up_no_front(
-    built: Warehouse, source: Source
+    built: Warehouse, application: Application
 ) -> None:
     front = f"select pg_try_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"
     with built.holding("select from analytics.ft_key_types for update"):
@@ -204,10 +206,10 @@ def test_a_locked_model_that_is_tried_again_holds_up_no_front(
             assert built.value(front)
             behind.result()
     built.try_again()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
-def test_dbt_ends_when_its_model_has_everything(built: Warehouse, source: Source) -> None:
+def test_dbt_ends_when_its_model_has_everything(built: Warehouse, application: Application) -> None:
     """It calls as often as there are slices, and again for what somebody has locked."""
 
     def runs() -> None:
@@ -217,17 +219,17 @@ def test_dbt_ends_when_its_model_has_everything(built: Warehouse, source: Source
 
     built.slice(5)
     runs()
-    built.append(*(source.transaction() for _ in range(20)))
+    built.append(*(application.transaction() for _ in range(20)))
     with built.interrupting(
         "select from analytics.ft_key_types for update",
         lambda: wait_until(lambda: built.states()["ft_key_types"] == "failed"),
     ):
         runs()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 def test_a_model_that_fails_is_tried_again_ever_more_seldom(
-    built: Warehouse, source: Source
+    built: Warehouse, application: Application
 ) -> None:
     """The others go on, each in a subtransaction, and it joins them when its cause is gone."""
     written_by = (
@@ -240,10 +242,10 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     failed = "select error, retry_at - failed_at from cdc.installed_model where error is not null"
     pauses: list[timedelta] = []
     for _ in range(3):
-        built.append(*(source.transaction() for _ in range(20)))
+        built.append(*(application.transaction() for _ in range(20)))
         built.try_again()
         built.apply()
-        assert built.counts() == source.counts()
+        assert built.counts() == application.counts()
         assert pauses or built.execute(written_by) == [(2, 2)]
         ((error, pause),) = built.execute(failed)
         assert 'violates check constraint "wrong"' in error
@@ -254,7 +256,7 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     assert built.states()["ft_key_types"] == "failed"
     built.execute(RIGHT)
     built.try_again()
-    must_be_exact(built, source)
+    must_be_exact(built, application)
     assert built.execute(
         "select error, remedy, failures, retry_at from cdc.installed_model "
         "where fact_name = 'ft_key_types'"
@@ -299,7 +301,9 @@ def test_a_transaction_that_has_begun_runs_a_routine_as_dbt_has_replaced_it(
         assert session.ask("select current_setting('test.found')") == [("new",)]
 
 
-def test_a_function_that_is_lost_stops_its_project_alone(built: Warehouse, source: Source) -> None:
+def test_a_function_that_is_lost_stops_its_project_alone(
+    built: Warehouse, application: Application
+) -> None:
     reader = built.value("select distinct reader from cdc.installed_model")
     name = reader.partition("(")[0]
     built.execute(f"alter function {reader} rename to lost")
@@ -311,7 +315,7 @@ def test_a_function_that_is_lost_stops_its_project_alone(built: Warehouse, sourc
     built.execute(f"alter function {reader.replace(name, 'analytics.lost')} rename to "
                   f"{name.partition('.')[2]}")  # fmt: skip
     built.install(*FACTS)
-    must_be_exact(built, source)
+    must_be_exact(built, application)
 
 
 COMPUTED = (

@@ -8,7 +8,7 @@ import pytest
 
 from loader.staging.target_state import Part
 from tests.dbt.staged import FACT, Warehouse
-from tests.dbt.workload import Source
+from tests.dbt.workload import Application
 from waltally.errors import LoaderError
 
 AN_INSTALL = "lock table cdc.installed_model in exclusive mode"
@@ -18,20 +18,22 @@ RUN = ("run", "--select", FACT)
 
 
 @pytest.fixture
-def source() -> Source:
-    return Source(21)
+def application() -> Application:
+    return Application(21)
 
 
 @pytest.fixture
-def built(warehouse: Warehouse, source: Source) -> Warehouse:
+def built(warehouse: Warehouse, application: Application) -> Warehouse:
     """A fact that follows, and changes that are not applied yet."""
-    warehouse.append(*(source.transaction() for _ in range(50)))
+    warehouse.append(*(application.transaction() for _ in range(50)))
     warehouse.build(FACT)
-    warehouse.append(*(source.transaction() for _ in range(50)))
+    warehouse.append(*(application.transaction() for _ in range(50)))
     return warehouse
 
 
-def test_an_install_that_is_killed_is_repeated_exactly(built: Warehouse, source: Source) -> None:
+def test_an_install_that_is_killed_is_repeated_exactly(
+    built: Warehouse, application: Application
+) -> None:
     before = built.counts()
     with built.holding(AN_INSTALL):
         build = built.start_dbt(*RUN, "--full-refresh")
@@ -39,14 +41,14 @@ def test_an_install_that_is_killed_is_repeated_exactly(built: Warehouse, source:
         build.kill()
         build.communicate()
     # An apply that was sent may still end at the server, as a whole.
-    assert built.counts() in (before, source.counts())
+    assert built.counts() in (before, application.counts())
     built.apply()
-    assert built.counts() == source.counts()
+    assert built.counts() == application.counts()
 
 
 @pytest.mark.parametrize("part", ["front", "behind"])
 def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
-    built: Warehouse, source: Source, part: Part
+    built: Warehouse, application: Application, part: Part
 ) -> None:
     before = built.counts()
     if part == "behind":
@@ -61,4 +63,4 @@ def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
         assert isinstance(call.exception(), LoaderError)
     assert built.counts() == before
     built.apply()
-    assert built.counts() == source.counts()
+    assert built.counts() == application.counts()

@@ -7,7 +7,7 @@ from typing import Any
 
 from testkit.commands import ROOT
 from tests.dbt.staged import FACT, SHIPPED, Warehouse
-from tests.dbt.workload import LIVE, Source, change, row
+from tests.dbt.workload import LIVE, Application, change, row
 
 VIEW = "analytics.service_totals"
 TABLE = "analytics.ft_service_stats"
@@ -27,12 +27,12 @@ def dbt_run(warehouse: Warehouse, *words: str) -> None:
 
 
 def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
-    source = Source(31)
-    warehouse.append(*(source.transaction() for _ in range(100)))
+    application = Application(31)
+    warehouse.append(*(application.transaction() for _ in range(100)))
     warehouse.build(FACT)
     old = warehouse.counts()
     warehouse.seed(old, at=warehouse.position)
-    warehouse.append(*(source.transaction() for _ in range(100)))
+    warehouse.append(*(application.transaction() for _ in range(100)))
     settled = warehouse.connect()
     settled.autocommit = False
     settled.set_session(isolation_level="REPEATABLE READ")
@@ -43,7 +43,7 @@ def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> N
 
     with warehouse.interrupting("lock table cdc.model_watermark in exclusive mode", still_old):
         warehouse.build(FACT, refresh=True)
-    assert warehouse.counts() == source.counts()
+    assert warehouse.counts() == application.counts()
     assert warehouse.counts(settled) == old
     settled.close()
 
@@ -101,9 +101,9 @@ def test_a_build_keeps_what_is_as_it_should_be_and_mends_the_rest(warehouse: War
 
 
 def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) -> None:
-    source = Source(51, truncates=False)
+    application = Application(51, truncates=False)
     for _ in range(2):
-        warehouse.append(*(source.transaction() for _ in range(50)))
+        warehouse.append(*(application.transaction() for _ in range(50)))
         warehouse.build(FACT)
     warehouse.watch("select pg_stat_force_next_flush()")
     ((updated, hot),) = warehouse.execute(

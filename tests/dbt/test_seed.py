@@ -7,42 +7,42 @@ from contextlib import closing
 from typing import Any
 
 from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Source, change, row
+from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Application, change, row
 from waltally import lsn
 
 
 def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
-    source = Source(11, truncates=False)
-    while len(source.live) < 20 or len(source.history) < 5:
-        source.step()
-    before_the_slot, at_the_slot = source.counts(), warehouse.position
-    warehouse.append(*(source.transaction() for _ in range(100)))
+    application = Application(11, truncates=False)
+    while len(application.live) < 20 or len(application.history) < 5:
+        application.step()
+    before_the_slot, at_the_slot = application.counts(), warehouse.position
+    warehouse.append(*(application.transaction() for _ in range(100)))
     warehouse.build(FACT)
-    assert warehouse.counts() != source.counts(), "history is still missing"
+    assert warehouse.counts() != application.counts(), "history is still missing"
 
     warehouse.seed(before_the_slot, at=at_the_slot)
     warehouse.build(FACT)
-    assert warehouse.counts() == source.counts()
+    assert warehouse.counts() == application.counts()
 
-    warehouse.seed(source.counts())
-    warehouse.append(*(source.transaction() for _ in range(100)))
+    warehouse.seed(application.counts())
+    warehouse.append(*(application.transaction() for _ in range(100)))
     for refresh in (False, True):
         warehouse.build(FACT, refresh=refresh)
-        assert warehouse.counts() == source.counts()
+        assert warehouse.counts() == application.counts()
 
 
 def test_a_seed_ahead_of_the_log_waits_for_it(warehouse: Warehouse) -> None:
-    source = Source(12)
-    warehouse.append(*(source.transaction() for _ in range(50)))
-    staged_later = [source.transaction() for _ in range(50)]
-    warehouse.seed(source.counts(), at=warehouse.position + 50 * STEP)
+    application = Application(12)
+    warehouse.append(*(application.transaction() for _ in range(50)))
+    staged_later = [application.transaction() for _ in range(50)]
+    warehouse.seed(application.counts(), at=warehouse.position + 50 * STEP)
     for batch in ([], staged_later[:25], staged_later[25:]):
         warehouse.append(*batch)
         warehouse.build(FACT)
-        assert warehouse.counts() == source.counts()
-    warehouse.append(source.transaction())
+        assert warehouse.counts() == application.counts()
+    warehouse.append(application.transaction())
     warehouse.build(FACT)
-    assert warehouse.counts() == source.counts()
+    assert warehouse.counts() == application.counts()
 
 
 def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:

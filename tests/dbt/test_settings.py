@@ -11,7 +11,7 @@ from testkit.servers import connect
 from testkit.traps import traps
 from tests.dbt.project import Project, messages
 from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
-from tests.dbt.workload import LIVE, Source, change, row
+from tests.dbt.workload import LIVE, Application, change, row
 
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",
@@ -61,11 +61,11 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
         done = builder.dbt("run", *words, *SHIPPED)
         assert done.success, messages(done)
 
-    source = Source(71)
-    builder.append(*(source.transaction() for _ in range(100)))
+    application = Application(71)
+    builder.append(*(application.transaction() for _ in range(100)))
     build()
-    assert builder.counts() == source.counts()
-    builder.append(*(source.transaction() for _ in range(100)), [{"action": "Z"}])
+    assert builder.counts() == application.counts()
+    builder.append(*(application.transaction() for _ in range(100)), [{"action": "Z"}])
 
     def outwait_the_timeouts() -> None:
         while not builder.value(WAITS):
@@ -74,7 +74,7 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     moving = "lock table cdc.model_watermark in exclusive mode"
     with builder.interrupting(moving, outwait_the_timeouts):
         build()
-    assert builder.counts() == source.counts()
+    assert builder.counts() == application.counts()
     reasons = "select reason from analytics.rejected_changes"
     assert builder.execute(reasons) == [("the action is not known",)]
 

@@ -1,4 +1,4 @@
-"""A random source: changes as wal2json sends them, and what counting its rows would give."""
+"""A random application: changes as wal2json sends them, and what counting its rows would give."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def row(**columns: Any) -> Row:
     return {**usual, **columns}
 
 
-class Source:
+class Application:
     """Two tables in memory under REPLICA IDENTITY FULL."""
 
     def __init__(self, seed: int, truncates: bool = True) -> None:

@@ -16,6 +16,7 @@ FACTS = ("ft_service_stats", "ft_orders", "ft_hours", "ft_kinds", "ft_clock")
 
 @pytest.fixture(scope="module")
 def warehouse(cluster: Cluster) -> Iterator[Warehouse]:
+    """A warehouse of the module, whose models follow."""
     with pytest.MonkeyPatch.context() as patch:
         set_environment(cluster, patch)
         made = Warehouse(cluster, shared_project())

@@ -35,6 +35,7 @@ from waltally.settings import SlotSettings
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    """The session of all jobs in this process."""
     with local_spark() as shared:
         yield shared
 
@@ -70,6 +71,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
+    """The server of these tests; a commit that asks for its standby waits for ever."""
     # Only a session that asks for synchronous_commit = on waits for the standby, which never comes.
     waiting = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
     # Autovacuum of a catalog makes the next session read every catalog anew. That session would
@@ -96,12 +98,14 @@ def workers() -> Iterator[SparkCluster]:
 
 @pytest.fixture
 def source(cluster: Cluster) -> Iterator[Source]:
+    """Notify's tables, empty, with a registered fact, as if a loader had run."""
     with notify_source(cluster) as made:
         yield made
 
 
 @pytest.fixture
 def log(source: Source, tmp_path: Path) -> Log:
+    """A change log that the test writes itself, to be archived."""
     return Log(source, tmp_path / "archive")
 
 

@@ -30,6 +30,7 @@ PAGE = (ROOT / "docs/spark.md").read_text()
 
 @pytest.fixture
 def registered(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, which knows the format `waltally`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "spark")
         importlib.import_module("waltally_source").register(spark)

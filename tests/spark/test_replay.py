@@ -146,7 +146,7 @@ class Replayed(ArchivedPipeline):
 
 
 @pytest.fixture(scope="module")
-def pipeline(
+def replayed(
     cluster: Cluster,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
@@ -166,53 +166,53 @@ def pipeline(
 # Each moment takes a replay. The slow test below has the others.
 @pytest.mark.parametrize(("number", "few_rows"), [(2, -1), (4, 100_000), (5, 100_000), (6, -1)])
 def test_a_moment_is_as_dbt_held_it(
-    pipeline: Replayed,
+    replayed: Replayed,
     tmp_path: Path,
     number: int,
     few_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gathering, "FEW_ROWS", few_rows)
-    moment = pipeline.moments[number]
-    assert pipeline.replay(tmp_path / "at", at=moment.position) == moment.rows
+    moment = replayed.moments[number]
+    assert replayed.replay(tmp_path / "at", at=moment.position) == moment.rows
 
 
-def test_the_moments_differ_and_the_last_is_what_counting_says(pipeline: Replayed) -> None:
-    assert pipeline.moments[4].rejected > 4
-    assert len({frozenset(moment.rows) for moment in pipeline.moments}) == len(STEPS)
-    live, _ = pipeline.recount()
-    counts = Counter({row[1:5]: row[5] for row in pipeline.moments[-1].rows if row[5]})
+def test_the_moments_differ_and_the_last_is_what_counting_says(replayed: Replayed) -> None:
+    assert replayed.moments[4].rejected > 4
+    assert len({frozenset(moment.rows) for moment in replayed.moments}) == len(STEPS)
+    live, _ = replayed.recount()
+    counts = Counter({row[1:5]: row[5] for row in replayed.moments[-1].rows if row[5]})
     assert counts == live
 
 
 def test_a_time_is_the_position_after_what_was_committed_by_then(
-    pipeline: Replayed, tmp_path: Path
+    replayed: Replayed, tmp_path: Path
 ) -> None:
-    moment = pipeline.moments[1]
-    (newest,) = pipeline.source.execute(
+    moment = replayed.moments[1]
+    (newest,) = replayed.source.execute(
         "select max(committed_at)::text from cdc.change_log where commit_lsn < %s",
         lsn.show(moment.position),
     )[0]
-    found = pipeline.replay(tmp_path / "at", at_time=parse_time(newest))
+    found = replayed.replay(tmp_path / "at", at_time=parse_time(newest))
     assert found == moment.rows
     with pytest.raises(ArchiveIncomplete, match="more may come"):
-        pipeline.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
+        replayed.replay(tmp_path / "later", at_time=parse_time("2100-01-01T00:00:00+01:00"))
 
 
-def test_what_the_archive_does_not_reach_is_refused(pipeline: Replayed, tmp_path: Path) -> None:
-    last = pipeline.moments[-1].position
-    begin = lsn.parse(pipeline.source.value("select start_lsn::text from cdc.slot_position"))
+def test_what_the_archive_does_not_reach_is_refused(replayed: Replayed, tmp_path: Path) -> None:
+    last = replayed.moments[-1].position
+    begin = lsn.parse(replayed.source.value("select start_lsn::text from cdc.slot_position"))
     for position in (last + 0x1000_0000, begin - 1):
         with pytest.raises(ArchiveIncomplete, match="the archive holds those from"):
-            pipeline.replay(tmp_path / "beyond", at=position)
+            replayed.replay(tmp_path / "beyond", at=position)
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
-        replay(replace(pipeline.settings, path=str(tmp_path)), lambda: pipeline.spark)
+        replay(replace(replayed.settings, path=str(tmp_path)), lambda: replayed.spark)
     with pytest.raises(SettingError, match=r"no declaration of ft_other at .* it has ft_serv"):
-        replay(replace(pipeline.settings, facts=("ft_other",)), lambda: pipeline.spark)
+        replay(replace(replayed.settings, facts=("ft_other",)), lambda: replayed.spark)
     with pytest.raises(SettingError, match="exists already"):
-        pipeline.replay(tmp_path)
+        replayed.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):
-        replace(pipeline.settings, at=1, compare=True)
+        replace(replayed.settings, at=1, compare=True)
     with pytest.raises(SettingError, match="not a WAL position"):
         parse_lsn("7", "--at")
     with pytest.raises(SettingError, match="not a time"):
@@ -220,38 +220,38 @@ def test_what_the_archive_does_not_reach_is_refused(pipeline: Replayed, tmp_path
 
 
 @pytest.mark.slow
-def test_the_log_may_be_pruned_and_the_archive_goes_on(pipeline: Replayed, tmp_path: Path) -> None:
-    last = pipeline.moments[-1].position
-    pipeline.source.execute(
+def test_the_log_may_be_pruned_and_the_archive_goes_on(replayed: Replayed, tmp_path: Path) -> None:
+    last = replayed.moments[-1].position
+    replayed.source.execute(
         "delete from cdc.change_log; update cdc.slot_position set start_lsn = position_lsn"
     )
-    pipeline.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
+    replayed.go(INSERT.replace("%s", "'late'"), "delete from notifications where random() < 0.2")
     with pytest.raises(ArchiveIncomplete, match="bytes of WAL after the archive's end") as ahead:
-        replay(replace(pipeline.settings, compare=True), lambda: pipeline.spark)
-    archive = f"`spark-submit spark/archive.py --to {pipeline.archive_home}`, then this again"
+        replay(replace(replayed.settings, compare=True), lambda: replayed.spark)
+    archive = f"`spark-submit spark/archive.py --to {replayed.archive_home}`, then this again"
     assert ahead.value.remedy.startswith(archive)
     assert "stop `loader run --build`" in ahead.value.remedy
-    pipeline.archive()
-    for number in (0, 3, len(pipeline.moments) - 1):
-        moment = pipeline.moments[number]
-        assert pipeline.replay(tmp_path / str(number), at=moment.position) == moment.rows
-    assert pipeline.moments[-1].position > last
-    assert any("late" in row for row in pipeline.moments[-1].rows)
-    result = replay(replace(pipeline.settings, compare=True), lambda: pipeline.spark)
+    replayed.archive()
+    for number in (0, 3, len(replayed.moments) - 1):
+        moment = replayed.moments[number]
+        assert replayed.replay(tmp_path / str(number), at=moment.position) == moment.rows
+    assert replayed.moments[-1].position > last
+    assert any("late" in row for row in replayed.moments[-1].rows)
+    result = replay(replace(replayed.settings, compare=True), lambda: replayed.spark)
     assert [each.difference_count for each in result.facts] == [0]
 
 
 @pytest.mark.slow
 def test_a_fact_that_differs_is_told_with_its_sizes(
-    pipeline: Replayed,
+    replayed: Replayed,
 ) -> None:
-    row = pipeline.source.execute(
+    row = replayed.source.execute(
         "update analytics.ft_service_stats set live_count = live_count + 5, count = count + 5"
         f" where id = (select id from analytics.ft_service_stats order by live_count desc limit 1)"
         f" returning {', '.join(f'{name}::text' for name in DIMENSIONS)}, live_count"
     )[0]
-    flags = ("--from", str(pipeline.archive_home), "--compare", "--json")
-    code, out, err = run_command("replay", flags, pipeline.environment())
+    flags = ("--from", str(replayed.archive_home), "--compare", "--json")
+    code, out, err = run_command("replay", flags, replayed.environment())
     assert code == ReplayDiffers.exit_code == 40, err
     [found] = json.loads(out)["facts"]["ft_service_stats"]["differences"]
     assert tuple(found["dimensions"][name] for name in DIMENSIONS) == row[:4]

@@ -83,7 +83,7 @@ class Archived(ArchivedPipeline):
 
 
 @pytest.fixture(scope="module")
-def pipeline(
+def archived(
     cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Archived]:
     with (
@@ -117,78 +117,78 @@ def change(source: Database) -> None:
     source.execute(LIVE, "failed")
 
 
-def test_a_seed_from_the_archive_is_one_from_the_source(pipeline: Archived) -> None:
-    source = pipeline.source
+def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> None:
+    source = archived.source
     change(source)
-    pipeline.catch_up()
-    before = pipeline.position()
+    archived.catch_up()
+    before = archived.position()
     change(source)
-    pipeline.catch_up()
-    pipeline.archive()
-    fact = pipeline.fact()
-    live, history = pipeline.recount()
+    archived.catch_up()
+    archived.archive()
+    fact = archived.fact()
+    live, history = archived.recount()
     assert fact[0] == {group: rows for group, rows in live.items() if len(group[3]) <= 1000}
     assert fact[1].total() > history.total()
 
     # At an earlier position: what was applied since then is applied again. Another declaration had
     # been built meanwhile.
-    pipeline.target.execute("update cdc.model_watermark set declaration = '{}'")
-    said = pipeline.seed_from_archive("--at", before)
+    archived.target.execute("update cdc.model_watermark set declaration = '{}'")
+    said = archived.seed_from_archive("--at", before)
     assert said["snapshot_lsn"] == before
     assert said["facts"]["ft_service_stats"]["purged"]["rows"] > 0
-    pipeline.build()
-    assert pipeline.fact() == fact
-    loader = pipeline.follow()
-    pipeline.job("audit", "--fact", "ft_service_stats")
+    archived.build()
+    assert archived.fact() == fact
+    loader = archived.follow()
+    archived.job("audit", "--fact", "ft_service_stats")
     loader.end()
 
     # A fact that the archive has never heard of, and one that it cannot know.
     unknown = declare("public.notification_history", ("service_id", "uuid"))
     source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY, ft_unknown=unknown)
-    pipeline.set_up()
+    archived.set_up()
     with pytest.raises(ArchiveIncomplete, match=r"no baseline of ft_unknown .* no current rows of"):
-        pipeline.seed_from_archive("--fact", "ft_unknown")
+        archived.seed_from_archive("--fact", "ft_unknown")
     source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY)
-    pipeline.set_up()
-    pipeline.seed_from_archive()
-    found = pipeline.stored()
-    loader = pipeline.follow()
-    pipeline.job("seed")
+    archived.set_up()
+    archived.seed_from_archive()
+    found = archived.stored()
+    loader = archived.follow()
+    archived.job("seed")
     loader.end()
-    for mine, wanted in zip(found, pipeline.stored(), strict=True):
+    for mine, wanted in zip(found, archived.stored(), strict=True):
         assert mine == wanted
     assert all(found)
 
 
 @pytest.mark.slow
-def test_a_lost_warehouse_is_rebuilt_from_the_archive(pipeline: Archived) -> None:
-    source, target = pipeline.source, pipeline.target
-    operator = Operator(pipeline)
+def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> None:
+    source, target = archived.source, archived.target
+    operator = Operator(archived)
     operator.instead = {
-        "spark-submit spark/archive.py --to s3:": lambda _: pipeline.archive(),
-        "spark-submit spark/seed.py --archive s3:": lambda _: pipeline.seed_from_archive(),
+        "spark-submit spark/archive.py --to s3:": lambda _: archived.archive(),
+        "spark-submit spark/seed.py --archive s3:": lambda _: archived.seed_from_archive(),
     }
     procedure = "Rebuild the warehouse from an archive"
     operator.carry_out(procedure, 0)
     change(source)
-    pipeline.catch_up()
+    archived.catch_up()
     operator.carry_out(procedure, 1)
     change(source)
-    pipeline.catch_up()
-    fact = pipeline.fact()
+    archived.catch_up()
+    fact = archived.fact()
     lost = "drop schema if exists cdc, cdc_jobs, analytics cascade"
     target.execute(lost)
 
     # The loader was ahead of the archive: its slot alone does not go on from there.
-    pipeline.must("setup")
+    archived.must("setup")
     with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
-        pipeline.seed_from_archive()
+        archived.seed_from_archive()
     target.execute(lost)
     try:
         operator.carry_out(procedure, 2)
         assert operator.running is not None
-        pipeline.job("audit", "--fact", "ft_service_stats")
-        pipeline.build()
-        assert pipeline.fact() == fact
+        archived.job("audit", "--fact", "ft_service_stats")
+        archived.build()
+        assert archived.fact() == fact
     finally:
         operator.close()
