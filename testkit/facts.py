@@ -42,6 +42,18 @@ def column(name: str, type_: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def day(name: str, of: str, timezone: str, **more: Any) -> dict[str, Any]:
+    """Return a dimension that is the day of a column in a time zone."""
+    zones = {"timezone": timezone, "column_timezone": "UTC"}
+    return column(name, "date", **{"kind": "period", "unit": "day", "column": of, **zones, **more})
+
+
+def condition(column: str, test: str, *values: str | None) -> dict[str, Any]:
+    """Return a condition of rows."""
+    is_null = True if test == "is_null" else None
+    return {"column": column, "test": test, "values": list(values), "is_null": is_null}
+
+
 def table(name: str, schema: str, relation: str, deletes: str = "count") -> dict[str, Any]:
     """Return a table of a fact, whose columns have the names of the declaration."""
     place = {"schema": schema, "table": relation}

@@ -13,7 +13,7 @@ import pytest
 from loader.staging.change_log import ChangeLog
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, paste
-from testkit.facts import NOTIFY, SLOT_DIMENSION, column, declare, manifest_of, summed
+from testkit.facts import NOTIFY, SLOT_DIMENSION, condition, day, declare, manifest_of, summed
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.facts import Declaration
@@ -79,12 +79,11 @@ def test_a_sum_whose_type_a_total_can_outgrow_is_said_when_its_fact_is_registere
 def test_every_finding_of_every_table_is_said_at_once(source: Database) -> None:
     make_orders(source)
     source.execute("alter table shop.orders replica identity full")
-    day = column(
-        "day", "date", kind="period", unit="day", column="secret", timezone="Europe/Lundon"
-    )
     total = summed("secret")
     source.declare(
-        ft_days=declare("shop.orders", dimensions=[day], measures=[total]),
+        ft_days=declare(
+            "shop.orders", dimensions=[day("day", "secret", "Europe/Lundon")], measures=[total]
+        ),
         ft_missing=declare("shop.missing", ("id", "uuid")),
         ft_columns=declare("shop.orders", ("shop", "uuid")),
         ft_service_stats=NOTIFY,
@@ -123,9 +122,7 @@ def test_check_says_what_setup_would_register(source: Database) -> None:
     source.must("setup")
     before = registered(source)
     source.execute("alter table unrelated replica identity full")
-    changed = {**NOTIFY, "where": [
-        {"column": "key_type", "test": "not_in", "values": ["test"], "is_null": None}
-    ]}  # fmt: skip
+    changed = {**NOTIFY, "where": [condition("key_type", "not_in", "test")]}
     source.declare(ft_service_stats=changed, ft_new=UNRELATED)
     code, said = source.refused("setup", "--check")
     assert code == 20

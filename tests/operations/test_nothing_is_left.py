@@ -43,7 +43,13 @@ def test_a_spark_job_that_a_signal_ends_leaves_nothing(temporary: Path) -> None:
     wait_until(lambda: not list(temporary.iterdir()), "an empty folder")
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        signal.SIGKILL,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
 def test_a_run_of_the_tests_that_a_signal_ends_leaves_nothing(
     temporary: Path, sign: signal.Signals
 ) -> None:

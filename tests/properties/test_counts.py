@@ -17,7 +17,7 @@ from rules.judging import PartRules
 from rules.numbers import parse
 from rules.tallies import add_sums
 
-from testkit.facts import SLOT, count, declare, summed
+from testkit.facts import SLOT, condition, count, declare, summed
 from waltally.facts import Fact
 from waltally.facts import parse as parse_fact
 from waltally.tables import Table
@@ -36,11 +36,6 @@ VALUES: dict[str, Sequence[str | None]] = {
     "doc": DOCUMENTS,
 }
 """By column the texts that the stream may have of it."""
-
-
-def condition(column: str, test: str, *values: str | None) -> dict[str, Any]:
-    is_null = True if test == "is_null" else None
-    return {"column": column, "test": test, "values": list(values), "is_null": is_null}
 
 
 def dimension(name: str, type_: str, of: str, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any
 
-from testkit.facts import column
+from testkit.facts import column, condition, day
 from tests.spark.support import Source
 from waltally.facts import Fact, parse
 from waltally.tables import Table
@@ -112,8 +112,7 @@ RECOUNT = """
 
 
 def _day(unit: str) -> dict[str, Any]:
-    zones = {"timezone": "Europe/London", "column_timezone": "America/New_York"}
-    return column(unit, "date", kind="period", unit=unit, column="placed_at", **zones)
+    return day(unit, "placed_at", "Europe/London", unit=unit, column_timezone="America/New_York")
 
 
 def _sum(name: str, type_: str, *of: str, columns: tuple[str, ...] = (), where: Any = ()) -> Any:
@@ -122,20 +121,16 @@ def _sum(name: str, type_: str, *of: str, columns: tuple[str, ...] = (), where: 
     return {**measure, "type": type_, "where": list(where)}
 
 
-def _where(column: str, test: str, *values: str, is_null: bool | None = None) -> dict[str, Any]:
-    return {"column": column, "test": test, "values": list(values), "is_null": is_null}
-
-
 _PARTS = {
     "placed": ("orders", {}),
     "archived": ("Old Orders", {"amount": 'Grand"Total', "placed_at": "Placed At"}),
     "refunds": ("refunds", {}),
 }
 _SUMMER = (
-    _where("placed_at", "at_least", "2026-03-29 01:00:00"),
-    _where("placed_at", "below", "2026-10-25"),
+    condition("placed_at", "at_least", "2026-03-29 01:00:00"),
+    condition("placed_at", "below", "2026-10-25"),
 )
-_LARGE = (_where("amount", "at_least", "0.1"), _where("channel", "in", "web", ""))
+_LARGE = (condition("amount", "at_least", "0.1"), condition("channel", "in", "web", ""))
 ORDERS: dict[str, Any] = {
     "version": 1,
     "kind": "fact",
@@ -169,10 +164,10 @@ ORDERS: dict[str, Any] = {
         _sum("refunded_sizes", "numeric(60, 4)", "refunds", columns=("refunded", "size")),
     ],
     "where": [
-        _where("currency", "in", "GBP", "EUR"),
-        _where("is_test", "not_in", "true"),
-        _where("deleted", "is_null", is_null=True),
-        _where("placed_at", "below", "9999-12-31"),
+        condition("currency", "in", "GBP", "EUR"),
+        condition("is_test", "not_in", "true"),
+        condition("deleted", "is_null"),
+        condition("placed_at", "below", "9999-12-31"),
     ],
     "key": [],
 }

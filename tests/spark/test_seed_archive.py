@@ -11,7 +11,7 @@ from common.errors import ArchiveIncomplete, SnapshotTooOld
 from pyspark.sql import SparkSession
 
 from testkit.databases import Database, empty_database
-from testkit.facts import NOTIFY, column, declare, shipped_facts
+from testkit.facts import NOTIFY, column, condition, day, declare, shipped_facts
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -41,19 +41,9 @@ ROWS["dimensions"] = [
 BY_DAY = declare("public.notifications", ("service_id", "uuid"))
 BY_DAY["dimensions"] += [
     column("kind", "text", column="notification_type"),
-    column(
-        "day",
-        "date",
-        kind="period",
-        unit="day",
-        column="created_at",
-        timezone="Europe/London",
-        column_timezone="UTC",
-    ),
+    day("day", "created_at", "Europe/London"),
 ]
-BY_DAY["where"] = [
-    {"column": "notification_status", "test": "not_in", "values": ["failed"], "is_null": None}
-]
+BY_DAY["where"] = [condition("notification_status", "not_in", "failed")]
 
 STORED = (
     "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from testkit.facts import NOTIFY, column, declare
+from testkit.facts import NOTIFY, column, condition, declare
 from testkit.servers import Cluster
 from tests.spark.shop import ORDERS, recounted, total
 from tests.spark.shop import TABLES as SHOP
@@ -49,14 +49,10 @@ ODD = """
 """
 
 
-def listed(name: str, *values: str) -> dict[str, Any]:
-    return {"column": name, "test": "in", "values": list(values), "is_null": None}
-
-
 def live_by(*columns: tuple[str, str]) -> dict[str, Any]:
     """Declare a fact of some live notifications by these columns."""
-    condition = listed("notification_type", "sms", "email")
-    return declare("public.notifications", *columns, where=[condition])
+    few = condition("notification_type", "in", "sms", "email")
+    return declare("public.notifications", *columns, where=[few])
 
 
 TEAMS = declare("public.teams", ("id", "integer"), kind="current_rows", key=["id"])
@@ -169,11 +165,11 @@ def test_facts_of_one_table_are_each_what_it_declares(world: World) -> None:
         " and {} group by {}"
     )
     kind = "format('%s', notification_type)"
-    for fact, columns, condition in (
+    for fact, columns, where in (
         ("ft_by_type", kind, "true"),
         ("ft_by_service", f"service_id::text, {kind}", "service_id is not null"),
     ):
-        rows = world.source.execute(counted.format(columns, condition, columns))
+        rows = world.source.execute(counted.format(columns, where, columns))
         assert world.source.groups(fact) == {("rows", *row[:-1]): [row[-1]] for row in rows}
     every_row = world.source.value("select count(*) from notifications")
     assert world.source.groups("ft_all") == {("rows",): [every_row]}

@@ -11,7 +11,7 @@ from loader.source import table_checks
 from loader.source.server import ServerInfo
 from loader.source.server_checks import judge_standby_names, parse_standby_names
 from loader.source.table import TableInfo, Writes
-from testkit.facts import column, declare, summed
+from testkit.facts import day, declare, summed
 from waltally.errors import LoaderError, WalLevelTooLow
 from waltally.facts import parse
 from waltally.tables import Table
@@ -44,17 +44,7 @@ TABLE = TableInfo(
     types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
 )
 DECLARATION = declare("public.n", ("shop", "uuid"))
-DECLARATION["dimensions"].append(
-    column(
-        "day",
-        "date",
-        kind="period",
-        unit="day",
-        column="paid_at",
-        timezone="Europe/London",
-        column_timezone="UTC",
-    )
-)
+DECLARATION["dimensions"].append(day("day", "paid_at", "Europe/London"))
 DECLARATION["tables"][0]["columns"] = {"paid_at": "Paid At"}
 DECLARATION["measures"].append(summed("amount"))
 FACT = parse("ft_paid", Table("analytics", "ft_paid"), DECLARATION)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from loader.capture.stages.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
-from testkit.facts import declare, summed
+from testkit.facts import condition, declare, summed
 from waltally.errors import SettingError
 from waltally.facts import parse
 from waltally.tables import Table, format_names, parse_names
@@ -113,7 +113,7 @@ def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
     declaration["tables"][0]["columns"] = {"shop": "Shop Id"}
     declaration["tables"].append({**declaration["tables"][0], "name": "old", "table": "old_orders"})
     declaration["measures"].append(summed("amount"))
-    declaration["where"] = [{"column": "kind", "test": "in", "values": ["a"], "is_null": None}]
+    declaration["where"] = [condition("kind", "in", "a")]
     fact = parse("ft", Table("analytics", "ft"), declaration)
     names = ("key", "Shop Id", "shop", "amount", "kind", "Case", "case", "secret")
     tables = (ORDERS, Table("public", "old_orders"), Table("public", "logged"))
