@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from psycopg2.extras import execute_values
 
-from testkit.source import Identity, transaction
+from testkit.source import TABLES, Identity, transaction
 from testkit.traffic import BaseSession, awkward_time
 
 STATUSES = (
@@ -33,6 +33,9 @@ NEXT_STATUS: dict[str | None, tuple[str, ...]] = {
     "temporary-failure": ("sending",),
 }
 """Notify's life cycle; a status that is not a key here is final."""
+
+
+LIVE, HISTORY = TABLES
 
 
 class Template(NamedTuple):
@@ -114,7 +117,7 @@ _SET_STATUS = (
     "where id = any(%s::uuid[])"
 )
 _CHANGE_DIMENSIONS = (
-    "update notifications set service_id = %s, template_id = %s, notification_type = %s "
+    "update {} set service_id = %s, template_id = %s, notification_type = %s "
     "where id = any(%s::uuid[])"
 )
 _DELETE = "delete from notifications where id = any(%s::uuid[])"
@@ -151,10 +154,10 @@ def bulk_update(session: Session) -> int:
     return session.run(_SET_STATUS, session.rng.choice(STATUSES), chosen)
 
 
-def change_dimensions(session: Session) -> int:
+def change_dimensions(session: Session, table: str = LIVE) -> int:
     """Rows change service, template and type."""
-    chosen = session.some_ids("notifications", session.rng.randint(1, 5))
-    return session.run(_CHANGE_DIMENSIONS, *session.dimensions(), chosen)
+    chosen = session.some_ids(table, session.rng.randint(1, 5))
+    return session.run(_CHANGE_DIMENSIONS.format(table), *session.dimensions(), chosen)
 
 
 def null_dimension(session: Session) -> int:
@@ -163,21 +166,23 @@ def null_dimension(session: Session) -> int:
     if session.rng.random() < 0.5:
         found = session.some_ids("notifications", 3, where=f"({lacking})")
         session.run(_SET_STATUS, "created", found)
-        return session.run(_CHANGE_DIMENSIONS, *session.dimensions(), found)
+        return session.run(_CHANGE_DIMENSIONS.format(LIVE), *session.dimensions(), found)
+    return _lose_dimension(session, LIVE)
+
+
+def _lose_dimension(session: Session, table: str) -> int:
     lost = session.rng.choice(["service_id", "template_id", "notification_status"])
-    return session.run(
-        f"update notifications set {lost} = null where id = any(%s::uuid[])",
-        session.some_ids("notifications", 2),
-    )
+    query = f"update {table} set {lost} = null where id = any(%s::uuid[])"
+    return session.run(query, session.some_ids(table, 2))
 
 
-def move_in_time(session: Session) -> int:
+def move_in_time(session: Session, table: str = LIVE) -> int:
     """Rows get another time of creation and another kind of key."""
     return session.run(
-        "update notifications set created_at = %s, key_type = %s where id = any(%s::uuid[])",
+        f"update {table} set created_at = %s, key_type = %s where id = any(%s::uuid[])",
         awkward_time(session.rng),
         session.rng.choice(KEY_TYPES),
-        session.some_ids("notifications", session.rng.randint(1, 5)),
+        session.some_ids(table, session.rng.randint(1, 5)),
     )
 
 
@@ -228,7 +233,7 @@ def several_changes_of_one_row(session: Session) -> int:
     session.insert(chosen)
     for status in ("sending", "pending", "delivered")[: session.rng.randint(1, 3)]:
         session.run(_SET_STATUS, status, chosen)
-    session.run(_CHANGE_DIMENSIONS, *session.dimensions(), chosen)
+    session.run(_CHANGE_DIMENSIONS.format(LIVE), *session.dimensions(), chosen)
     if session.rng.random() < 0.4:
         session.run(_DELETE, chosen)
         if session.rng.random() < 0.5:
@@ -335,31 +340,17 @@ def history_update(session: Session) -> int:
 
 def history_change_dimensions(session: Session) -> int:
     """Archived rows change service, template and type."""
-    return session.run(
-        "update notification_history set service_id = %s, template_id = %s, notification_type = %s "
-        "where id = any(%s::uuid[])",
-        *session.dimensions(),
-        session.some_ids("notification_history", 3),
-    )
+    return change_dimensions(session, HISTORY)
 
 
 def history_move_in_time(session: Session) -> int:
     """Archived rows get another time of creation and another kind of key."""
-    return session.run(
-        "update notification_history set created_at = %s, key_type = %s where id = any(%s::uuid[])",
-        awkward_time(session.rng),
-        session.rng.choice(["normal", "team", "test"]),
-        session.some_ids("notification_history", 3),
-    )
+    return move_in_time(session, HISTORY)
 
 
 def history_null_dimension(session: Session) -> int:
     """A dimension of an archived row becomes null; only under identity 'full'."""
-    lost = session.rng.choice(["service_id", "template_id", "notification_status"])
-    return session.run(
-        f"update notification_history set {lost} = null where id = any(%s::uuid[])",
-        session.some_ids("notification_history"),
-    )
+    return _lose_dimension(session, HISTORY)
 
 
 def history_purge(session: Session) -> int:
