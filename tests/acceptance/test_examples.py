@@ -22,14 +22,9 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("name", "seed"),
-    [
-        pytest.param(name, seed, marks=() if (name, seed) == ("shop", 2) else pytest.mark.slow)
-        for name in OF_DAYS
-        for seed in range(1, 7)
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("name", OF_DAYS)
 def test_every_fact_equals_a_recount(
     name: str, seed: int, cluster: Cluster, tmp_path: Path, stack: ExitStack
 ) -> None:

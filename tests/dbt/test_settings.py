@@ -47,7 +47,6 @@ def builder(fresh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wareh
         "grant execute on all functions in schema cdc to builder; "
         "create schema hostile; grant usage on schema hostile to public"
     )
-    fresh.execute(traps("hostile"))
     for name, value in ROLE_SETTINGS.items():
         fresh.execute(f"alter role builder set {name} = {value}")
     monkeypatch.setenv("PGUSER", "builder")
@@ -57,6 +56,9 @@ def builder(fresh: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wareh
 
 
 def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
+    with closing(connect(builder.cluster.dsn(DATABASE))) as admin:
+        admin.ask(traps("hostile"))
+
     def build(*words: str) -> None:
         done = builder.dbt("run", *words, *SHIPPED)
         assert done.success, messages(done)

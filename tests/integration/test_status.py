@@ -180,31 +180,15 @@ def test_a_staging_schema_of_another_loader_is_left_alone(source: Database) -> N
         assert source.loader(*command).returncode == 27, command
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def limited() -> Iterator[Database]:
-    """A server of its own that gives a slot up after 128 MB of WAL."""
+    """A server of the module that gives a slot up after 128 MB of WAL."""
     with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
         database = application_database(cluster)
         database.must("setup")
         database.install()
         yield database
         database.connection.close()
-
-
-def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
-    assert "lost after" in limited.must("status"), "a small limit alone is no problem"
-    written = "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))"
-    wait_until(lambda: limited.execute(written) and safe_bytes(limited) < 50 * 2**20, "it fills")
-    done = limited.loader("status", "--json")
-    assert done.returncode == 3
-    (problem,) = json.loads(done.stdout)["findings"]
-    assert "max_slot_wal_keep_size" in problem["message"]
-    limited.must("status", "--min-safe-wal-bytes", str(2**20))
-    limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
-
-
-def safe_bytes(database: Database) -> int:
-    return int(database.value("select safe_wal_size from pg_replication_slots"))
 
 
 WELL = " UTC\nno loader is running: "
@@ -230,6 +214,23 @@ def test_watching_outlasts_a_server_that_is_away(limited: Database, tmp_path: Pa
     finally:
         process.kill()
         process.wait()
+
+
+def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
+    limited = limited.reconnect()
+    assert "lost after" in limited.must("status"), "a small limit alone is no problem"
+    written = "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))"
+    wait_until(lambda: limited.execute(written) and safe_bytes(limited) < 50 * 2**20, "it fills")
+    done = limited.loader("status", "--json")
+    assert done.returncode == 3
+    (problem,) = json.loads(done.stdout)["findings"]
+    assert "max_slot_wal_keep_size" in problem["message"]
+    limited.must("status", "--min-safe-wal-bytes", str(2**20))
+    limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
+
+
+def safe_bytes(database: Database) -> int:
+    return int(database.value("select safe_wal_size from pg_replication_slots"))
 
 
 def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:

@@ -61,7 +61,10 @@ def random_history(dice: Random, fact: Fact) -> list[list[Change]]:
         }
         if action in "IU":
             made["columns"] = image(part)
-        if action in "UD" and dice.random() > 0.1:
+        if action == "U" and dice.random() < 0.4:
+            # Nothing changes, where the old row says all.
+            made["identity"] = [each for each in made["columns"] if dice.random() > 0.05]
+        elif action in "UD" and dice.random() > 0.1:
             made["identity"] = image(part)
         return made
 

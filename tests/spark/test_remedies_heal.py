@@ -41,6 +41,14 @@ ROLLED = (
     "{{ waltally.roll_up(fact=ref('ft_orders'), dimensions={},"
     " measures={'row_count': {'sum': 'row_count'}, 'states': {'distinct': 'state'}}) }}"
 ).replace("dimensions={}", "dimensions={'initial': 'state'}")
+HELD = {
+    "ft_orders": ("state", "state", "orders"),
+    "ft_refunds": ("reason", "reason", "refunds"),
+    "ru_orders": ("initial", "state", "orders"),
+}
+"""By model its dimension, the column that this counts, and the table."""
+PATIENCE = 1.0
+"""Seconds that what runs has to do its part, before a remedy is carried out."""
 STEPS = 6
 """More remedies than that no state needs, one after the other."""
 
@@ -146,7 +154,7 @@ class Site(System):
     def heal(self, model: str) -> list[str]:
         """Carry out what is said until the model follows; return what was said."""
         said: list[str] = []
-        while not self.settled(model, 3):
+        while not self.settled(model, PATIENCE):
             # What was done may need its time.
             wait_until(lambda: self.told(model) not in said, f"it helps {model}: {said}", 20)
             if told := self.told(model):
@@ -164,26 +172,16 @@ class Site(System):
             self.spark_job("spark-submit spark/apply.py --once")
             if self.running is None:
                 self.must("run", "--once", "--build")
-        expected = {
-            "ft_orders": "select state, count(*) from orders group by 1 order by 1",
-            "ft_refunds": "select reason, count(*) from refunds group by 1 order by 1",
-            "ru_orders": "select state, count(*) from orders group by 1 order by 1",
-        }
-        actual = {
-            "ft_orders": "select state, row_count from analytics.ft_orders where row_count <> 0"
-            " order by 1",
-            "ft_refunds": "select reason, row_count from analytics.ft_refunds where row_count <> 0"
-            " order by 1",
-            "ru_orders": "select initial, row_count from analytics.ru_orders where row_count <> 0"
-            " order by 1",
-        }
+
+        def is_right(model: str) -> bool:
+            held, counted, table = HELD[model]
+            query = "select {}, {} from {} order by 1"
+            found = query.format(held, "row_count", f"analytics.{model} where row_count <> 0")
+            wanted = query.format(counted, "count(*)", f"{table} group by 1")
+            return self.source.execute(found) == self.source.execute(wanted)
 
         def differing() -> list[str]:
-            return [
-                model
-                for model in expected
-                if self.source.execute(expected[model]) != self.source.execute(actual[model])
-            ]
+            return [model for model in HELD if not is_right(model)]
 
         try:
             wait_until(lambda: not differing(), seconds=30)
@@ -380,7 +378,7 @@ def go(site: Site, way: Callable[[Site], str], has_loader: bool, has_seed: bool)
     remedy = None
     with seed_under_way(site) if has_seed else nullcontext():
         model = way(site)
-        if has_seed and not site.settled(model, 3):
+        if has_seed and not site.settled(model, PATIENCE):
             _, reason, remedy = site.state(model)
             said = f"{way.__name__}: {reason}. Try: {remedy}"
             assert remedy and "spark/seed.py" not in remedy.split("`loader setup`")[0], said
