@@ -55,6 +55,10 @@ _UNDER_FULL: Mix = {changes.null_dimension: 3, changes.history_null_dimension: 2
 _TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
 
 
+NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
+"""Weights without them: a recount of the archive is then a plain count of its rows."""
+
+
 def mix(
     identity: Identity = "full",
     truncates: bool = False,

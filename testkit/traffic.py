@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from random import Random
 from threading import Event, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import psycopg2
 from psycopg2 import errors
@@ -173,6 +173,13 @@ class Sessions(Generic[S]):
             )
         for thread in self._threads:
             thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def wait(self, changes: int) -> None:
         """Return once so many changes more are committed; it goes on."""

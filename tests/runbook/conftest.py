@@ -7,15 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from testkit.notify_traffic import Traffic
+from testkit.notify_traffic import NO_PURGES, Traffic
 from testkit.pipeline import Pipeline
 from testkit.source import Identity
 from tests.runbook.procedure import Operator
 
 Operating = Callable[..., Operator]
-
-NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
-"""Without them the archive's recount is a plain count of its rows."""
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from testkit import recount
 from testkit.commands import RunningLoader
 from testkit.databases import Database
-from testkit.notify_traffic import Traffic, inhabit
+from testkit.notify_traffic import NO_PURGES, Traffic, inhabit
 from testkit.spark_jobs import FAST_START
 from testkit.system import System
 from tests.runbook.procedure import Block, blocks
@@ -34,8 +34,7 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
     inhabit(system.dsns[0], "covering", 5)
     # The loader builds before the seed. The fact keeps what is purged between the two, and the
     # recount knows only of the purges since the seed.
-    purges = {"history_purge": 0, "purge_and_archive_again": 0}
-    traffic = Traffic(system.dsns[0], sessions=2, rate=15, identity="covering", weights=purges)
+    traffic = Traffic(system.dsns[0], sessions=2, rate=15, identity="covering", weights=NO_PURGES)
     loader: RunningLoader | None = None
     traffic.start()
     try:

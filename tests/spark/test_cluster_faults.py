@@ -14,7 +14,7 @@ import pytest
 from testkit.commands import wait_until
 from testkit.spark_cluster import SparkCluster, Worker, spark_cluster
 from tests.spark.support import Source
-from tests.spark.traffic import Writers, ends_as_a_recount
+from tests.spark.traffic import ends_as_a_recount, writing
 from waltally import lsn
 
 SMALL = {"spark.executor.memory": "512m"}
@@ -55,7 +55,7 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
 ) -> None:
     source.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
     source.fill(rows=100)
-    with Writers(source, 2):
+    with writing(source, 2):
         with source.seed_at_a_closed_gate("--json", master=workers.url, conf=SMALL) as seed:
             kill(workers)
         out, err = seed.communicate(timeout=180)

@@ -10,7 +10,7 @@ import pytest
 
 from testkit.commands import wait_until
 from tests.spark.support import Source, kill
-from tests.spark.traffic import Writers, ends_as_a_recount
+from tests.spark.traffic import ends_as_a_recount, writing
 from waltally import lsn
 
 PROGRESS = r"\s*\d+%, [\d,]+ rows read, [\d,]+ rows/s(, about \d+ s left)?"
@@ -21,7 +21,7 @@ def test_a_seed_amid_writers_plus_the_stream_from_its_position_is_a_recount(
 ) -> None:
     source.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
     source.fill(rows=400)
-    with Writers(source, 3):
+    with writing(source, 3):
         code, out, err = source.submit("--json", "--partitions", "7")
     assert code == 0, err
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))

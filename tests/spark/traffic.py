@@ -1,71 +1,21 @@
-"""Random changes of Notify's tables, and what the stream has of them."""
+"""Traffic on Notify's tables, and what the stream has of it."""
 
 from __future__ import annotations
 
 import json
-import random
-import threading
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
-from tests.spark.support import MOVE, TABLES, Counts, Source
+from testkit.notify_traffic import NO_PURGES, Traffic
+from tests.spark.support import TABLES, Counts, Source
 from waltally import lsn
-from waltally.errors import LoaderError
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
-CHANGES = (
-    'insert into notifications ("to", service_id, template_id, notification_type,'
-    " notification_status) select 'x', service_id, id, 'sms', 'created' from templates"
-    " order by random() limit 3",
-    "update notifications set notification_status = 'moved' where id in"
-    " (select id from notifications order by random() limit 4 for update skip locked)",
-    "update notifications set notification_status = null where id in"
-    " (select id from notifications order by random() limit 1 for update skip locked)",
-    "delete from notifications where id in"
-    " (select id from notifications order by random() limit 2 for update skip locked)",
-    MOVE.format(
-        "id in (select id from notifications order by random() limit 2 for update skip locked)"
-    ),
-)
 
-
-class Writers:
-    """Threads that commit, and sometimes roll back, until told to stop."""
-
-    def __init__(self, source: Source, count: int) -> None:
-        self._source = source
-        self._stop = threading.Event()
-        self._failed: list[Exception] = []
-        self._threads = [threading.Thread(target=self._write, args=(n,)) for n in range(count)]
-
-    def __enter__(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        assert not self._failed
-
-    def _write(self, seed: int) -> None:
-        choice = random.Random(seed)
-        try:
-            with self._source.session() as session:
-                while not self._stop.wait(0.01):
-                    with suppress(_RolledBack), session.transaction():
-                        for change in choice.choices(CHANGES, k=choice.randint(1, 3)):
-                            session.ask(change)
-                        if choice.random() < 0.1:
-                            raise _RolledBack
-        except LoaderError as error:
-            self._failed.append(error)
-
-
-class _RolledBack(Exception):
-    """Ends a transaction without its changes."""
+def writing(source: Source, sessions: int) -> Traffic:
+    """Sessions that commit all kinds of change, and sometimes roll back, within a block."""
+    return Traffic(source.dsn, sessions=sessions, rate=50, weights=NO_PURGES)
 
 
 def changes_from(source: Source, position: int) -> Counts:
