@@ -42,25 +42,6 @@ def seeded(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def test_a_fact_that_setup_has_registered_again_asks_for_seed_and_build(seeded: Warehouse) -> None:
-    change = f"update cdc.fact set declaration = '{ANOTHER}', registered_at = now()"
-    seeded.execute(f"{change} where fact_name = '{FACT}'")
-    assert state(seeded) == (
-        "waits",
-        "loader setup has registered another declaration than dbt has installed",
-        f"{SEED}, then `dbt build`",
-    )
-    seeded.execute(f"update cdc.baseline set declaration = '{ANOTHER}'")
-    assert state(seeded)[2] == "`dbt build`", "the seed was there already"
-
-
-def test_a_fact_that_dbt_has_installed_again_asks_for_setup_first(seeded: Warehouse) -> None:
-    seeded.execute(
-        f"update cdc.installed_model set declaration = '{ANOTHER}', installed_at = now()"
-    )
-    assert state(seeded)[2] == f"`loader setup`, then {SEED}, then `dbt build`"
-
-
 def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
     key = locks.key("seeding", SLOT, f"analytics.{FACT}")
     seeded.execute("update cdc.baseline set declaration = '{}', baseline_id = gen_random_uuid()")
@@ -95,17 +76,6 @@ def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
         "The facts ft_key_types, ft_services wait: other facts of the slot have a baseline and "
         "it has none": both
     }
-
-
-def test_a_fact_of_spark_names_the_program_that_applies_it(seeded: Warehouse) -> None:
-    seeded.execute("update cdc.installed_model set engine = 'spark'")
-    seeded.execute("update cdc.baseline set baseline_id = gen_random_uuid()")
-    assert state(seeded) == (
-        "waits",
-        "it was not built on its newest baseline yet",
-        "`spark-submit spark/apply.py`",
-    )
-    assert findings(seeded) == {}
 
 
 def test_a_lock_is_a_column_and_no_sentence(seeded: Warehouse) -> None:
