@@ -99,7 +99,7 @@ def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Sour
     conf = {
         **SMALL,
         "spark.excludeOnFailure.enabled": "true",
-        "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "9",
+        "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "3",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
     }
