@@ -93,7 +93,7 @@ check-types:
 
 check-sql:
 	@echo "Lint of SQL (sqlfluff)"
-	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project examples/*/models
+	@$(BIN)/sqlfluff lint --disable-progress-bar dbt_project examples/*/models $(addprefix loader/staging/,views functions migrations)
 	@echo "dbt parse"
 	@mkdir -p target && cp profiles.yml.example target/profiles.yml
 	@$(BIN)/dbt --quiet parse --profiles-dir target --no-send-anonymous-usage-stats

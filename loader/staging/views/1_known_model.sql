@@ -82,9 +82,9 @@ cross join lateral (
             model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, installed.declaration)
         ) as other_slot,
         case
-            when mark.declaration is distinct from installed.declaration
+            when (mark.declaration is distinct from installed.declaration)
                 then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, installed.declaration)
         end as unready_slot
     -- Without it the server would call the functions again wherever a view above names a column.
-    offset 0
+    limit all offset 0
 ) as asked;

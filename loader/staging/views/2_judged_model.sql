@@ -7,14 +7,16 @@ select
 from cdc.known_model as known
 cross join lateral (
     select
-        is_refresh_asked
-        or applied_lsn is null
-        or built_by is distinct from registered
-        or baseline_id is distinct from built_on as is_rebuild,
+        (
+            is_refresh_asked
+            or applied_lsn is null
+            or built_by is distinct from registered
+            or baseline_id is distinct from built_on
+        ) as is_rebuild,
         -- The log lacks changes from the place on where a rebuild begins.
         position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true) as is_base_lacking
     -- Here and below: without it the server would compute the column again wherever it is named.
-    offset 0
+    limit all offset 0
 ) as asked
 cross join lateral (
     select case
@@ -33,13 +35,15 @@ cross join lateral (
         when not is_rebuild and baseline_id is null and start_lsn < position_lsn then 'follows without a baseline'
         when not is_rebuild then 'follows'
         -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
-        when baseline_id is not null and counted_by is distinct from registered then 'baseline of another declaration'
+        when baseline_id is not null and (counted_by is distinct from registered) then 'baseline of another declaration'
         when unready_slot is not null then 'other slot not ready'
-        when baseline_id is null and pruned_from_lsn is not null and built_by is not distinct from registered
+        when baseline_id is null and pruned_from_lsn is not null and (built_by is not distinct from registered)
             then 'log pruned'
         when
-            baseline_id is null and has_any_baseline
-            and (built_by is distinct from registered or is_base_lacking) then 'only others have a baseline'
+            baseline_id is null
+            and has_any_baseline
+            and (built_by is distinct from registered or is_base_lacking)
+            then 'only others have a baseline'
         when baseline_id is null and pruned_from_lsn is not null then 'log pruned before a baseline'
         when baseline_system <> system_identifier then 'baseline of another cluster'
         when snapshot_lsn < start_lsn then 'baseline before the log'
@@ -47,5 +51,5 @@ cross join lateral (
         when is_base_lacking then 'log lacks columns without a baseline'
         else 'to be rebuilt'
     end as verdict
-    offset 0
+    limit all offset 0
 ) as judged;

@@ -20,5 +20,5 @@ cross join lateral (
         when judged.verdict in ('follows', 'follows without a baseline') then 'add'
         when judged.verdict = 'to be rebuilt' then 'rebuild'
     end as step
-    offset 0
+    limit all offset 0
 ) as planned;

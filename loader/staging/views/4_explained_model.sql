@@ -54,7 +54,7 @@ select
             )
             when 'to be rebuilt' then case
                 when applied_lsn is null then 'it was not built yet'
-                when built_by is distinct from registered then 'its rows were counted by another declaration'
+                when (built_by is distinct from registered) then 'its rows were counted by another declaration'
                 when is_refresh_asked then 'dbt asked for a full refresh'
                 else 'it was not built on its newest baseline yet'
             end
@@ -86,5 +86,5 @@ cross join lateral (
             when planned.verdict = 'installed before' then planned.counted_by = planned.registered
             else planned.counted_by = planned.compiled
         end as is_seeded
-    offset 0
+    limit all offset 0
 ) as tried;
