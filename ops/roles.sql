@@ -112,20 +112,15 @@ from pg_proc as p
 where
     p.pronamespace = to_regnamespace(quote_ident(:'schema'))
     and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
--- The functions of the models, those of roll-ups too, which cdc.apply calls: each gives or takes a type of the staging
--- schema. dbt grants this too, to the owner that it finds. For models in another schema, run this again with analytics=that schema.
-select
-    format('alter function %s owner to %I', p.oid::regprocedure, :'dbt'),
-    format('grant execute on function %s to %I', p.oid::regprocedure, :'loader')
-from pg_proc as p
-where
-    p.pronamespace = to_regnamespace(quote_ident(:'analytics'))
-    and exists (
-        select from pg_type as own
-        where
-            own.typnamespace = to_regnamespace(quote_ident(:'schema'))
-            and own.oid in (p.prorettype, p.proargtypes[1])
-    ) \gexec
+\if :is_registered
+-- The functions and hidden tables of the models, in whatever schema. dbt grants this too, to the owner that it finds.
+-- For tables of models in another schema, run this again with analytics=that schema.
+select format('alter %s %s owner to %I', made.kind, made.name, :'dbt')
+from :"schema".marked_object as made \gexec
+select format('grant execute on function %s to %I', made.name, :'loader')
+from :"schema".marked_object as made
+where made.kind = 'function' \gexec
+\endif
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"
@@ -147,6 +142,8 @@ from (
     -- A roll-up is made of what is installed.
     (:'schema', 'roll_up', 'select', :'dbt'),
     (:'schema', 'roll_up_input', 'select', :'dbt'),
+    (:'schema', 'installed_object', 'select', :'dbt'),
+    (:'schema', 'marked_object', 'select', :'dbt'),
     -- Its routines write down what a fact ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.

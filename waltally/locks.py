@@ -1,12 +1,13 @@
 """Every advisory lock at the target, of loader, Spark, dbt and the functions of the schema.
 
-Each has a number that no other program has: `key` computes it here, cdc.lock_key in the database.
+Each has a number that no other program has: `key` computes it here, cdc.lock_key in the database,
+the macro lock_key in dbt, which makes schemas and tables before there is a function.
 """
 
 from __future__ import annotations
 
 import time
-from hashlib import sha256
+from hashlib import md5
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ Kind = Literal[
     "slot",  # brings the models of a slot that follow to the next position
     "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
     "reader",  # makes a project's function that reads the change log
+    "dbt schema",  # makes a schema that dbt builds in
+    "dbt relation",  # makes a table or a view that dbt keeps
     "wait",  # of a slot: shared by those who wait for a position
 ]
 """What the holder of the lock does."""
@@ -49,7 +52,7 @@ END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
 def key(kind: Kind, *names: str) -> int:
     """Return the number of a lock, as cdc.lock_key does; `names` say whose it is."""
     text = "\n".join(("waltally", kind, *names)).encode()
-    return int.from_bytes(sha256(text).digest()[:8], signed=True)
+    return int.from_bytes(md5(text, usedforsecurity=False).digest()[:8], signed=True)
 
 
 def acquire(

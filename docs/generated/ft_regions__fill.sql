@@ -54,6 +54,7 @@ where false
 ',
         array['average_amount']::text[],
         'uix_ft_regions_dimensions',
+        false,
         array['channel', 'region'],
         array[]::text[],
         null
@@ -66,8 +67,7 @@ where false
     truncate "analytics"."ft_regions__values_4";
     delete from "analytics"."rejected_changes" as old where old.fact = 'analytics.ft_regions';
 
-
-with finer as materialized (
+    with finer as materialized (
     select
         f."channel" as d0,
         l1."name" as d1,
@@ -100,69 +100,92 @@ with finer as materialized (
             l0."id" = f."customer_id"
     left join "analytics"."regions" as l1
         on
-            l1."id" = l0."region_id"),
+            l1."id" = l0."region_id"
+    ),
 
-delta as not materialized (select * from finer where reason is null),
+    listed as (
+        insert into "analytics"."rejected_changes" (
+            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+        )
+        select distinct
+            'analytics.ft_regions',
+            $1,
+            '0/0'::pg_lsn,
+            -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
+            0,
+            now(),
+            null,
+            'roll-up',
+            reason,
+            parents::text
+        from finer
+        where reason is not null and parents is not null
+        on conflict do nothing
+    ),
 
-added_0 as (
-insert into "analytics"."ft_regions__values_0" as stored (id, value, group_count, weight)
-select id, v0 as value, sum(group_count) as group_count, sum(weight) as weight
+    delta as not materialized (
+        select * from finer
+        where reason is null
+    ),
+
+    added_0 as (
+    insert into "analytics"."ft_regions__values_0" as stored (id, value, group_count, weight)
+    select id, v0 as value, sum(group_count) as group_count, sum(weight) as weight
     from delta
     where v0 is not null
     group by id, v0
     having sum(group_count) <> 0 or sum(weight) <> 0
-on conflict (id, value) do update
-set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
-),
+    on conflict (id, value) do update
+    set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
+    ),
 
-added_1 as (
-insert into "analytics"."ft_regions__values_1" as stored (id, value, group_count, weight)
-select id, v1 collate "C" as value, sum(group_count) as group_count, sum(weight) as weight
+    added_1 as (
+    insert into "analytics"."ft_regions__values_1" as stored (id, value, group_count, weight)
+    select id, v1 collate "C" as value, sum(group_count) as group_count, sum(weight) as weight
     from delta
     where v1 is not null
     group by id, v1 collate "C"
     having sum(group_count) <> 0 or sum(weight) <> 0
-on conflict (id, value) do update
-set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
-),
+    on conflict (id, value) do update
+    set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
+    ),
 
-added_2 as (
-insert into "analytics"."ft_regions__values_2" as stored (id, value, group_count, weight)
-select id, v2 as value, sum(group_count) as group_count, sum(weight) as weight
+    added_2 as (
+    insert into "analytics"."ft_regions__values_2" as stored (id, value, group_count, weight)
+    select id, v2 as value, sum(group_count) as group_count, sum(weight) as weight
     from delta
     where v2 is not null
     group by id, v2
     having sum(group_count) <> 0 or sum(weight) <> 0
-on conflict (id, value) do update
-set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
-),
+    on conflict (id, value) do update
+    set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
+    ),
 
-added_3 as (
-insert into "analytics"."ft_regions__values_3" as stored (id, value, group_count, weight)
-select id, v3 as value, sum(group_count) as group_count, sum(weight) as weight
+    added_3 as (
+    insert into "analytics"."ft_regions__values_3" as stored (id, value, group_count, weight)
+    select id, v3 as value, sum(group_count) as group_count, sum(weight) as weight
     from delta
     where v3 is not null
     group by id, v3
     having sum(group_count) <> 0 or sum(weight) <> 0
-on conflict (id, value) do update
-set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
-)
-insert into "analytics"."ft_regions__values_4" as stored (id, value, group_count, weight)
-select id, v4 as value, sum(group_count) as group_count, sum(weight) as weight
+    on conflict (id, value) do update
+    set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
+    )
+    insert into "analytics"."ft_regions__values_4" as stored (id, value, group_count, weight)
+    select id, v4 as value, sum(group_count) as group_count, sum(weight) as weight
     from delta
     where v4 is not null
     group by id, v4
     having sum(group_count) <> 0 or sum(weight) <> 0
-on conflict (id, value) do update
-set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight
-;
-delete from "analytics"."ft_regions__values_0" where group_count = 0 and weight = 0;
-delete from "analytics"."ft_regions__values_1" where group_count = 0 and weight = 0;
-delete from "analytics"."ft_regions__values_2" where group_count = 0 and weight = 0;
-delete from "analytics"."ft_regions__values_3" where group_count = 0 and weight = 0;
-delete from "analytics"."ft_regions__values_4" where group_count = 0 and weight = 0;
+    on conflict (id, value) do update
+    set group_count = stored.group_count + excluded.group_count, weight = stored.weight + excluded.weight;
+    delete from "analytics"."ft_regions__values_0" where group_count = 0 and weight = 0;
+    delete from "analytics"."ft_regions__values_1" where group_count = 0 and weight = 0;
+    delete from "analytics"."ft_regions__values_2" where group_count = 0 and weight = 0;
+    delete from "analytics"."ft_regions__values_3" where group_count = 0 and weight = 0;
+    delete from "analytics"."ft_regions__values_4" where group_count = 0 and weight = 0;
 
-with finer as materialized (
+    with finer as materialized (
     select
         f."channel" as d0,
         l1."name" as d1,
@@ -195,244 +218,225 @@ with finer as materialized (
             l0."id" = f."customer_id"
     left join "analytics"."regions" as l1
         on
-            l1."id" = l0."region_id"),
+            l1."id" = l0."region_id"
+    ),
 
-delta as not materialized (select * from finer where reason is null),
+    listed as (
+        insert into "analytics"."rejected_changes" (
+            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+        )
+        select distinct
+            'analytics.ft_regions',
+            $1,
+            '0/0'::pg_lsn,
+            -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
+            0,
+            now(),
+            null,
+            'roll-up',
+            reason,
+            parents::text
+        from finer
+        where reason is not null and parents is not null
+        on conflict do nothing
+    ),
 
-listed as (
-    insert into "analytics"."rejected_changes" (
-        fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-    )
-    select distinct
-        'analytics.ft_regions',
-        $1,
-        '0/0'::pg_lsn,
-        -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
-        0,
-        now(),
-        null,
-        'roll-up',
-        reason,
-        parents::text
-    from finer
-    where reason is not null and parents is not null
-    on conflict do nothing
-),
+    delta as not materialized (
+        select * from finer
+        where reason is null
+    ),
 
-changed_0 as (
-    select
-        added.id,
-        -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
-        added.d0, added.d1
-    from (select id, v0 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
+    changed_0 as (
+        select
+            added.id,
+            sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+            added.d0, added.d1
+        from (
+            select id, v0 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
     from delta
     where v0 is not null
     group by id, v0, d0, d1
-    having sum(group_count) <> 0 or sum(weight) <> 0) as added
-    cross join lateral (
-        select coalesce((
-            select stored.group_count from "analytics"."ft_regions__values_0" as stored where stored.id = added.id and stored.value = added.value
-        ), 0) as group_count
-    ) as now
-    group by added.id, added.d0, added.d1
-),
+    having sum(group_count) <> 0 or sum(weight) <> 0
+        ) as added
+        cross join lateral (
+            select coalesce((
+                select stored.group_count from "analytics"."ft_regions__values_0" as stored
+                where stored.id = added.id and stored.value = added.value
+            ), 0) as group_count
+        ) as now
+        group by added.id, added.d0, added.d1
+    ),
 
-changed_1 as (
-    select
-        added.id,
-        -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
-        added.d0, added.d1
-    from (select id, v1 collate "C" as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
+    changed_1 as (
+        select
+            added.id,
+            sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+            added.d0, added.d1
+        from (
+            select id, v1 collate "C" as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
     from delta
     where v1 is not null
     group by id, v1 collate "C", d0, d1
-    having sum(group_count) <> 0 or sum(weight) <> 0) as added
-    cross join lateral (
-        select coalesce((
-            select stored.group_count from "analytics"."ft_regions__values_1" as stored where stored.id = added.id and stored.value = added.value
-        ), 0) as group_count
-    ) as now
-    group by added.id, added.d0, added.d1
-),
+    having sum(group_count) <> 0 or sum(weight) <> 0
+        ) as added
+        cross join lateral (
+            select coalesce((
+                select stored.group_count from "analytics"."ft_regions__values_1" as stored
+                where stored.id = added.id and stored.value = added.value
+            ), 0) as group_count
+        ) as now
+        group by added.id, added.d0, added.d1
+    ),
 
-changed_2 as (
-    select
-        added.id,
-        -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
-        added.d0, added.d1
-    from (select id, v2 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
+    changed_2 as (
+        select
+            added.id,
+            sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+            added.d0, added.d1
+        from (
+            select id, v2 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
     from delta
     where v2 is not null
     group by id, v2, d0, d1
-    having sum(group_count) <> 0 or sum(weight) <> 0) as added
-    cross join lateral (
-        select coalesce((
-            select stored.group_count from "analytics"."ft_regions__values_2" as stored where stored.id = added.id and stored.value = added.value
-        ), 0) as group_count
-    ) as now
-    group by added.id, added.d0, added.d1
-),
+    having sum(group_count) <> 0 or sum(weight) <> 0
+        ) as added
+        cross join lateral (
+            select coalesce((
+                select stored.group_count from "analytics"."ft_regions__values_2" as stored
+                where stored.id = added.id and stored.value = added.value
+            ), 0) as group_count
+        ) as now
+        group by added.id, added.d0, added.d1
+    ),
 
-changed_3 as (
-    select
-        added.id,
-        -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
-        added.d0, added.d1
-    from (select id, v3 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
+    changed_3 as (
+        select
+            added.id,
+            sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+            added.d0, added.d1
+        from (
+            select id, v3 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
     from delta
     where v3 is not null
     group by id, v3, d0, d1
-    having sum(group_count) <> 0 or sum(weight) <> 0) as added
-    cross join lateral (
-        select coalesce((
-            select stored.group_count from "analytics"."ft_regions__values_3" as stored where stored.id = added.id and stored.value = added.value
-        ), 0) as group_count
-    ) as now
-    group by added.id, added.d0, added.d1
-),
+    having sum(group_count) <> 0 or sum(weight) <> 0
+        ) as added
+        cross join lateral (
+            select coalesce((
+                select stored.group_count from "analytics"."ft_regions__values_3" as stored
+                where stored.id = added.id and stored.value = added.value
+            ), 0) as group_count
+        ) as now
+        group by added.id, added.d0, added.d1
+    ),
 
-changed_4 as (
-    select
-        added.id,
-        -- The hidden table holds the delta already.
-        sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
-        added.d0, added.d1
-    from (select id, v4 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
+    changed_4 as (
+        select
+            added.id,
+            sum((now.group_count > 0)::integer - (now.group_count - added.group_count > 0)::integer) as change,
+            added.d0, added.d1
+        from (
+            select id, v4 as value, sum(group_count) as group_count, sum(weight) as weight, d0, d1
     from delta
     where v4 is not null
     group by id, v4, d0, d1
-    having sum(group_count) <> 0 or sum(weight) <> 0) as added
-    cross join lateral (
-        select coalesce((
-            select stored.group_count from "analytics"."ft_regions__values_4" as stored where stored.id = added.id and stored.value = added.value
-        ), 0) as group_count
-    ) as now
-    group by added.id, added.d0, added.d1
-),
+    having sum(group_count) <> 0 or sum(weight) <> 0
+        ) as added
+        cross join lateral (
+            select coalesce((
+                select stored.group_count from "analytics"."ft_regions__values_4" as stored
+                where stored.id = added.id and stored.value = added.value
+            ), 0) as group_count
+        ) as now
+        group by added.id, added.d0, added.d1
+    ),
 
--- Added and not joined: the routine's settings allow no hash join, and a nested loop would go through all groups for
--- each one.
-parts as (
-    select
-        id,
-        s0,
-        s1,
-        0 as c0,
-        false as h0,
-        0 as c1,
-        false as h1,
-        0 as c2,
-        false as h2,
-        0 as c3,
-        false as h3,
-        0 as c4,
-        false as h4,
-        d0, d1
-    from delta
-    union all
-    select
-        id,
-        0,
-        0,
-        change, true,
-        0, false,
-        0, false,
-        0, false,
-        0, false,
-        d0, d1
-    from changed_0
-    union all
-    select
-        id,
-        0,
-        0,
-        0, false,
-        change, true,
-        0, false,
-        0, false,
-        0, false,
-        d0, d1
-    from changed_1
-    union all
-    select
-        id,
-        0,
-        0,
-        0, false,
-        0, false,
-        change, true,
-        0, false,
-        0, false,
-        d0, d1
-    from changed_2
-    union all
-    select
-        id,
-        0,
-        0,
-        0, false,
-        0, false,
-        0, false,
-        change, true,
-        0, false,
-        d0, d1
-    from changed_3
-    union all
-    select
-        id,
-        0,
-        0,
-        0, false,
-        0, false,
-        0, false,
-        0, false,
-        change, true,
-        d0, d1
-    from changed_4
-),
+    -- Added and not joined: the routine's settings allow no hash join, and a nested loop would go through all groups
+    -- for each one.
+    parts as (
+        select
+            id,
+            s0,
+            s1,
+            0 as c0, false as h0,
+            0 as c1, false as h1,
+            0 as c2, false as h2,
+            0 as c3, false as h3,
+            0 as c4, false as h4,
+            d0, d1
+        from delta
+        union all
+        select
+            id,
+            0, 0, change, true, 0, false, 0, false, 0, false, 0, false,
+            d0, d1
+        from changed_0
+        union all
+        select
+            id,
+            0, 0, 0, false, change, true, 0, false, 0, false, 0, false,
+            d0, d1
+        from changed_1
+        union all
+        select
+            id,
+            0, 0, 0, false, 0, false, change, true, 0, false, 0, false,
+            d0, d1
+        from changed_2
+        union all
+        select
+            id,
+            0, 0, 0, false, 0, false, 0, false, change, true, 0, false,
+            d0, d1
+        from changed_3
+        union all
+        select
+            id,
+            0, 0, 0, false, 0, false, 0, false, 0, false, change, true,
+            d0, d1
+        from changed_4
+    ),
 
-totals as (
-    select
-        id,
-        sum(s0) as s0,
-        sum(s1) as s1,
-        sum(c0) as c0,
-        bool_or(h0) as h0,
-        sum(c1) as c1,
-        bool_or(h1) as h1,
-        sum(c2) as c2,
-        bool_or(h2) as h2,
-        sum(c3) as c3,
-        bool_or(h3) as h3,
-        sum(c4) as c4,
-        bool_or(h4) as h4,
-        d0, d1
-    from parts
-    group by id, d0, d1
-    having
-        sum(s0) <> 0 or
-        sum(s1) <> 0 or
-        bool_or(h0) or
-        bool_or(h1) or
-        bool_or(h2) or
-        bool_or(h3) or
-        bool_or(h4) or
-        false
-)
+    totals as (
+        select
+            id,
+            sum(s0) as s0,
+            sum(s1) as s1,
+            sum(c0) as c0, bool_or(h0) as h0,
+            sum(c1) as c1, bool_or(h1) as h1,
+            sum(c2) as c2, bool_or(h2) as h2,
+            sum(c3) as c3, bool_or(h3) as h3,
+            sum(c4) as c4, bool_or(h4) as h4,
+            d0, d1
+        from parts
+        group by id, d0, d1
+        having
+            sum(s0) <> 0 or
+            sum(s1) <> 0 or
+            bool_or(h0) or
+            bool_or(h1) or
+            bool_or(h2) or
+            bool_or(h3) or
+            bool_or(h4) or
+            false
+    )
 
-insert into "analytics"."ft_regions" as stored (id, "channel", "region", "order_count",
+    insert into "analytics"."ft_regions" as stored (
+        id,
+        "channel", "region",
+        "order_count",
         "amount",
         "customers",
         "names",
         "newest",
         "first_day",
         "p95_hours",
-        "average_amount")
-select totals.id, totals.d0, totals.d1, wanted."order_count",
+        "average_amount"
+    )
+    select
+        totals.id,
+        totals.d0, totals.d1,
+        wanted."order_count",
         wanted."amount",
         wanted."customers",
         wanted."names",
@@ -440,90 +444,99 @@ select totals.id, totals.d0, totals.d1, wanted."order_count",
         wanted."first_day",
         wanted."p95_hours",
         wanted."average_amount"
-from totals
-cross join lateral (
-    select "order_count",
+    from totals
+    cross join lateral (
+        select "order_count",
         "amount",
         "customers",
         "names",
         "newest",
         "first_day",
-        "p95_hours", round(amount / nullif(order_count, 0), 2)
-    from (select
-    totals.s0::bigint as "order_count",
-    totals.s1::numeric as "amount",
-    totals.c0::bigint as "customers",
-    totals.c1::bigint as "names",
-    case when totals.h2 then (
-        select stored.value
-        from "analytics"."ft_regions__values_2" as stored
-        where stored.id = totals.id and stored.group_count > 0
-        order by stored.value desc
-        limit 1
-    ) else (select own."newest" from "analytics"."ft_regions" as own where own.id = totals.id) end as "newest",
-    case when totals.h3 then (
-        select stored.value
-        from "analytics"."ft_regions__values_3" as stored
-        where stored.id = totals.id and stored.group_count > 0
-        order by stored.value
-        limit 1
-    ) else (select own."first_day" from "analytics"."ft_regions" as own where own.id = totals.id) end as "first_day",
-    case when totals.h4 then (
-        select walked.value
+        "p95_hours",
+        round(amount / nullif(order_count, 0), 2)
+        from (select
+                totals.s0::bigint as "order_count",
+                totals.s1::numeric as "amount",
+                totals.c0::bigint as "customers",
+                totals.c1::bigint as "names",
+                case when totals.h2 then (
+                    select stored.value
+                    from "analytics"."ft_regions__values_2" as stored
+                    where stored.id = totals.id and stored.group_count > 0
+                    order by stored.value desc
+                    limit 1
+                ) else (
+                    select own."newest" from "analytics"."ft_regions" as own
+                    where own.id = totals.id
+                ) end as "newest",
+                case when totals.h3 then (
+                    select stored.value
+                    from "analytics"."ft_regions__values_3" as stored
+                    where stored.id = totals.id and stored.group_count > 0
+                    order by stored.value
+                    limit 1
+                ) else (
+                    select own."first_day" from "analytics"."ft_regions" as own
+                    where own.id = totals.id
+                ) end as "first_day",
+                case when totals.h4 then (
+                    select walked.value
+                    from (
+                        select
+                            stored.value,
+                            sum(stored.weight) over (order by stored.value) as up_to,
+                            sum(stored.weight) over () as total
+                        from "analytics"."ft_regions__values_4" as stored
+                        where stored.id = totals.id and stored.weight > 0
+                    ) as walked
+                    -- As percentile_disc() has it.
+                    where walked.up_to >= ceil(0.95::double precision * walked.total::double precision)
+                    order by walked.value
+                    limit 1
+                ) else (
+                    select own."p95_hours" from "analytics"."ft_regions" as own
+                    where own.id = totals.id
+                ) end as "p95_hours") as measures
+    ) as wanted (
+        "order_count",
+        "amount",
+        "customers",
+        "names",
+        "newest",
+        "first_day",
+        "p95_hours",
+        "average_amount"
+    )
+    on conflict ("channel", "region") do update
+    set (
+        "order_count",
+        "amount",
+        "customers",
+        "names",
+        "newest",
+        "first_day",
+        "p95_hours",
+        "average_amount"
+    ) = (
+        select "order_count",
+        "amount",
+        "customers",
+        "names",
+        "newest",
+        "first_day",
+        "p95_hours",
+        round(amount / nullif(order_count, 0), 2)
         from (
             select
-                stored.value,
-                sum(stored.weight) over (order by stored.value) as up_to,
-                sum(stored.weight) over () as total
-            from "analytics"."ft_regions__values_4" as stored
-            where stored.id = totals.id and stored.weight > 0
-        ) as walked
-        -- As percentile_disc() has it.
-        where walked.up_to >= ceil(0.95::double precision * walked.total::double precision)
-        order by walked.value
-        limit 1
-    ) else (select own."p95_hours" from "analytics"."ft_regions" as own where own.id = totals.id) end as "p95_hours") as measures
-) as wanted ("order_count",
-        "amount",
-        "customers",
-        "names",
-        "newest",
-        "first_day",
-        "p95_hours",
-        "average_amount")
-on conflict ("channel", "region") do update
-set ("order_count",
-        "amount",
-        "customers",
-        "names",
-        "newest",
-        "first_day",
-        "p95_hours",
-        "average_amount") = (
-    select "order_count",
-        "amount",
-        "customers",
-        "names",
-        "newest",
-        "first_day",
-        "p95_hours", round(amount / nullif(order_count, 0), 2)
-    from (
-        select
-            stored."order_count" + excluded."order_count",
-            stored."amount" + excluded."amount",
-            stored."customers" + excluded."customers",
-            stored."names" + excluded."names",
-            excluded."newest",
-            excluded."first_day",
-            excluded."p95_hours"
-    ) as total ("order_count",
-        "amount",
-        "customers",
-        "names",
-        "newest",
-        "first_day",
-        "p95_hours")
-);
+                stored."order_count" + excluded."order_count" as "order_count",
+                stored."amount" + excluded."amount" as "amount",
+                stored."customers" + excluded."customers" as "customers",
+                stored."names" + excluded."names" as "names",
+                excluded."newest" as "newest",
+                excluded."first_day" as "first_day",
+                excluded."p95_hours" as "p95_hours"
+        ) as total
+    );
 
     analyze "analytics"."ft_regions__values_0";
     analyze "analytics"."ft_regions__values_1";

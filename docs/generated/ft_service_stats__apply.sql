@@ -53,6 +53,7 @@ where false
 ',
         array['count']::text[],
         'uix_ft_service_stats_dimensions',
+        false,
         array['service_id',
         'template_id',
         'notification_type',
@@ -95,96 +96,6 @@ where
     baseline.slot_name = $2
     and baseline.fact_name = 'ft_service_stats';
 
-
-with contributions as (
-    select
-        groups.dimensions[1]::uuid as d0,
-        groups.dimensions[2]::uuid as d1,
-        groups.dimensions[3]::text as d2,
-        groups.dimensions[4]::text as d3,
-        groups.measures[1]::bigint as m0,
-        groups.measures[2]::bigint as m1,
-        false as is_stored
-    from "cdc".baseline_group as groups
-    where
-        groups.slot_name = $2
-        and groups.fact_name = 'ft_service_stats'
-        and case groups.part
-            when 'live' then 'public.notifications'
-            when 'archived' then 'public.notification_history'
-        end <> all (coalesce($6, '{}'))
-
-    union all
-
-    select
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        -stored."live_count" as m0,
-        -stored."archived_count" as m1,
-        true as is_stored
-    from "analytics"."ft_service_stats" as stored
-    where true
-
-),
-
-totals as (
-    select
-        d0, d1, d2, d3,
-        sum(m0)::bigint as m0,
-        sum(m1)::bigint as m1
-    from contributions
-    group by d0, d1, d2, d3
-    having
-        sum(m0) <> 0 or
-        sum(m1) <> 0 or
-        bool_or(is_stored)
-),
-
-added as (
-    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
-        "template_id",
-        "notification_type",
-        "notification_status", "count", "live_count", "archived_count")
-    select
-        -- The same group has the same id, however often the fact is rebuilt.
-        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
-        totals.d0, totals.d1, totals.d2, totals.d3,
-        greatest(live_count + archived_count, 0),
-        measures."live_count", measures."archived_count"
-    from totals
-    cross join lateral (
-        select
-            totals.m0 as "live_count",
-            totals.m1 as "archived_count"
-    ) as measures
-    on conflict ("service_id",
-        "template_id",
-        "notification_type",
-        "notification_status") do update
-    set ("live_count", "archived_count", "count") = (
-        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
-        from (
-            select
-                stored."live_count" + excluded."live_count" as "live_count",
-                stored."archived_count" + excluded."archived_count" as "archived_count"
-        ) as total
-    )
-    where
-        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
-        stored."count" is distinct from (
-            select greatest(live_count + archived_count, 0)
-            from (
-                select
-                    stored."live_count",
-                    stored."archived_count"
-            ) as total
-        ) or false
-)
-
-select null into result.rejected_lsn;
-
     elsif $1 = 'list' then
         insert into "analytics"."rejected_changes" (
     fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
@@ -207,144 +118,6 @@ select
         inner join "cdc".change_log as log
             on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
         where deltas.rejected_reason is not null;
-    elsif $1 = 'merge' then
-
-with truncates as (
-    select tables.part
-    from (
-        values
-        ('live', 'public.notifications'),
-        ('archived', 'public.notification_history')
-    ) as tables (part, source_table)
-    where tables.source_table = any ($6)
-),
-
-contributions as (
-    select
-        computed.new_values[1]::uuid as d0,
-        computed.new_values[2]::uuid as d1,
-        computed.new_values[3]::text as d2,
-        computed.new_values[4]::text as d3,
-        computed.old_values[1]::bigint as m0,
-        computed.old_values[2]::bigint as m1,
-        false as is_stored
-    from unnest($3) as computed
-
-    union all
-
-    select
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        case
-            when exists (select from truncates where part in ('live'))
-                then -stored."live_count"
-            else 0
-        end as m0,
-        case
-            when exists (select from truncates where part in ('archived'))
-                then -stored."archived_count"
-            else 0
-        end as m1,
-        true as is_stored
-    from "analytics"."ft_service_stats" as stored
-    where exists (select from truncates)
-
-),
-
-totals as (
-    select
-        d0, d1, d2, d3,
-        sum(m0)::bigint as m0,
-        sum(m1)::bigint as m1
-    from contributions
-    group by d0, d1, d2, d3
-    having
-        sum(m0) <> 0 or
-        sum(m1) <> 0 or
-        bool_or(is_stored)
-),
-
-added as (
-    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
-        "template_id",
-        "notification_type",
-        "notification_status", "count", "live_count", "archived_count")
-    select
-        -- The same group has the same id, however often the fact is rebuilt.
-        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
-        totals.d0, totals.d1, totals.d2, totals.d3,
-        greatest(live_count + archived_count, 0),
-        measures."live_count", measures."archived_count"
-    from totals
-    cross join lateral (
-        select
-            totals.m0 as "live_count",
-            totals.m1 as "archived_count"
-    ) as measures
-    on conflict ("service_id",
-        "template_id",
-        "notification_type",
-        "notification_status") do update
-    set ("live_count", "archived_count", "count") = (
-        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
-        from (
-            select
-                stored."live_count" + excluded."live_count" as "live_count",
-                stored."archived_count" + excluded."archived_count" as "archived_count"
-        ) as total
-    )
-    where
-        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
-        stored."count" is distinct from (
-            select greatest(live_count + archived_count, 0)
-            from (
-                select
-                    stored."live_count",
-                    stored."archived_count"
-            ) as total
-        ) or false
-    returning
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        stored."live_count" as m0,
-        stored."archived_count" as m1
-),
-moved as (
-    select
-        d0, d1, d2, d3,
-        sum(m0) as m0,
-        sum(a0) as a0,
-        sum(m1) as m1,
-        sum(a1) as a1
-    from (
-        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
-        from added
-        union all
-        select d0, d1, d2, d3, 0, 0, m0, m1
-        from totals
-    ) as both_sides
-    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
-    group by d0, d1, d2, d3
-    having sum(a0) <> 0 or sum(a1) <> 0
-),
-
-told as (
-    select
-        array_agg(row(
-            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
-            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
-        )::"cdc".moved_row) as moved,
-        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
-        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
-    from moved
-)
-
-select told.moved, told.is_reset into result.moved, result.is_reset from told;
-
     elsif $1 = 'add plain' then
         with deltas as materialized (
     select * from "analytics"."ft_service_stats__deltas"($2, $3, $4, $5)
@@ -476,7 +249,7 @@ from (
     group by part
 ) as parts;
 
-    else
+    elsif $1 in ('add', 'refill') then
         with deltas as materialized (
     select * from "analytics"."ft_service_stats__deltas"($2, $3, $4, $5)
 ),
@@ -514,19 +287,20 @@ contributions as (
         stored."notification_type" as d2,
         stored."notification_status" as d3,
         case
-            when exists (select from truncates where part in ('live'))
+            when false
+                or exists (select from truncates where part in ('live'))
                 then -stored."live_count"
             else 0
         end as m0,
         case
-            when exists (select from truncates where part in ('archived'))
+            when false
+                or exists (select from truncates where part in ('archived'))
                 then -stored."archived_count"
             else 0
         end as m1,
         true as is_stored
     from "analytics"."ft_service_stats" as stored
     where exists (select from truncates)
-
 ),
 
 totals as (
@@ -677,6 +451,163 @@ from (
     from deltas
     group by part
 ) as parts;
+
+    end if;
+    if $1 in ('begin', 'rebuild', 'merge') then
+
+with tables (part, source_table) as (
+    values
+    ('live', 'public.notifications'),
+    ('archived', 'public.notification_history')
+),
+
+truncates as (
+    select tables.part from tables
+    where $1 <> 'merge' or tables.source_table = any ($6)
+),
+
+groups as (
+    select counted.dimensions, counted.measures
+    from "cdc".baseline_group as counted
+    inner join tables on tables.part = counted.part
+    where
+        $1 <> 'merge'
+        and counted.slot_name = $2
+        and counted.fact_name = 'ft_service_stats'
+        and tables.source_table <> all (coalesce($6, '{}'))
+
+    union all
+    select computed.new_values, computed.old_values::numeric[]
+    from unnest($3) as computed
+    where $1 = 'merge'
+),
+
+contributions as (
+    select
+        groups.dimensions[1]::uuid as d0,
+        groups.dimensions[2]::uuid as d1,
+        groups.dimensions[3]::text as d2,
+        groups.dimensions[4]::text as d3,
+        groups.measures[1]::bigint as m0,
+        groups.measures[2]::bigint as m1,
+        false as is_stored
+    from groups
+
+    union all
+
+    select
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        case
+            when $1 <> 'merge'
+                or exists (select from truncates where part in ('live'))
+                then -stored."live_count"
+            else 0
+        end as m0,
+        case
+            when $1 <> 'merge'
+                or exists (select from truncates where part in ('archived'))
+                then -stored."archived_count"
+            else 0
+        end as m1,
+        true as is_stored
+    from "analytics"."ft_service_stats" as stored
+    where exists (select from truncates)
+),
+
+totals as (
+    select
+        d0, d1, d2, d3,
+        sum(m0)::bigint as m0,
+        sum(m1)::bigint as m1
+    from contributions
+    group by d0, d1, d2, d3
+    having
+        sum(m0) <> 0 or
+        sum(m1) <> 0 or
+        bool_or(is_stored)
+),
+
+added as (
+    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
+        "template_id",
+        "notification_type",
+        "notification_status", "count", "live_count", "archived_count")
+    select
+        -- The same group has the same id, however often the fact is rebuilt.
+        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
+        totals.d0, totals.d1, totals.d2, totals.d3,
+        greatest(live_count + archived_count, 0),
+        measures."live_count", measures."archived_count"
+    from totals
+    cross join lateral (
+        select
+            totals.m0 as "live_count",
+            totals.m1 as "archived_count"
+    ) as measures
+    on conflict ("service_id",
+        "template_id",
+        "notification_type",
+        "notification_status") do update
+    set ("live_count", "archived_count", "count") = (
+        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
+        from (
+            select
+                stored."live_count" + excluded."live_count" as "live_count",
+                stored."archived_count" + excluded."archived_count" as "archived_count"
+        ) as total
+    )
+    where
+        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
+        stored."count" is distinct from (
+            select greatest(live_count + archived_count, 0)
+            from (
+                select
+                    stored."live_count",
+                    stored."archived_count"
+            ) as total
+        ) or false
+    returning
+        stored."service_id" as d0,
+        stored."template_id" as d1,
+        stored."notification_type" as d2,
+        stored."notification_status" as d3,
+        stored."live_count" as m0,
+        stored."archived_count" as m1
+),
+moved as (
+    select
+        d0, d1, d2, d3,
+        sum(m0) as m0,
+        sum(a0) as a0,
+        sum(m1) as m1,
+        sum(a1) as a1
+    from (
+        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
+        from added
+        union all
+        select d0, d1, d2, d3, 0, 0, m0, m1
+        from totals
+    ) as both_sides
+    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
+    group by d0, d1, d2, d3
+    having sum(a0) <> 0 or sum(a1) <> 0
+),
+
+told as (
+    select
+        array_agg(row(
+            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
+            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
+        )::"cdc".moved_row) as moved,
+        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
+        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
+    from moved
+)
+
+select told.moved, told.is_reset into result.moved, result.is_reset from told;
 
     end if;
     return result;

@@ -18,38 +18,10 @@ from loader.staging import migrate
 from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError, NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
-from waltally.tables import quoted
 
 _MADE = "select jsonb_array_elements(made) from {}.schema_migration"
-# The functions that dbt has installed return or take a type of ours; only cdc.apply calls them.
-# They are taken from the catalog: dbt's role could choose the names that it registers.
-_INSTALLED = """
-select p.oid::regprocedure::text
-from pg_proc as p
-inner join pg_type as own
-    on own.typnamespace = %(schema)s::regnamespace and own.typname in ('outcome', '_change')
-where
-    p.pronamespace <> own.typnamespace
-    and (
-        p.prorettype = own.oid
-        -- The delta rules of a fact return rows of no type of ours.
-        or (p.proname ~ '__deltas$' and p.proargtypes[1] = own.oid)
-    )
-    and pg_has_role(p.proowner, 'usage')
-"""
-# Nobody reads these but the functions of a roll-up. A comment, which only their owner can make,
-# marks them as ours: dbt's role could register the name of another table.
-_VALUE_TABLES = """
-select c.oid::regclass::text
-from {0}.roll_up as rolled
-cross join lateral unnest(rolled.value_tables) as own (name)
-inner join pg_class as c on c.oid = to_regclass(own.name)
-where
-    starts_with(
-        obj_description(c.oid, 'pg_class'), 'waltally keeps the values of ' || rolled.model_name
-    )
-    and pg_has_role(c.relowner, 'usage')
-"""
+# Only what belongs to a role that the caller may act as.
+_INSTALLED = "select kind, name from {}.marked_object where pg_has_role(owner, 'usage')"
 _OF_A_SLOT = (
     "baseline_rejection",
     "baseline_group",
@@ -142,9 +114,8 @@ def _drop_tables(target: Target) -> None:
     made: dict[str, list[str]] = {"view": [], "function": [], "table": [], "type": []}
     for ((kind, identity),) in target.ask_staging(_MADE):
         made[kind].append(identity)
-    values = {"schema": quoted(target.schema)}
-    made["function"] += [signature for (signature,) in target.ask(_INSTALLED, values)]
-    made["table"] += [name for (name,) in target.ask_staging(_VALUE_TABLES)]
+    for kind, name in target.ask_staging(_INSTALLED):
+        made[kind].append(name)
     try:
         # Each kind may depend on the next ones.
         for kind, objects in made.items():

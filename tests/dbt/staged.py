@@ -59,19 +59,25 @@ create table kept.roll_up as
     from cdc.roll_up as rolled;
 truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.roll_up_input, cdc.model_watermark
 """
-_INSTALL_MODEL = """
+_MADE = """array(
+    select own.name from cdc.installed_object as own
+    where own.model_name = model.model_name and own.kind = '{}'
+)"""
+_FUNCTIONS, _TABLES, _COLUMNS = (_MADE.format(kind) for kind in ("function", "table", "column"))
+_INSTALL_MODEL = f"""
 select cdc.install_model(
     %(slot)s, model_name, fact_name, declaration, routine, reader, needs, gives,
-    %(is_refresh)s or not fact_name = any (%(before)s), engine
+    %(is_refresh)s or not fact_name = any (%(before)s), engine, {_FUNCTIONS}, {_COLUMNS}
 )
-from kept.model where %(facts)s = '{}' or fact_name = any (%(facts)s)
+from kept.model as model where %(facts)s = '{{}}' or fact_name = any (%(facts)s)
 """
-_INSTALL_ROLL_UP = """
+_INSTALL_ROLL_UP = f"""
 select cdc.install_roll_up(
-    model_name, fact_name, project, declaration, routine, inputs, made_of, value_tables,
+    model_name, fact_name, project, declaration, routine, inputs, made_of,
+    {_FUNCTIONS}, {_TABLES}, {_COLUMNS},
     %(is_refresh)s or not fact_name = any (%(before)s), false
 )
-from kept.roll_up where %(facts)s = '{}' or fact_name = any (%(facts)s)
+from kept.roll_up as model where %(facts)s = '{{}}' or fact_name = any (%(facts)s)
 """
 
 

@@ -194,7 +194,7 @@ def test_a_former_input_changes_nothing(shops: Shops) -> None:
     # Functions of inputs that it has no more are gone, and nothing hangs on anybody's table.
     assert shops.warehouse.execute(
         "select proname::text from pg_proc where proname like 'roll%' order by 1"
-    ) == [("roll__add_0",), ("roll__add_1",), ("roll__fill",)]
+    ) == [("roll__add_0",), ("roll__add_1",), ("roll__fill",), ("roll__merge",)]
     assert shops.warehouse.value("select count(*) from pg_trigger where not tgisinternal") == 0
 
 

@@ -321,7 +321,7 @@ def test_what_dbts_role_has_stored_is_no_sql_for_others(rolled: Warehouse) -> No
     for part in ("dimensions", "measures", "values"):
         forged = copy.deepcopy(declaration)
         forged[part][0]["type"] = code
-        with pytest.raises(SettingError, match="has a column of type bigint"):
+        with pytest.raises(SettingError, match=r"has bigint.* for a type"):
             parse_roll_up("ft_regions", relation, forged)
     forged = copy.deepcopy(declaration)
     for each in (*forged["dimensions"], *forged["values"], *forged["lookups"]):

@@ -173,7 +173,7 @@ FORBIDDEN = {
         "update analytics.ft_service_stats set count = 0",
         "create function cdc.to_json(text) returns json language sql as 'select null::json'",
         "create table cdc.another ()",
-        f"select cdc.install_model({', '.join(['null'] * 10)})",
+        f"select cdc.install_model({', '.join(['null'] * 12)})",
         "create schema another",
     ],
     READER_ROLE: [
@@ -188,7 +188,7 @@ FORBIDDEN = {
         "select cdc.apply('slot')",
         f"select cdc.apply_computed({', '.join(['null'] * 7)})",
         "select * from cdc.computed_group",
-        f"select cdc.install_model({', '.join(['null'] * 10)})",
+        f"select cdc.install_model({', '.join(['null'] * 12)})",
         "select pg_create_logical_replication_slot('mine', 'wal2json')",
     ],
 }

@@ -116,13 +116,13 @@ grant usage on schema app to somebody;
 insert into got
 select 'anybody may', has_function_privilege('somebody', p.oid, 'execute')::text, 'true'
 from pg_proc as p where p.oid = 'app.apply'::regproc;
-select cdc.grant_to_caller(array[installed.routine]) from cdc.installed_model as installed \g /dev/null
+select cdc.adopt_functions('app.ft', array[installed.routine]) from cdc.installed_model as installed \g /dev/null
 insert into got
 select 'nobody else may', has_function_privilege('somebody', p.oid, 'execute')::text, 'false'
 from pg_proc as p where p.oid = 'app.apply'::regproc;
 
-insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, value_tables, is_due)
-values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', '{}', false);
+insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, is_due)
+values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', false);
 insert into got select 'a roll-up is known', concat_ws(' ', applied_lsn, is_due), '0/90 f' from cdc.known_roll_ups('s');
 insert into got select 'nothing is told to it', cdc.is_watched('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
@@ -133,8 +133,16 @@ insert into got select 'much moved at once: it is filled again', is_due::text, '
 update cdc.roll_up set is_due = false;
 select cdc.refill_above('app.ft') \g /dev/null
 insert into got select 'its input begins again, so it is filled', is_due::text, 'true' from cdc.roll_up;
-select cdc.drop_former('app.up', '{}') \g /dev/null
-insert into got select 'a former function goes', to_regprocedure('app.add(text)')::text, null;
+create function app.mine(text) returns text language sql as 'select $1';
+select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
+select cdc.note_objects('app.up', '{app.add(text),app.mine(text)}', '{app.got}', '{n}') \g /dev/null
+insert into got
+select 'only what carries the mark is ours', string_agg(kind || ' ' || name, ', '), 'function app.add(text)'
+from cdc.marked_object where model_name = 'app.up';
+select cdc.adopt_functions('app.up', '{}') \g /dev/null
+insert into got
+select 'a former function goes', concat_ws(' ', to_regprocedure('app.add(text)'), to_regprocedure('app.mine(text)')),
+    'app.mine(text)';
 select cdc.suspend_roll_up('app.up', 'no') \g /dev/null
 insert into got
 select 'a roll-up that failed is tried later', concat_ws(' ', is_due, error, failures, retry_at > now()), 't no 1 t'

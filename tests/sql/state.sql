@@ -58,8 +58,8 @@ update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 
 -- A roll-up of it: what it waits for is its fact's business, but what it was compiled for is its own.
-insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, value_tables)
-values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', '{}');
+insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs)
+values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}');
 insert into cdc.roll_up_input (model_name, input_name, declaration, routine) values ('app.up', 'app.ft', '{}', 'h()');
 insert into got
 select 'a roll-up waits for its fact', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'

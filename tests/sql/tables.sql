@@ -4,7 +4,7 @@ begin;
 create schema app;
 set client_min_messages = warning;
 create table app.ft (id uuid, a text not null, n bigint, extra text);
-select cdc.keep_constraints('app.ft', 'uix_ft_dimensions', '{a}', '{n}') \g /dev/null
+select cdc.keep_constraints('app.ft', 'uix_ft_dimensions', false, '{a}', '{n}') \g /dev/null
 create view app.reads_extra as select extra from app.ft;
 
 create temporary table got (what text, got text, wanted text);
@@ -28,7 +28,7 @@ insert into got
 select
     'a new derived column', cdc.adapt_table(
         'app.ft', 'select null::uuid as id, ''''::text as a, 0::bigint as n, 0::numeric as d', '{d}',
-        'uix_ft_dimensions', '{a}', '{n}', null
+        'uix_ft_dimensions', false, '{a}', '{n}', null
     )::text, 'false';
 insert into got
 select 'rows stay, and columns of others', string_agg(concat_ws(' ', a, n, extra, d), ', '), 'x 1 kept' from app.ft;
@@ -39,12 +39,25 @@ insert into got
 select
     'a measure of another type', cdc.adapt_table(
         'app.ft', 'select null::uuid as id, ''''::text as a, 0::numeric as n, 0::numeric as d', '{d}',
-        'uix_ft_dimensions', '{a}', '{n}', null
+        'uix_ft_dimensions', false, '{a}', '{n}', null
     )::text, 'true';
 insert into got
 select 'its rows went', count(*)::text, '0' from app.ft
 union all
 select 'its key stayed', cdc.has_key('app.ft', 'uix_ft_dimensions', '{a}')::text, 'true';
+
+-- Where rows may not go, a column goes that the former model had, and one of somebody else stays.
+alter table app.ft add mine text, add old text;
+select cdc.note_objects('app.ft', '{}', '{}', '{a,n,d,old}') \g /dev/null
+insert into got
+select
+    'a column of the former model', cdc.adapt_table(
+        'app.ft', 'select null::uuid as id, ''''::text as a, 0::numeric as n, 0::numeric as d', '{d}',
+        'uix_ft_dimensions', false, '{a}', '{n}', 'app.ft'
+    )::text, 'false';
+insert into got
+select 'it went, and that of somebody else stayed', string_agg(attname, ', ' order by attnum), 'id, a, d, n, mine'
+from pg_attribute where attrelid = 'app.ft'::regclass and attnum > 0 and not attisdropped;
 
 -- keep_index makes one, and no second one.
 select cdc.keep_index('app.ft', '{n,a}') \g /dev/null

@@ -1,5 +1,5 @@
 {# SQL: the arguments by which the staging schema's adapt_table gives the table the columns that the model declares.
-   `former` is the routine's name where rows may not go. A roll-up is filled again for a derived column too. #}
+   `former` is the model's key where rows may not go. A roll-up is filled again for a derived column too. #}
 {% macro adapt_table(declared, derived, former=none) -%}
     {%- set types = {} -%}
     {%- for column in (model.columns.values() if config.get('contract').enforced else []) -%}

@@ -1,8 +1,8 @@
 {# SQL: add what a batch contributes to each group to what the table holds, and compute the derived columns
-   anew. A row that would stay as it is is not written. It comes after the CTE `contributions`, whose rows
+   again. A row that would stay as it is is not written. It comes after the CTE `contributions`, whose rows
    are d0, d1, ..., m0, m1, ... and is_stored, which says that the group must be looked at in any case.
-   `is_told`: the CTE `told` holds the groups that changed, for the roll-ups above. #}
-{% macro add_contributions(declared, derived, is_told=false) %}
+   The CTE `told` holds the groups that changed, for the roll-ups above. #}
+{% macro add_contributions(declared, derived) %}
     {%- set measures = declared.measures | map(attribute='name') | list -%}
     {%- set keys = waltally.quote_names(declared.dimensions | map(attribute='name')) -%}
     {%- set computed = waltally.quote_names(derived.keys() | list + measures) -%}
@@ -63,7 +63,6 @@ added as (
             ) as total
         ) or
         {%- endfor %} false
-    {%- if is_told %}
     returning
         {%- for name in declared.dimensions | map(attribute='name') | list %}
         stored.{{ waltally.quote_name(name) }} as d{{ loop.index0 }},
@@ -71,11 +70,8 @@ added as (
         {%- for name in measures %}
         stored.{{ waltally.quote_name(name) }} as m{{ loop.index0 }}{{ ',' if not loop.last }}
         {%- endfor %}
-    {%- endif %}
-)
-{%- if is_told %},
+),
 {{ waltally.tell_groups(declared) }}
-{%- endif %}
 {%- endmacro %}
 
 {# CTEs: which groups changed, as rows of moved_row. Before, a group held what it holds now less what was added to it.

@@ -30,10 +30,10 @@ contributions as (
     {%- if not is_plain %}
 
     union all
-    {{ waltally.select_stored(declared, is_truncate=true) }}
+    {{ waltally.take_out(declared) }}
     {%- endif %}
 ),
-{{ waltally.add_contributions(declared, derived, is_told=true) }}
+{{ waltally.add_contributions(declared, derived) }}
 {%- if ignoring %},
 
 forgotten as (

@@ -12,6 +12,11 @@
 {%- set reader = waltally.quote_name(readers) ~ '.' ~ waltally.quote_name(reader_name) -%}
 {%- set routine_signature = waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(model.name ~ '__apply', true)
     ~ '(text, text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[], text[], boolean)' -%}
+{%- set functions = [routine_signature] -%}
+{%- if declared.kind == 'fact' -%}
+    {%- do functions.append(waltally.quote_name(this.schema, true) ~ '.' ~ waltally.quote_name(model.name ~ '__deltas', true)
+        ~ '(text, ' ~ waltally.get_staging_schema(true) ~ '.change[], integer[], integer[])') -%}
+{%- endif -%}
 {%- set reader_signature = waltally.quote_name(readers, true) ~ '.' ~ waltally.quote_name(reader_name, true)
     ~ '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)' -%}
 {%- set needs = [] -%}
@@ -27,10 +32,14 @@ select pg_advisory_xact_lock({{ staging }}.lock_key('reader', {{ waltally.quote_
 {{ waltally.write_reader(reader, readables) }};
 {%- if declared.kind == 'fact' %}
 {{ waltally.write_deltas(deltas, declared) }};
-revoke execute on function {{ deltas }} from public;
 {%- endif %}
 {{ waltally.write_routine(routine, declared, derived, deltas) }};
-select {{ staging }}.grant_to_caller(array[{{ waltally.quote_literals([routine_signature, reader_signature]) }}]);
+select {{ staging }}.adopt_functions(
+    {{ waltally.quote_literal(waltally.get_model_key()) }}, array[{{ waltally.quote_literals(functions) }}]
+);
+select {{ staging }}.adopt_functions(
+    {{ waltally.quote_literal(reader_signature) }}, array[{{ waltally.quote_literal(reader_signature) }}]
+);
 select {{ staging }}.install_model(
     slots.slot_name,
     {{ waltally.quote_literal(waltally.get_model_key()) }},
@@ -41,7 +50,9 @@ select {{ staging }}.install_model(
     {{ waltally.quote_literal(tojson(needs)) }},
     {{ waltally.quote_literal(tojson(gives)) }},
     {{ flags.FULL_REFRESH or load_cached_relation(this) is none }},
-    {{ waltally.quote_literal(config.get('meta').engine) }}
+    {{ waltally.quote_literal(config.get('meta').engine) }},
+    array[{{ waltally.quote_literals(functions) }}],
+    array[{{ waltally.quote_literals(waltally.list_columns(declared, derived)) }}]
 )
 from (
     select {{ waltally.quote_literal(waltally.get_slot_name()) }} as slot_name
@@ -53,4 +64,10 @@ from (
     where installed.model_name = {{ waltally.quote_literal(waltally.get_model_key()) }}
     {%- endif %}
 ) as slots;
+{% endmacro %}
+
+{# The names of a table's columns, but the id. #}
+{% macro list_columns(declared, derived) %}
+    {%- set measures = declared.measures if declared.kind != 'current_rows' else [] -%}
+    {{ return((declared.dimensions + measures) | map(attribute='name') | list + derived | list) }}
 {% endmacro %}

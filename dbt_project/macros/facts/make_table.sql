@@ -23,10 +23,7 @@ begin
         );
     end if;
     {%- else %}
-    {%- set routine = model.name ~ ('__fill' if is_roll_up else '__apply') %}
-    perform {{ waltally.adapt_table(
-        declared, derived, waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(routine)
-    ) }};
+    perform {{ waltally.adapt_table(declared, derived, waltally.get_model_key()) }};
     {%- if derived and not is_roll_up %}
     update {{ waltally.name_table() }} as stored
     set ({{ columns }}) = ({{ computed }})

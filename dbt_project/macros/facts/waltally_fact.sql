@@ -43,8 +43,7 @@
     {%- endif -%}
     {% do waltally.keep_descriptions(relation) %}
     {#- Where the model waits for its baseline the table has the former columns, and a hook could not name the new. -#}
-    {%- set columns = declared.dimensions + (declared.measures if declared.kind != 'current_rows' else []) -%}
-    {%- if not (columns | map(attribute='name') | list + derived | list)
+    {%- if not waltally.list_columns(declared, derived)
         | reject('in', adapter.get_columns_in_relation(this) | map(attribute='name') | list) | list -%}
         {{ run_hooks(post_hooks, inside_transaction=true) }}
     {%- endif -%}

@@ -57,9 +57,7 @@ begin
         end if;
         result.is_replaced := {{ waltally.adapt_table(declared, derived) }};
         {{ waltally.list_baseline_rejections(declared, listed) }}
-        {%- if is_fact %}
-        {{ waltally.start_from_baseline(declared, derived) }}
-        {%- else %}
+        {%- if not is_fact %}
         delete from {{ waltally.name_table() }} where true{{ waltally.write_slot_filter(declared, '$2') }};
         insert into {{ waltally.name_table() }} ({{ waltally.quote_names(declared.dimensions | map(attribute='name')) }})
         select
@@ -79,17 +77,20 @@ begin
         inner join {{ waltally.get_staging_schema() }}.change_log as log
             on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
         where deltas.rejected_reason is not null;
-    elsif $1 = 'merge' then
-        {{ waltally.merge_groups(declared, derived) }}
     elsif $1 = 'add plain' then
         {{ waltally.apply_changes(declared, derived, deltas, is_plain=true) }}
-    else
+    elsif $1 in ('add', 'refill') then
         {{ waltally.apply_changes(declared, derived, deltas, is_plain=false) }}
     {%- else %}
     elsif $1 <> 'list' then
         {{ waltally.apply_rows(declared, listed) }}
     {%- endif %}
     end if;
+    {%- if is_fact %}
+    if $1 in ('begin', 'rebuild', 'merge') then
+        {{ waltally.add_groups(declared, derived) }}
+    end if;
+    {%- endif %}
     return result;
 {%- if not is_fact %}
 exception

@@ -13,7 +13,7 @@
         {% call statement('main') %}
 do $make_table$
 begin
-    perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
+    perform pg_advisory_xact_lock({{ waltally.lock_key('dbt relation', waltally.get_model_key()) }});
     if to_regclass({{ waltally.quote_literal(this.include(database=false) | string) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
         -- It has no key, and a publication for all tables refuses deletes from a table without an identity.

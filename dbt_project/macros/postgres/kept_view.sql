@@ -17,7 +17,7 @@
     {% call statement('main') %}
 do $make_view$
 begin
-    perform pg_advisory_xact_lock(hashtextextended({{ waltally.quote_literal('waltally ' ~ waltally.get_model_key()) }}, 0));
+    perform pg_advisory_xact_lock({{ waltally.lock_key('dbt relation', waltally.get_model_key()) }});
 
     create temporary view "{{ candidate }}" as (
         {{ sql }}

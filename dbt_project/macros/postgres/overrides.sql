@@ -78,7 +78,7 @@
     {%- endfor -%}
     {%- call statement('create_schema') -%}
         {{ waltally.pin_transaction() }};
-        select pg_advisory_xact_lock(hashtextextended('waltally schema {{ relation.schema }}', 0));
+        select pg_advisory_xact_lock({{ waltally.lock_key('dbt schema', relation.schema) }});
         create schema if not exists {{ relation.without_identifier().include(database=false) }}
     {%- endcall -%}
 {% endmacro %}

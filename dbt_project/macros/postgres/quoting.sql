@@ -47,3 +47,9 @@
     {%- for place in range(count) -%}{%- do names.append(prefix ~ place) -%}{%- endfor -%}
     {{ waltally.join_list(names) }}
 {%- endmacro %}
+
+{# SQL: the number of an advisory lock as cdc.lock_key has it, for what dbt makes while the staging schema may not be
+   there yet. waltally/locks.py lists the kinds. #}
+{% macro lock_key(kind, name) -%}
+    x'{{ local_md5(['waltally', kind, name] | join('\n'))[:16] }}'::bigint
+{%- endmacro %}

@@ -71,38 +71,46 @@ jsonb_build_object(
         )
 {%- endmacro %}
 
-{# A CTE: list the rows of `finer` that are left out: one line for each reason and set of parents. #}
-{% macro list_left_out(listed) %}
-listed as (
-    insert into {{ listed }} (
-        fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+{# A CTE after `finer`: list its rows that are left out, one line for each reason and set of parents. Nothing where none can
+   be. #}
+{% macro list_left_out(resolved) -%}
+    {%- if waltally.explain_long(resolved) %},
+
+    listed as (
+        insert into {{ waltally.name_table(ref('waltally', 'rejected_changes')) }} (
+            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+        )
+        select distinct
+            {{ waltally.quote_literal(waltally.get_model_key()) }},
+            $1,
+            '0/0'::pg_lsn,
+            -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
+            0,
+            now(),
+            null,
+            'roll-up',
+            reason,
+            parents::text
+        from finer
+        where reason is not null and parents is not null
+        on conflict do nothing
     )
-    select distinct
-        {{ waltally.quote_literal(waltally.get_model_key()) }},
-        $1,
-        '0/0'::pg_lsn,
-        -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
-        0,
-        now(),
-        null,
-        'roll-up',
-        reason,
-        parents::text
-    from finer
-    where reason is not null and parents is not null
-    on conflict do nothing
-),
+    {%- endif %}
 {%- endmacro %}
 
-{# Statement: take the lines of these parents out of the list; add_lookup_rows lists again what is left out. #}
-{% macro forget_left_out(resolved, relation, touched) %}
+
+{# Statement: take the lines of parents that changed out of the list; collect_delta lists again what is left out.
+   `changes` are CTEs, of which the last is `touched`. #}
+{% macro forget_left_out(resolved, relation, changes) %}
     {%- if waltally.explain_long(resolved) -%}
     {%- set listed = waltally.name_table(ref('waltally', 'rejected_changes')) -%}
     {%- set own = waltally.quote_literal(waltally.get_model_key()) -%}
 if exists (select from {{ listed }} as old where old.fact = {{ own }}) then
     {%- for lookup in resolved.lookups if lookup.relation == relation %}
+        {{ changes }}
+
         delete from {{ listed }} as old
-        using {{ touched }} as touched
+        using touched
         where
             old.fact = {{ own }}
             and old.payload::jsonb @> jsonb_build_object(

@@ -160,8 +160,6 @@ create table roll_up (
     routine text not null,
     -- The model_name of every model that it is made of, at any depth.
     inputs text[] not null,
-    -- The tables that hold how often each value is in each group, as SQL writes their names.
-    value_tables text[] not null,
     -- Whether it has to be filled: it is new or declared otherwise, an input was built again, it failed, or too much
     -- moved at once. Until then it is not told what its inputs change.
     is_due boolean not null default true,
@@ -186,6 +184,20 @@ create table roll_up_input (
 );
 
 comment on table roll_up_input is 'What each roll-up is made of, and which function adds the changes of an input.';
+
+create table installed_object (
+    -- The model's relation as schema.name; of a function that reads the change log, batch_reader.reader.
+    model_name text collate "C" not null,
+    -- Of the model's own table only the columns are listed.
+    kind text not null check (kind in ('function', 'table', 'column')),
+    -- As SQL writes it, a function with the types of its arguments; of a column its plain name.
+    name text collate "C" not null,
+    primary key (model_name, kind, name)
+);
+
+comment on table installed_object is
+    'What dbt has made for each model: its functions, the tables that hold how often each value is in each group of a '
+    'roll-up, and the columns of its table. marked_object says which of these are there and really ours.';
 
 create table batch_reader (
     reader text collate "C" primary key,
@@ -264,7 +276,7 @@ create table baseline (
 );
 
 comment on table baseline is
-    'One row per slot and fact: the rows as they were at snapshot_lsn, before any change with a commit LSN at or above it.';
+    'One row per slot and fact: the rows as they were at snapshot_lsn, before any change at or above it.';
 
 create table baseline_group (
     slot_name text collate "C" not null,
@@ -283,8 +295,8 @@ create table baseline_group (
 -- table without an identity.
 alter table baseline_group replica identity full;
 
--- By blocks: a seed writes a fact's groups one after the other, and an entry for each of millions of groups would cost it
--- more than the groups.
+-- By blocks: a seed writes a fact's groups one after the other, and an entry for each of millions of groups would cost
+-- it more than the groups.
 create index baseline_group_fact on baseline_group using brin (slot_name, fact_name) with (autosummarize = on);
 
 comment on table baseline_group is
@@ -370,7 +382,8 @@ comment on type model_plan is
 comment on column model_plan.is_ready is 'Whether it moves with the others that follow.';
 
 comment on column model_plan.installed_version is
-    'The version of its row of installed_model, with watermark_version that of model_watermark: whether the plan still holds.';
+    'The version of its row of installed_model; with watermark_version, that of model_watermark, it tells whether the '
+    'plan still holds.';
 
 comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 
@@ -390,7 +403,8 @@ create type change as (
 comment on type change is
     'A change as a model''s routine takes it, or several that look alike.';
 
-comment on column change.table_no is 'Place of the source table among the reader''s, from 1; null where the change names none.';
+comment on column change.table_no is
+    'Place of the source table among the reader''s, from 1; null where the change names none.';
 
 comment on column change.commit_lsn is 'Its position, with ordinal; null where changes that look alike are one.';
 
@@ -406,8 +420,21 @@ create type moved_row as (
 );
 
 comment on type moved_row is
-    'A row of a model that a batch changed, as texts: its dimensions and measures, or its columns, as declared. Null where '
-    'there was none or is none; the two sides may be rows of their own.';
+    'A row of a model that a batch changed, as texts: its dimensions and measures, or its columns, as declared. Null '
+    'where there was none or is none; the two sides may be rows of their own.';
+
+create type group_delta as (
+    id uuid,
+    dimensions text[],
+    "values" text[],
+    sums numeric[],
+    group_count bigint,
+    weight numeric
+);
+
+comment on type group_delta is
+    'What a group of the finer fact adds to a group of a roll-up, which has the id: the values of its minima, maxima, '
+    'distinct counts and percentiles, and its sums. A group that is no more has a minus.';
 
 create type outcome as (
     rejected_lsn pg_lsn,
@@ -426,7 +453,8 @@ comment on column outcome.left_out is
 
 comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
 comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
-comment on column outcome.is_reset is 'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
+comment on column outcome.is_reset is
+    'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
 
 create type computed_batch as (
     id text,

@@ -1,5 +1,5 @@
 -- dbt calls this in the transaction that makes the routine. `needs` and `gives` are as in
--- installed_model and batch_reader.
+-- installed_model and batch_reader, `functions` and `columns` as in installed_object.
 create or replace function cdc.install_model(
     slot text,
     model text,
@@ -10,7 +10,9 @@ create or replace function cdc.install_model(
     needs jsonb,
     gives jsonb,
     is_refresh boolean,
-    engine text
+    engine text,
+    functions text[],
+    columns text[]
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -20,6 +22,8 @@ begin
         raise exception 'no change log for slot %', slot
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
+    perform cdc.note_objects(model, functions, '{}', columns);
+    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
     insert into cdc.batch_reader as stored (reader, gives)
     values (install_model.reader, install_model.gives)
     on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
@@ -71,5 +75,5 @@ end
 $$;
 
 revoke execute on function cdc.install_model(
-    text, text, text, jsonb, text, text, jsonb, jsonb, boolean, text
+    text, text, text, jsonb, text, text, jsonb, jsonb, boolean, text, text[], text[]
 ) from public;

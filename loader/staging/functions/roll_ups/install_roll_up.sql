@@ -1,10 +1,11 @@
 -- dbt calls this in the transaction that makes the functions of a roll-up. `is_new`: what it held is gone.
 create or replace function cdc.install_roll_up(
     model text, fact text, project text, declaration jsonb, routine text, inputs text[], made_of cdc.roll_up_input[],
-    value_tables text[], is_refresh boolean, is_new boolean
+    functions text[], tables text[], columns text[], is_refresh boolean, is_new boolean
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform cdc.note_objects(model, functions, tables, columns);
     -- The same roll-up in another schema, which its project has left: nobody keeps that any more.
     delete from cdc.roll_up as former
     where
@@ -12,10 +13,10 @@ begin
         and former.fact_name = install_roll_up.fact
         and former.inputs = install_roll_up.inputs
         and former.model_name <> model;
-    insert into cdc.roll_up as stored (model_name, fact_name, project, declaration, routine, inputs, value_tables)
+    insert into cdc.roll_up as stored (model_name, fact_name, project, declaration, routine, inputs)
     values (
         model, fact, install_roll_up.project, install_roll_up.declaration, install_roll_up.routine,
-        install_roll_up.inputs, install_roll_up.value_tables
+        install_roll_up.inputs
     )
     on conflict on constraint roll_up_pkey do update
     set
@@ -24,7 +25,6 @@ begin
         declaration = excluded.declaration,
         routine = excluded.routine,
         inputs = excluded.inputs,
-        value_tables = excluded.value_tables,
         is_due = stored.is_due or is_refresh or is_new or stored.declaration <> excluded.declaration,
         error = null,
         failures = 0,
@@ -37,5 +37,5 @@ end
 $$;
 
 revoke execute on function cdc.install_roll_up(
-    text, text, text, jsonb, text, text[], cdc.roll_up_input[], text[], boolean, boolean
+    text, text, text, jsonb, text, text[], cdc.roll_up_input[], text[], text[], text[], boolean, boolean
 ) from public;

@@ -19,14 +19,12 @@ begin
             select * from unnest(tables, types) as needed (name, type)
             union all
             select former.name, null
-            from cdc.roll_up as rolled
-            cross join lateral unnest(rolled.value_tables) as former (name)
-            where rolled.model_name = model and former.name <> all (tables)
+            from cdc.marked_object as former
+            where former.model_name = model and former.kind = 'table' and former.name <> all (tables)
         ) as own
     loop
-        continue when wanted.present = wanted.comment or wanted.type is null and wanted.relation is null;
+        continue when wanted.present = wanted.comment;
         if wanted.relation is not null and not coalesce(starts_with(wanted.present, mark), false) then
-            continue when wanted.type is null;
             raise exception '% needs a table %, and there is another one of that name', model, wanted.name
                 using hint = 'rename that table or the model, then `dbt build`';
         end if;

@@ -1,9 +1,10 @@
 -- Give a model's table the columns of `pattern`, a query without rows, and return whether its rows went. Where
--- other columns than the derived ones change, or the key, nothing can be added to its rows. Then they go, but
--- where the `former` routine is named: there the table stays as it is. The table itself stays, with its grants
--- and with the views on columns that stay.
+-- other columns than the derived ones change, or the key, nothing can be added to its rows. Then they go, unless
+-- the `former` model is named: there the table stays as it is. The table itself stays, with its grants and with the
+-- views on columns that stay.
 create or replace function cdc.adapt_table(
-    target regclass, pattern text, derived text[], key_name text, key text[], required text[], former text
+    target regclass, pattern text, derived text[],
+    key_name text, is_primary boolean, key text[], required text[], former text
 ) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,12 +27,10 @@ begin
             columns.is_there and not columns.is_same
             and case
                 when former is null then columns.is_declared or is_other
-                -- A column that the former routine does not fill is somebody else's.
+                -- A column that the model did not have is somebody else's.
                 else exists (
-                    select from pg_proc as p
-                    where
-                        p.oid = to_regproc(former)
-                        and strpos(p.prosrc, '"' || replace(columns.name, '"', '""') || '"') > 0
+                    select from cdc.installed_object as own
+                    where own.model_name = former and own.kind = 'column' and own.name = columns.name
                 )
             end
         union all
@@ -51,7 +50,7 @@ begin
         execute format('alter table %s %s', target, changes);
     end if;
     if is_other then
-        perform cdc.keep_constraints(target, key_name, key, required);
+        perform cdc.keep_constraints(target, key_name, is_primary, key, required);
     end if;
     return is_other;
 exception
