@@ -67,11 +67,12 @@ def acquire(
     It asks again and again, because a statement that waits has a snapshot, which holds vacuum back.
     """
     deadline = time.monotonic() + seconds
-    while connection.ask(TRY, {"key": key(kind, *names)}) != [(True,)]:
+    number = {"key": key(kind, *names)}
+    while connection.ask(TRY, number) != [(True,)]:
         if time.monotonic() >= deadline:
             return False
         if ends_holders:
-            connection.ask(END_HOLDERS, {"key": key(kind, *names)})
+            connection.ask(END_HOLDERS, number)
         time.sleep(_PAUSE_SECONDS)
     return True
 

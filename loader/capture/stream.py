@@ -19,7 +19,8 @@ from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.capture.reader import SlotReader
 from loader.capture.source_monitor import SourceMonitor
-from loader.capture.stages.columns import SourceColumn, ask_columns, column_stage
+from loader.capture.stages import Stage
+from loader.capture.stages.columns import column_stage
 from loader.capture.stages.encodings import EncodingChecker
 from loader.capture.stages.partitions import Partitions
 from loader.source import ddl_notes
@@ -31,6 +32,7 @@ from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
 from loader.source.state import State
 from loader.staging.change_log import ChangeLog
+from loader.staging.logged_tables import Kept
 from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.database import Connection, connect
@@ -47,8 +49,10 @@ class Answers:
     hello: Handshake
     state: State
     catalog: LeafCatalog
-    columns: list[SourceColumn]
-    """The columns of the tables, where only some are kept; else none."""
+    kept: Kept
+    """The columns of each table that are kept."""
+    keep_columns: Stage | None
+    """Removes the others; None where all are kept."""
     ddl_trigger: int | None
     """The event trigger that reports DDL; None where there is none."""
     ddl_prefix: str | None
@@ -67,7 +71,7 @@ def ask(
         hello,
         replace(state, registration=registration, counted=read_counted(target.connection)),
         catalog,
-        ask_columns(source, registration, hello.encoding) if settings.columns else [],
+        *column_stage(source, registration, settings.columns, hello.encoding),
         ddl_notes.read_trigger(source),
         ddl_notes.read_prefix(source),
     )
@@ -149,9 +153,6 @@ class Stream:
         hello, self.registration = answers.hello, answers.state.registration
         at = hello.record.position_lsn
         self.partitions = Partitions(answers.catalog, self.registration, at)
-        kept, keep_columns = column_stage(
-            answers.columns, settings.columns, self.registration, hello.encoding
-        )
         check_encoding = None
         if check_encoding_to > at:
             checker = EncodingChecker(settings.target, hello.encoding, check_encoding_to)
@@ -160,7 +161,9 @@ class Stream:
         # Columns are known by the names of the partitioned tables, and a row that moves is found
         # by the columns that are left.
         rename, join = self.partitions.stages
-        self._stages = [stage for stage in (rename, keep_columns, check_encoding, join) if stage]
+        self._stages = [
+            stage for stage in (rename, answers.keep_columns, check_encoding, join) if stage
+        ]
         tables = self.partitions.tables
         start(replication, hello.slot.name, at, tables, hello.origin, answers.ddl_prefix)
         # Only the owner of the slot moves the record and the slot. We own it from here on, so
@@ -172,7 +175,7 @@ class Stream:
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
         self.followed = FollowedTables(self.log, self.registration, self.partitions)
-        self.followed.begin(kept, record.position_lsn)
+        self.followed.begin(answers.kept, record.position_lsn)
         self.log.commit()
         failpoints.reach("after-followed")
         self.position = Position(record.position_lsn)

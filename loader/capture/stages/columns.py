@@ -83,31 +83,17 @@ class SourceColumn(NamedTuple):
     spelled_name: str
 
 
-def ask_columns(source: Connection, registered: Registration, encoding: str) -> list[SourceColumn]:
-    """Return the columns of the tables that are followed. `encoding` is the source's."""
-    tables = [{"schema": table.schema, "name": table.name} for table in registered.tables]
-    codec = "utf-8" if encoding == "UTF8" else "latin-1"
-    return [
-        SourceColumn(
-            Table(schema, table), column, is_key, *(bytes(name).decode(codec) for name in spelled)
-        )
-        for schema, table, column, is_key, *spelled in source.ask(_QUERY, (Json(tables),))
-    ]
-
-
 def column_stage(
-    columns: Sequence[SourceColumn],
-    named: tuple[str, ...],
-    registered: Registration,
-    encoding: str,
+    source: Connection, registered: Registration, named: tuple[str, ...], encoding: str
 ) -> tuple[Kept, Stage | None]:
     """Return the kept columns of each table, and the stage that removes all others.
 
-    Without `named` all columns are kept, and there is no stage. Raises SettingError where no table
-    has a column of this name.
+    Without `named` all columns are kept, and there is no stage. `encoding` is the source's. Raises
+    SettingError where no table has a column of this name.
     """
     if not named:
         return dict.fromkeys(registered.tables), None
+    columns = _read_columns(source, registered.tables, encoding)
     chosen = columns_to_keep(columns, named, registered.facts)
     spelled: dict[tuple[str, str], set[str]] = {}
     kept: dict[Table, set[str]] = {table: set() for table in registered.tables}
@@ -122,6 +108,15 @@ def column_stage(
         {table: frozenset(names) for table, names in kept.items()},
         lambda messages: [keep(m) if type(m) is bytes else m for m in messages],
     )
+
+
+def _read_columns(source: Connection, tables: Sequence[Table], encoding: str) -> list[SourceColumn]:
+    listed = [{"schema": table.schema, "name": table.name} for table in tables]
+    codec = "utf-8" if encoding == "UTF8" else "latin-1"
+    return [
+        SourceColumn(Table(schema, table), column, is_key, *(str(name, codec) for name in spelled))
+        for schema, table, column, is_key, *spelled in source.ask(_QUERY, (Json(listed),))
+    ]
 
 
 def columns_to_keep(
