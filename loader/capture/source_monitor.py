@@ -127,7 +127,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         Raises CannotConnect, Interrupted and other LoaderErrors where it does not answer here.
         """
         if not self.ask_now(_ASK_SECONDS).has_slot:
-            raise Interrupted("The source streams the slot no longer")
+            raise Interrupted("The source no longer streams the slot")
         return self.timeline
 
     def _check(self, connection: Connection) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loader.setup.proposal import Column, Proposal
 from waltally.tables import format_names
@@ -24,47 +23,11 @@ _TEXT_WIDTHS = {
 """As JSON has the value; others are about as wide as stored."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a change costs, in about so many bytes."""
-
-    insert: float
-    """Bytes of the log."""
-    update_by_index: float
-    update_in_full: float
-    full_wal: float
-    """What `replica identity full` adds to the WAL of each update and delete."""
-    wide: tuple[str, ...]
-    """Columns that are not counted, and make most of a change."""
-    nullable: tuple[str, ...]
-    """Counted columns that may be null: no index with one of them can be the replica identity."""
-
-    def lines(self) -> list[str]:
-        """Return the sentences for a person."""
-        lines = [
-            f"In the change log an insert has about {size(self.insert)}, an update"
-            f" {size(self.update_by_index)} where an index over the counted columns is the replica"
-            f" identity, or {size(self.update_in_full)} under `replica identity full`",
-            f"`full` also adds about {size(self.full_wal)} of WAL to each update and delete",
-        ]
-        if self.nullable:
-            lines.append(
-                f"{format_names(self.nullable)} may be null, so only `full` is possible until"
-                " `alter column … set not null`"
-            )
-        if self.wide:
-            lines.append(
-                f"Most of it is {format_names(self.wide)}, which the fact does not count:"
-                " `loader run --build --columns id` stores only what is counted and the named"
-                " columns"
-            )
-        return lines
-
-
-def estimate(proposal: Proposal, columns: Sequence[Column]) -> Cost | None:
-    """Return what a change costs; None where the table was never analyzed."""
+def cost_lines(proposal: Proposal, columns: Sequence[Column]) -> list[str]:
+    """Return the sentences about what a change costs, in about so many bytes."""
     if any(column.width is None for column in columns):
-        return None
+        return [f"What a change costs is unknown: analyze {proposal.table} first"]
+    counted = proposal.columns
     texts = {
         column.name: _AROUND
         + len(column.name)
@@ -72,20 +35,29 @@ def estimate(proposal: Proposal, columns: Sequence[Column]) -> Cost | None:
         for column in columns
     }
     row = sum(texts.values())
-    counted = proposal.columns
-    key = sum(
-        text
-        for column in columns
-        if (text := texts[column.name]) and (column.is_key or column.name in counted)
-    )
+    key = sum(texts[column.name] for column in columns if column.is_key or column.name in counted)
     insert = _HEADER + _ENVELOPE + row
-    wide = tuple(
+    full_wal = size(sum(column.width or 0 for column in columns))
+    lines = [
+        f"In the change log an insert has about {size(insert)}, an update {size(insert + key)}"
+        " where an index over the counted columns is the replica identity, or"
+        f" {size(insert + row)} under `replica identity full`",
+        f"`full` also adds about {full_wal} of WAL to each update and delete",
+    ]
+    nullable = [c.name for c in columns if c.name in counted and not c.is_not_null]
+    if nullable:
+        lines.append(
+            f"{format_names(nullable)} may be null, so only `full` is possible until"
+            " `alter column … set not null`"
+        )
+    wide = [
         column.name
         for column in columns
         if (column.width or 0) >= _WIDE and column.name not in counted and not column.is_key
-    )
-    nullable = tuple(
-        column.name for column in columns if column.name in counted and not column.is_not_null
-    )
-    stored = sum(column.width or 0 for column in columns)
-    return Cost(insert, insert + key, insert + row, stored, wide, nullable)
+    ]
+    if wide:
+        lines.append(
+            f"Most of it is {format_names(wide)}, which the fact does not count:"
+            " `loader run --build --columns id` stores only what is counted and the named columns"
+        )
+    return lines

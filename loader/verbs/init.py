@@ -58,10 +58,11 @@ def init_command(
     """
     from contextlib import closing
 
-    from loader.setup.cost import estimate
-    from loader.setup.parents import MOST, files, read_parents, roll_up_name
+    from loader.setup.cost import cost_lines
+    from loader.setup.parents import MOST, files, roll_up_name
     from loader.setup.project import missing_tools, next_steps, write_project
-    from loader.setup.proposal import MOST_VALUES, propose, read_columns
+    from loader.setup.proposal import MOST_VALUES, propose
+    from loader.setup.read_catalog import read_columns, read_parents
     from waltally.database import connect
     from waltally.tables import format_names, parse_names, parse_table
 
@@ -101,13 +102,12 @@ def init_command(
         lines.append(f"{roll_up_name(proposal)} has the same by {names}")
     elif parents:
         lines.append(f"No column of {counted} that is counted leads to a table with a name in it")
-    if many := [each.name for each in proposal.dimensions if (each.values or 0) > MOST_VALUES]:
+    if many := [c.name for c in proposal.dimensions if (c.values or 0) > MOST_VALUES]:
         lines.append(
             f"{format_names(many)} has many values: the fact may have nearly as many rows as the"
             " table; leave it out unless somebody asks by it"
         )
-    cost = estimate(proposal, columns)
-    lines += cost.lines() if cost else [f"What a change costs is unknown: analyze {counted} first"]
+    lines += cost_lines(proposal, columns)
     what = f"the dbt project {folder}, with the fact" if is_new else "the fact"
     lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
     steps = next_steps(folder, proposal.name, is_new, missing_tools(Path(sys.executable).parent))

@@ -233,7 +233,7 @@ def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipelin
     with pipeline.follow() as running:
         assert tell(pipeline).returncode == 0
         assert "is not noticed" not in pipeline.must("setup")
-        running.wait_for("has begun or ceased to tell of DDL")
+        running.wait_for("has begun to report DDL")
         running.wait_for("following the slot", 2)
         execute(pipeline, SILENT["other values"])
         running.wait_for("so its facts wait")

@@ -129,7 +129,7 @@ def columns_to_keep(
     unknown = sorted(set(named) - {column.name for column in columns})
     if unknown:
         raise SettingError(
-            f"LOADER_COLUMNS names {', '.join(unknown)}, which no table that is followed has",
+            f"LOADER_COLUMNS names {', '.join(unknown)}, which no followed table has",
             "set LOADER_COLUMNS or --columns to columns of the tables; case counts",
         )
     needed = {column.table: set(needed_columns(facts, column.table)) for column in columns}
