@@ -17,10 +17,18 @@ _SELECT = ("--select", "config.materialized:waltally_fact", "config.materialized
 
 
 _REGISTERED = """
-select model_name, fact_name, declaration::text, routine, reader, needs::text, gives::text, engine
-from cdc.installed_model inner join cdc.batch_reader using (reader) where slot_name = %s
+select
+    model.model_name, fact_name, declaration::text, routine, reader, needs::text, gives::text,
+    engine,
+    array_agg(made.name) filter (where kind = 'function'),
+    array_agg(made.name) filter (where kind = 'column')
+from cdc.installed_model as model
+inner join cdc.batch_reader using (reader)
+inner join cdc.installed_object as made using (model_name)
+where slot_name = %s
+group by model.slot_name, model.model_name, gives
 """
-_REGISTER = "select cdc.install_model(%s, %s, %s, %s, %s, %s, %s, %s, true, %s)"
+_REGISTER = "select cdc.install_model(%s, %s, %s, %s, %s, %s, %s, %s, true, %s, %s, %s)"
 
 
 class Models:
