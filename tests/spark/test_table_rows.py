@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from reading.table_rows import spark_type
 
+from testkit.commands import ROOT
 from tests.spark.archives import Log
 from tests.spark.test_data_source import PAGE, options, registered
 from waltally import lsn
@@ -139,6 +141,20 @@ def test_rows_have_the_tables_types_and_the_old_row_beside_them(
     assert {name: deleted[name] for name in NOTHING} == NOTHING
     assert deleted["old"]["price"] == Decimal("12.50")
     assert emptied["old"] is None
+
+
+def test_the_readmes_example_writes_the_changes_to_a_lake(
+    registered: SparkSession, stream: Stream, tmp_path: Path
+) -> None:
+    stream.stage(FULL)
+    stream.stage(f'update {NAME} set "the name" = null, id = 2')
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lake = str(tmp_path / "order_updates")
+    example = example.replace("s3://lake/order_updates", lake).replace("public.orders", NAME)
+    example = example.replace(".load()", ".options(**OPTIONS).load()").replace(f'"{NAME}"', "TABLE")
+    exec(example, {"spark": registered, "TABLE": NAME, "OPTIONS": options(stream.log)})
+    (kept,) = registered.read.parquet(lake).collect()
+    assert (kept["op"], kept["id"], kept["old"]["id"], kept["the name"]) == ("update", 2, 1, None)
 
 
 def test_a_value_that_the_type_does_not_have_is_null_and_named(
