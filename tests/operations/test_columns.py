@@ -172,7 +172,7 @@ def test_all_columns_named_are_the_plugin_s_own_bytes(pipeline: Pipeline) -> Non
     pipeline.must("setup")
     code, said = pipeline.refused("run", "--once", "--columns", "id,recipient,note")
     assert code == 2
-    assert "LOADER_COLUMNS names recipient, which no table" in said
+    assert "LOADER_COLUMNS names recipient, which no followed table" in said
     write(pipeline.source)
     rows = pipeline.source.execute(
         "select distinct attname from pg_attribute where attnum > 0 and attrelid in "
