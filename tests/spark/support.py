@@ -44,9 +44,10 @@ AT_THE_GATE = """
 """
 
 COUNTS = """
-    select dimensions, measures[1] + measures[2]
+    select dimensions, sum(measures[1] + measures[2])
     from cdc.baseline_group
     where slot_name = %s and fact_name = 'ft_service_stats' and part = %s
+    group by dimensions
 """
 PARTS = {"public.notifications": "live", "public.notification_history": "archived"}
 """What ft_service_stats calls the tables."""
