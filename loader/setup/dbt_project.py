@@ -14,6 +14,7 @@ import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
+from loader.setup.roll_ups import declared_roll_ups, meta
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse
 from waltally.settings import DEFAULT_DBT_SCHEMA
@@ -172,9 +173,9 @@ def read_manifest(path: Path) -> Declared:
         ) from error
     facts = declared_facts(nodes)
     derived = {
-        str(node["name"]): meta.get("derived", {})
+        str(node["name"]): meta(node)["waltally"].get("derived", {})
         for node in nodes.values()
-        if (meta := _meta(node)).get("waltally")
+        if meta(node).get("waltally")
     }
     return Declared(project, facts, declared_roll_ups(nodes), derived)
 
@@ -189,7 +190,7 @@ def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
     paths: dict[str, str] = {}
     wrong: list[LoaderError] = []
     for node in nodes.values():
-        declaration = _meta(node).get("waltally")
+        declaration = meta(node).get("waltally")
         if node.get("resource_type") != "model" or declaration is None:
             continue
         name, path = node["name"], node.get("original_file_path", "")
@@ -210,18 +211,6 @@ def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
     if wrong:
         raise combine(wrong)
     return facts
-
-
-def declared_roll_ups(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, Table], ...]:
-    """Return name and table of the roll-ups among the nodes of a manifest.
-
-    dbt refuses what one cannot be made of, while it builds: the macro `resolve_roll_up`.
-    """
-    return tuple(
-        (str(node["name"]), Table(node["schema"], node["alias"]))
-        for node in nodes.values()
-        if node.get("resource_type") == "model" and "waltally_roll_up" in _meta(node)
-    )
 
 
 def _misnamed(facts: Sequence[Fact]) -> Iterator[SettingError]:
@@ -250,8 +239,3 @@ def _other_version(name: str, version: object) -> SettingError:
         f"The model {name} declares its fact in version {version}, this loader knows {VERSION}",
         "use the loader and the dbt package of one release of waltally",
     )
-
-
-def _meta(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    meta: Mapping[str, Any] = node.get("config", {}).get("meta", {})
-    return meta

@@ -13,9 +13,11 @@ import pytest
 from dbt_common.clients.jinja import create_undefined
 from dbt_common.exceptions import DbtRuntimeError
 
+from loader.setup.roll_ups import declared_roll_ups
 from testkit.facts import column
 from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE
+from waltally.errors import SettingError
 
 RIGHT: dict[str, dict[str, Any]] = {
     "declare_fact": {
@@ -213,10 +215,13 @@ LOOKUP = {"rows": "rows", "by": {"id": "a"}}
         ),
     ],
 )
-def test_dbt_refuses_what_a_roll_up_cannot_be_made_of(
+def test_setup_and_dbt_refuse_what_a_roll_up_cannot_be_made_of(
     parsed: Project, changed: dict[str, Any], refs: str, said: str
 ) -> None:
     models = nodes(parsed, rolled=(refs.split(), changed))
+    with pytest.raises(SettingError) as caught:
+        declared_roll_ups(models)
+    assert str(caught.value) == f"rolled: {said}"
     with pytest.raises(DbtRuntimeError, match=re.escape(said)):
         resolve(parsed, models, "rolled")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loader.setup.dbt_project import declared_roll_ups
+from loader.setup.roll_ups import declared_roll_ups
 from loader.staging import registration
 from testkit.commands import ROOT
 from testkit.servers import Cluster, administer, connect_target
