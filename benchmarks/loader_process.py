@@ -69,7 +69,8 @@ class LoaderProcess:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             raise self._failure(f"did not stop within {_PATIENCE:.0f} s") from None
-        if code:
+        # Java, which is spark-submit's process, ends by the signal.
+        if code not in (0, 128 + signal.SIGTERM):
             raise self._failure(f"ended with {code}")
 
     def _failure(self, what: str) -> RuntimeError:
