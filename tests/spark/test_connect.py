@@ -80,9 +80,8 @@ def test_an_audit_runs_over_connect_and_finds_a_wrong_fact(server: str, audited:
 def test_changes_are_applied_over_connect(server: str, audited: Audited) -> None:
     source = audited.source
     source.execute("update cdc.installed_model set engine = 'spark'")
-    with audited.follow():
-        source.insert(7)
-        audited.stage()
+    source.insert(7)
+    audited.stage()
     flags = ("--once", "--in-driver", "0")
     done = run_remotely(server, "apply", *flags, environment=audited.environment())
     assert done.returncode == 0, done.stdout + done.stderr
