@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import hypothesis
 import pytest
 
 from testkit import run_folder
 from testkit.commands import ROOT, only_environment
 
 pytest_plugins = ["testkit.fixtures"]
+
+# No test measures time: a busy machine would fail it.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -97,6 +97,12 @@ WRITTEN = "attempt bigint, row_count bigint"
 """What a task says that has appended rows."""
 
 
+def written(batches: Iterable[pa.RecordBatch]) -> dict[int, int]:
+    """Return by attempt how many rows it has appended, of batches with the columns of WRITTEN."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return {row["attempt"]: row["row_count"] for row in rows}
+
+
 def appending(conninfo: str, table: Table) -> Task:
     """Return the task that appends rows, with the columns of WRITTEN. Raises WriteFailed."""
 

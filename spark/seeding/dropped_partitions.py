@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as compute
 from common import changes, sums
-from common.arrow import queries
+from common.arrow import queries, written
 from common.connections import TargetSession, resolved
 from common.errors import AuditIncomplete
 from common.gathering import gather
@@ -33,11 +33,13 @@ def write(
     facts: Sequence[Fact],
     position: int,
     gaps: Collection[str],
-) -> None:
+) -> dict[int, int]:
     """Add these rows to the incoming table, with WENT as the reason. Raises AuditIncomplete.
 
-    The facts must have applied everything before the position, except those with a gap.
+    Returns by attempt how many. The facts must have applied everything before the position, except
+    those with a gap.
     """
+    rows_by_attempt: dict[int, int] = {}
     emptied = target.emptied()
     for fact in facts:
         if not any(str(part.table) in emptied for part in fact.tables if part.ignores_deletes):
@@ -47,7 +49,8 @@ def write(
         with open_facts(target, [fact]) as [built]:
             for part in built.emptied_parts(emptied):
                 rows = _beyond(lambda: spark, target, built, part, position)
-                list(store.writing(target)(iter([rows])))
+                rows_by_attempt |= written(store.writing(target)(iter([rows])))
+    return rows_by_attempt
 
 
 def unknown(fact: Fact, why: str) -> AuditIncomplete:

@@ -96,8 +96,8 @@ def from_tables(
     remembering = archived.remembering(target, settings, facts)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
     with spark_errors("seed"):
-        dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
-    return replace(counted, timeline=slot.timeline, gaps=gaps)
+        late = dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
+    return replace(counted, timeline=slot.timeline, gaps=gaps, written={**counted.written, **late})
 
 
 def from_archive(
@@ -122,10 +122,10 @@ def from_archive(
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
         found = archived_facts.count(archive, facts, at)
         groups = itertools.chain.from_iterable(each.groups() for each in found)
-        written = [each for batch in store.writing(target)(groups) for each in batch.to_pylist()]
-        store.keep(target, (tuple(each.values()) for each in written))
+        written = arrow.written(store.writing(target)(groups))
+        store.keep(target, written)
     identities = archived_facts.identities(found)
-    return store.Counted(at, identities, timeline=slot.timeline)
+    return store.Counted(at, identities, timeline=slot.timeline, written=written)
 
 
 def count(
@@ -154,9 +154,10 @@ def count(
             counted_groups(spark, settings, facts, exported, buckets) as rows,
             spark_errors("seed", exported.check),
         ):
-            written = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
-            store.keep(target, (tuple(row) for row in written))
-    return found
+            stored = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
+            written = {row["attempt"]: row["row_count"] for row in stored}
+            store.keep(target, written)
+    return replace(found, written=written)
 
 
 app = Job("The previous seed, if any, is intact.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from common import arrow
@@ -62,6 +62,8 @@ class Counted:
     """The timeline that the loader followed when the seed began."""
     gaps: Mapping[str, int] = field(default_factory=dict)
     """As seeding.archived.wait says."""
+    written: Mapping[int, int] = field(default_factory=dict)
+    """By attempt how many rows of the incoming table are what was counted."""
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
 
 
@@ -109,20 +111,19 @@ def writing(target: TargetSession) -> Task:
     return arrow.appending(resolved(target), target.incoming)
 
 
-def keep(target: TargetSession, written: Iterable[tuple[int, int]]) -> None:
+def keep(target: TargetSession, written: Mapping[int, int]) -> None:
     """Keep only what these attempts have written, so many rows each. Raises CountingFailed."""
-    rows = dict(written)
     incoming = target.incoming.quoted
     ((stored, others),) = target.ask(
         "select count(*) filter (where attempt = any(%(known)s)),"
         f" count(*) filter (where attempt <> all(%(known)s)) from {incoming}",
-        {"known": [*rows]},
+        {"known": [*written]},
     )
     if others:
-        target.ask(f"delete from {incoming} where attempt <> all(%s)", ([*rows],))
-    if stored != sum(rows.values()):
+        target.ask(f"delete from {incoming} where attempt <> all(%s)", ([*written],))
+    if stored != sum(written.values()):
         raise CountingFailed(
-            f"Spark reports {sum(rows.values()):,} groups and {stored:,} are stored",
+            f"Spark reports {sum(written.values()):,} groups and {stored:,} are stored",
             "run the seed again",
         )
 
@@ -149,6 +150,9 @@ def replace(
             # Again: the log may have been pruned meanwhile. A table whose log has begun anew keeps
             # no other fact from its baseline: fact_state says who waits.
             checks.not_older(target, facts, counted.snapshot_lsn, but_for="table")
+            # A task that Spark has given up may have committed since. From here on none can.
+            target.ask(f"lock table {target.incoming.quoted} in share mode")
+            keep(target, counted.written)
             return {
                 fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
                 for fact in facts

@@ -157,6 +157,29 @@ def test_a_declaration_that_changes_while_it_is_counted_is_refused(
     assert source.has_previous_seed()
 
 
+def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.fill()
+    counting = job.count
+
+    def count(*arguments: Any) -> store.Counted:
+        counted = counting(*arguments)
+        ((incoming,),) = source.execute(
+            "select oid::regclass::text from pg_class"
+            " where relname ~ '^baseline_group_incoming' and relkind = 'r'"
+        )
+        source.execute(
+            f"insert into {incoming} select fact, part, dimensions, row_count, sums, reason,"
+            f" example, 1 from {incoming}"
+        )
+        return counted
+
+    monkeypatch.setattr(job, "count", count)
+    seed(job_settings(source))
+    assert source.baseline() == source.recount()
+
+
 # What is in the log from when on.
 
 
