@@ -168,6 +168,8 @@ class ReplicationConnection:
             self._warnings.append(text.decode(errors="replace"))
 
     def _put(self, *messages: bytes) -> None:
+        if self._ended is not None:
+            raise self._ended
         try:
             for message in messages:
                 self._conn.put_copy_data(message)
