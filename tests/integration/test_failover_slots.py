@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import psycopg2
-import pytest
 
 from testkit.commands import wait_until
 from testkit.databases import paste
@@ -50,12 +49,10 @@ def both(family: Family, standby: Standby, database: str) -> str:
 
 
 @from_17
-def test_a_warehouse_in_the_source_comes_along(
-    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warehouse_in_the_source_comes_along(family: Family, make_pipeline: MakePipeline) -> None:
     """The record is in the WAL too: no copy of the slot is beyond the record that came with it."""
-    monkeypatch.setenv("LOADER_FAILOVER", "1")
     pipeline = make_pipeline(family.primary)
+    pipeline.given["LOADER_FAILOVER"] = "1"
     pipeline.begin()
     standby = family.standby(COPIES_SLOTS)
     administer(family.primary, *WAITS)
@@ -77,11 +74,11 @@ def test_a_warehouse_in_the_source_comes_along(
 
 @from_17
 def test_a_position_is_confirmed_once_the_standbys_have_its_record(
-    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline
 ) -> None:
     """Else a standby could copy the slot's position without the record of it."""
-    monkeypatch.setenv("LOADER_FAILOVER", "1")
     pipeline = make_pipeline(family.primary)
+    pipeline.given["LOADER_FAILOVER"] = "1"
     pipeline.begin()
     standby = family.standby(COPIES_SLOTS)
     administer(family.primary, *WAITS)
@@ -114,10 +111,10 @@ def test_a_position_is_confirmed_once_the_standbys_have_its_record(
 
 @from_17
 def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
-    monkeypatch.setenv("LOADER_FAILOVER", "1")
     pipeline = make_pipeline(family.primary, cluster)
+    pipeline.given["LOADER_FAILOVER"] = "1"
     pipeline.begin()
     standby = family.standby(COPIES_SLOTS)
     administer(family.primary, *WAITS)
@@ -152,7 +149,7 @@ def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
 
 @from_17
 def test_setup_says_what_primary_and_standby_need(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
     pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
@@ -172,11 +169,11 @@ def test_setup_says_what_primary_and_standby_need(
     assert pipeline.refused("setup", "--check", "--failover")[0] == 20
     said = pipeline.must("setup", "--failover")
     assert "synchronized_standby_slots is empty" in said
-    paste(primary, "postgres", said.split("at the source: ")[1])
+    paste(primary, "postgres", said.split("at the source: ")[1].splitlines()[0])
     administer(primary, "select pg_reload_conf()")
     assert pipeline.must("setup", "--failover") == "Everything is set up already.\n"
 
-    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
     refused = pipeline.loader("setup", "--check", "--failover")
     assert refused.returncode == 16
     wrong = refused.stderr.split("Error: ")[1:]
@@ -191,11 +188,11 @@ def test_setup_says_what_primary_and_standby_need(
     standby.stop()
     # ALTER SYSTEM wrote the file that the helper writes too.
     standby.start()
-    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    del pipeline.given["LOADER_SOURCE_DSN"]
     with pipeline.follow() as running:
         copied(standby, pipeline)
         running.end()
-    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
     assert "Everything is set up." in pipeline.must("setup", "--check", "--failover")
     for command in (
         ("run",),
@@ -211,10 +208,10 @@ def test_setup_says_what_primary_and_standby_need(
 
 @from_17
 def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
-    monkeypatch.setenv("LOADER_FAILOVER", "1")
     pipeline = make_pipeline(family.primary, cluster)
+    pipeline.given["LOADER_FAILOVER"] = "1"
     pipeline.begin()
     standby = family.standby(COPIES_SLOTS)
     standby.catch_up()

@@ -75,14 +75,12 @@ def written(writer: Writer, count: int) -> None:
 
 
 @pytest.fixture
-def apart(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> OnStandby:
+def apart(family: Family, make_pipeline: MakePipeline, cluster: Cluster) -> OnStandby:
     """With the warehouse on a third server."""
     pipeline = make_pipeline(family.primary, cluster)
     standby = family.standby(KEEPS_SLOTS)
     standby.catch_up()
-    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
     return OnStandby(pipeline, family, standby)
 
 
@@ -144,14 +142,13 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     apart.family.primary.start()
 
 
-def test_the_warehouse_may_be_on_the_primary(
-    family: Family, make_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_warehouse_may_be_on_the_primary(family: Family, make_pipeline: MakePipeline) -> None:
     """The loader's own rows come back by the standby, and are skipped."""
     pipeline = make_pipeline(family.primary)
     standby = family.standby(KEEPS_SLOTS)
     standby.catch_up()
-    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    pipeline.given["LOADER_TARGET_DSN"] = pipeline.dsns[1]
+    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
     there = OnStandby(pipeline, family, standby)
     there.begin()
     origin = "select count(*) from pg_replication_origin where roname = %s"
@@ -168,16 +165,14 @@ def test_the_warehouse_may_be_on_the_primary(
 
 
 @pytest.mark.slow
-def test_a_loader_moves_to_a_standby_without_a_new_seed(
-    apart: OnStandby, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loader_moves_to_a_standby_without_a_new_seed(apart: OnStandby) -> None:
     """A slot of the same name is made there first; the primary's brings the position past it."""
     pipeline, standby = apart.pipeline, apart.standby
     here = standby.dsn(pipeline.source.name)
-    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    del pipeline.given["LOADER_SOURCE_DSN"]
     pipeline.begin()
     standby.catch_up()
-    monkeypatch.setenv("LOADER_SOURCE_DSN", here)
+    pipeline.given["LOADER_SOURCE_DSN"] = here
     code, said = pipeline.refused("run", "--once")
     assert (code, "does not have the slot" in said) == (16, True), said
     with logging_snapshots(apart.family.primary):
@@ -188,9 +183,9 @@ def test_a_loader_moves_to_a_standby_without_a_new_seed(
         )
     pipeline.source.insert(7)
     assert pipeline.refused("run", "--once")[0] == 22
-    monkeypatch.delenv("LOADER_SOURCE_DSN")
+    del pipeline.given["LOADER_SOURCE_DSN"]
     pipeline.must("run", "--once")
-    monkeypatch.setenv("LOADER_SOURCE_DSN", here)
+    pipeline.given["LOADER_SOURCE_DSN"] = here
     pipeline.source.insert(8)
     apart.catch_up()
     assert pipeline.differences() == []
@@ -198,12 +193,12 @@ def test_a_loader_moves_to_a_standby_without_a_new_seed(
 
 
 def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
     pipeline = make_pipeline(family.primary, cluster)
     standby = family.standby({})
     standby.catch_up()
-    monkeypatch.setenv("LOADER_SOURCE_DSN", standby.dsn(pipeline.source.name))
+    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
     done = pipeline.loader("setup")
     assert done.returncode == 16
     wrong = done.stderr.split("Error: ")[1:]
