@@ -143,6 +143,24 @@ select cdc.adopt_functions('app.up', '{}') \g /dev/null
 insert into got
 select 'a former function goes', concat_ws(' ', to_regprocedure('app.add(text)'), to_regprocedure('app.mine(text)')),
     'app.mine(text)';
+-- Names that are found as they were written down, and would be other SQL where they are run.
+create schema "app;delete/**/from/**/app";
+create function "app;delete/**/from/**/app"."odd--"(text) returns text security definer language sql as 'select $1';
+create table "app;delete/**/from/**/app"."odd--" ();
+insert into got
+select 'a routine is run by the name that the catalog has', name, '"app;delete/**/from/**/app"."odd--"'
+from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', 'text');
+comment on function "app;delete/**/from/**/app"."odd--"(text) is 'waltally calls it';
+comment on table "app;delete/**/from/**/app"."odd--" is 'waltally keeps the values of app.odd by text';
+insert into cdc.installed_object (model_name, kind, name) values
+('app.odd', 'function', 'app;delete/**/from/**/app.odd--(text)'),
+('app.odd', 'table', 'app;delete/**/from/**/app.odd--'),
+('app.o', 'table', 'app;delete/**/from/**/app.odd--');
+insert into got
+select 'and so is what is ours', string_agg(model_name || ' ' || kind || ' ' || name, ', ' order by kind),
+    'app.odd function "app;delete/**/from/**/app"."odd--"(text), '
+    || 'app.odd table "app;delete/**/from/**/app"."odd--"'
+from cdc.marked_object where model_name in ('app.odd', 'app.o');
 select cdc.suspend_roll_up('app.up', 'no') \g /dev/null
 insert into got
 select 'a roll-up that failed is tried later', concat_ws(' ', is_due, error, failures, retry_at > now()), 't no 1 t'

@@ -1,10 +1,11 @@
 -- The functions and tables that dbt has made for the models and that are there. A comment marks each of them, which
--- only its owner can give: dbt's role could write down the name of anything.
+-- only its owner can give: dbt's role could write down the name of anything. The names are the catalog's, quoted: what
+-- was written down may be found and still be other SQL.
 create or replace view cdc.marked_object as
 select
     installed.model_name,
     installed.kind,
-    installed.name,
+    p.oid::regprocedure::text as name,
     p.proowner as owner
 from cdc.installed_object as installed
 inner join pg_proc as p on p.oid = to_regprocedure(installed.name)
@@ -13,10 +14,13 @@ union all
 select
     installed.model_name,
     installed.kind,
-    installed.name,
+    c.oid::regclass::text,
     c.relowner
 from cdc.installed_object as installed
 inner join pg_class as c on c.oid = to_regclass(installed.name)
 where
     installed.kind = 'table'
-    and starts_with(obj_description(c.oid, 'pg_class'), 'waltally keeps the values of ' || installed.model_name);
+    and starts_with(
+        obj_description(c.oid, 'pg_class'),
+        'waltally keeps the values of ' || installed.model_name || ' by '
+    );

@@ -8,11 +8,12 @@ begin
     -- Where this transaction has locked all that it reads, nothing told the session of what was committed since:
     -- it would run a routine as it was before dbt replaced it. To open a table that nothing else here opens does.
     perform pg_relation_size('pg_catalog.pg_largeobject');
-    name := left(routine, strpos(routine, '(') - 1);
-    select p.oid, p.xmin into find_installed.oid, find_installed.version
+    -- What is run is the name as the catalog has it: to_regprocedure takes an unquoted `x;drop` for one name.
+    select p.oid, p.xmin, format('%s.%I', p.pronamespace::regnamespace, p.proname)
+    into find_installed.oid, find_installed.version, find_installed.name
     from pg_proc as p
     where
-        p.oid = to_regprocedure(name || takes)
+        p.oid = to_regprocedure(left(routine, strpos(routine, '(') - 1) || takes)
         and p.prosecdef
         and not p.proretset
         and p.prorettype = gives::regtype;

@@ -4,7 +4,7 @@
 create or replace function cdc.keep_value_tables(model text, tables text[], types text[]) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    mark constant text := 'waltally keeps the values of ' || model;
+    mark constant text := 'waltally keeps the values of ' || model || ' by ';
     wanted record;
     is_made boolean := false;
 begin
@@ -12,7 +12,7 @@ begin
         select
             own.name,
             own.type,
-            format('%s by %s', mark, own.type) as comment,
+            mark || own.type as comment,
             to_regclass(own.name) as relation,
             obj_description(to_regclass(own.name), 'pg_class') as present
         from (
@@ -20,7 +20,12 @@ begin
             union all
             select former.name, null
             from cdc.marked_object as former
-            where former.model_name = model and former.kind = 'table' and former.name <> all (tables)
+            where
+                former.model_name = model
+                and former.kind = 'table'
+                and not exists (
+                    select from unnest(tables) as needed where to_regclass(needed) = to_regclass(former.name)
+                )
         ) as own
     loop
         continue when wanted.present = wanted.comment;
