@@ -103,26 +103,6 @@ where false
             l1."id" = l0."region_id"
     ),
 
-    listed as (
-        insert into "analytics"."rejected_changes" (
-            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-        )
-        select distinct
-            'analytics.ft_regions',
-            $1,
-            '0/0'::pg_lsn,
-            -abs(hashtextextended(reason || parents, 0) >> 1) - 1,
-            0,
-            now(),
-            null,
-            'roll-up',
-            reason,
-            parents::text
-        from finer
-        where reason is not null and parents is not null
-        on conflict do nothing
-    ),
-
     delta as not materialized (
         select * from finer
         where reason is null

@@ -1,13 +1,12 @@
 {# Statements: add a delta to the hidden tables of values, then to the groups of the roll-up. `read` are CTEs, of which the
-   last is `delta`: rows as select_finer makes them. Where `is_told`, the outcome tells which groups changed, for the
-   roll-ups above. #}
-{% macro add_delta(resolved, derived, hidden, read, is_told) %}
-{%- set dimensions = waltally.number_names('d', resolved.dimensions | length) -%}
+   last is `delta`: rows as select_finer makes them; `read_values` are those for the hidden tables, where they differ.
+   Where `is_told`, the outcome tells which groups changed, for the roll-ups above. #}
+{% macro add_delta(resolved, derived, hidden, read, is_told, read_values=none) %}
 {%- set names = resolved.measures | map(attribute='name') | list -%}
 {%- set all_names = waltally.quote_names(names + derived.keys() | list) -%}
 {%- set expressions = waltally.join_list([waltally.quote_names(names)] + derived.values() | list) -%}
 {%- if hidden %}
-    {{ waltally.add_values(resolved, hidden, read) }}
+    {{ waltally.add_values(resolved, hidden, read_values or read) }}
 {%- endif %}
     {{ read }},
     {%- for table in hidden %}

@@ -127,12 +127,12 @@
     )
 {%- endmacro %}
 
-{# CTEs: as a delta everything that the finer fact holds, and the list of what is left out. #}
-{% macro read_all(resolved) -%}
+{# CTEs: as a delta everything that the finer fact holds, and, with `is_listing`, the list of what is left out. #}
+{% macro read_all(resolved, is_listing) -%}
     with finer as materialized (
         {{- waltally.select_finer(resolved, resolved.fact) }}
     )
-    {{- waltally.list_left_out(resolved) }},
+    {{- waltally.list_left_out(resolved) if is_listing }},
 
     delta as not materialized (
         select * from finer

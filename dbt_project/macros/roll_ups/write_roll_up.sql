@@ -87,7 +87,10 @@ begin
     truncate {{ table }};
     {%- endfor %}
     delete from {{ waltally.name_table(ref('waltally', 'rejected_changes')) }} as old where old.fact = {{ key }};
-    {{ waltally.add_delta(resolved, derived, hidden, waltally.read_all(resolved), is_told=false) }}
+    {{ waltally.add_delta(
+        resolved, derived, hidden, waltally.read_all(resolved, is_listing=true), is_told=false,
+        read_values=waltally.read_all(resolved, is_listing=false)
+    ) }}
     {%- for table in hidden %}
     analyze {{ table }};
     {%- endfor %}
