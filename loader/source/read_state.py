@@ -40,11 +40,17 @@ order by 1, 2
 """
 
 
-def read_source(settings: Settings, source: Connection, facts: Sequence[Fact]) -> State:
-    """Return the state with what the source says. Raises LoaderError."""
+def read_source(
+    settings: Settings, source: Connection, facts: Sequence[Fact], slot: SlotInfo | None = None
+) -> State:
+    """Return the state with what the source says; without `slot`, also of that.
+
+    Raises LoaderError.
+    """
     name, tables = settings.slot, source_tables(facts)
     roots = LeafCatalog(source, tables, {}).roots
-    slot = SlotInfo(name, read_slot_state(source, name), None, read_server(source))
+    if slot is None:
+        slot = SlotInfo(name, read_slot_state(source, name), None, read_server(source))
     state = read_stream(settings, source, slot, facts, roots)
     return replace(state, tables=tuple(ask_table(source, table, facts) for table in tables))
 
@@ -123,12 +129,12 @@ def read_state(settings: Settings, source: Connection, target: Target) -> State:
     # record, and the record is never ahead of the end of the WAL.
     slot = read_slot(settings, source, target)
     stored = read_stored(target) if slot.record is not None else None
-    state = read_source(settings, source, () if stored is None else stored.registration.facts)
+    facts = () if stored is None else stored.registration.facts
+    state = read_source(settings, source, facts, slot)
     if stored is None:
-        return replace(state, slot=slot)
+        return state
     return replace(
         state,
-        slot=slot,
         registration=stored.registration,
         counted=read_counted(target),
         stored=stored,
