@@ -41,7 +41,10 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
         before = newest_rejections(target)
         states = apply(target)
         while any(model.is_behind for model in states):
-            states = apply(target)
+            last, states = states, apply(target)
+            if states == last:
+                # Another session has locked what is behind.
+                time.sleep(limits.look_behind)
         _say_rejections(before, newest_rejections(target))
     for model in states:
         if model.state == "waits":
@@ -79,6 +82,7 @@ class Applier:
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
         ]
+        self._left_behind: list[ModelState] = []
         self._reported: dict[str, tuple[str, str | None]] = {}
         self._rejected: dict[str, int] = {}
         self._applied: int | None = None
@@ -169,7 +173,7 @@ class Applier:
         return is_more, pause
 
     def _apply_behind(self) -> bool:
-        """Return whether there is more to apply."""
+        """Return whether there is more to apply at once: not what another session has locked."""
         states = apply(self._behind.target, "behind")
         for model in states:
             before = self._reported.get(model.relation, ("follows", None))
@@ -178,7 +182,13 @@ class Applier:
                 _log_state(model)
                 # One that has come to follow may lack what was staged meanwhile.
                 self._is_due.set()
-        return any(model.is_behind for model in states)
+        if any(model.state == "waits" for model in states):
+            # For the others to come up to its baseline, perhaps, where nothing is staged for them.
+            self._is_due.set()
+        behind = [model for model in states if model.is_behind]
+        has_moved = behind != self._left_behind
+        self._left_behind = behind
+        return has_moved and bool(behind)
 
     def _report(self, failure: Exception) -> None:
         for session in (self._front, self._behind):

@@ -239,7 +239,7 @@ class TargetNews:
         self.registration = registration
         """The number of the newest registration."""
         self.is_awaited = False
-        """Whether somebody waits for the position in cdc.wait_for."""
+        """Whether cdc.wait_for, or a model with a newer baseline, waits for the position."""
         self._asked_at = time.monotonic()
 
     def look_if_due(self) -> None:

@@ -69,14 +69,17 @@ class ChangeLog:
         return registration.read_registration(self.connection)
 
     def look(self) -> tuple[int, bool]:
-        """Return the number of the newest registration, and whether somebody waits for a position.
+        """Return the number of the newest registration, and whether the position is waited for.
 
-        Who calls cdc.wait_for holds a lock meanwhile. It writes nothing.
+        Who calls cdc.wait_for holds a lock meanwhile, and a model waits for a baseline that is
+        ahead of the position. It writes nothing.
         """
         rows = self.connection.ask_staging(
             "select registration, case when pg_try_advisory_lock(wait.key) "
-            "then not pg_advisory_unlock(wait.key) else true end "
-            "from {0}.slot_position "
+            "then not pg_advisory_unlock(wait.key) else true end or exists ("
+            "select from {0}.baseline where baseline.slot_name = log.slot_name "
+            "and snapshot_lsn > position_lsn and system_identifier = log.system_identifier) "
+            "from {0}.slot_position as log "
             "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s",
             (self.connection.slot,),
         )

@@ -178,6 +178,13 @@ def _on_side(table: pa.Table, names: Sequence[str], side: int) -> pa.Table:
     return pa.table(columns)
 
 
+def added_for(fact: Fact, tables: Iterable[pa.Table]) -> pa.Table:
+    """Return the groups of a fact that these tables of it add up to."""
+    names = sum_names(len(fact.measures))
+    whole = together([groups_of({}, fact), *tables], names)
+    return added(whole, list(filter(is_key, whole.schema.names)), names)
+
+
 def without_zeros(table: pa.Table) -> pa.Table:
     """Return the groups of which one sum is not zero."""
     is_something = pa.repeat(pa.scalar(False), table.num_rows)

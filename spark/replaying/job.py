@@ -304,15 +304,14 @@ def computed(
     later = archive.later(fact, begin, position)
     stored = archive.groups(fact, baseline.files if baseline else ())
     kept = [part.name for part in fact.tables if part.name not in later.truncated]
-    names = sums.sum_names(len(fact.measures))
     found: dict[int | None, pa.Table] = {}
     for bucket in buckets_of(fact, archive.buckets):
-        before = [each for name in kept for each in stored.tables(name, bucket)]
-        after = [*before, *later.deltas(bucket), sums.groups_of({}, fact)]
         if fact.kind == "current_rows":
             after = later.applied(stored.tables(fact.tables[0].name))
-        keys = list(filter(sums.is_key, after[0].schema.names))
-        found[bucket] = sums.without_zeros(sums.added(sums.together(after, names), keys, names))
+        else:
+            before = (each for name in kept for each in stored.tables(name, bucket))
+            after = [*before, *later.deltas(bucket)]
+        found[bucket] = sums.without_zeros(sums.added_for(fact, after))
     return found
 
 

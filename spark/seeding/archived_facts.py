@@ -117,8 +117,8 @@ class _Continued:
             for part in fact.tables:
                 rows = sums.without_zeros(self.rows(part, bucket))
                 yield as_groups(fact, part, slot, rows)
-                went = self._added(
-                    [*self._gone(part, bucket), *self.later.archived(bucket, part.name)]
+                went = sums.added_for(
+                    fact, [*self._gone(part, bucket), *self.later.archived(bucket, part.name)]
                 )
                 yield as_groups(fact, part, slot, went, WENT)
         for part in fact.tables:
@@ -126,16 +126,17 @@ class _Continued:
 
     def rows(self, part: FactTable, bucket: int | None) -> pa.Table:
         """Return the groups of the rows that are stored at the position."""
-        stored = self.stored.tables(part.name, bucket)
-        if self.baseline.fact.kind == "current_rows":
-            return self._added(self.later.applied(stored))
-        return self._added(
+        fact, stored = self.baseline.fact, self.stored.tables(part.name, bucket)
+        if fact.kind == "current_rows":
+            return sums.added_for(fact, self.later.applied(stored))
+        return sums.added_for(
+            fact,
             [
                 *(() if part.name in self.later.truncated else stored),
                 *self.later.deltas(bucket, part.name),
                 *sums.negated(self._gone(part, bucket)),
                 *sums.negated(self.later.archived(bucket, part.name)),
-            ]
+            ],
         )
 
     def uncounted(self, part: FactTable) -> list[Uncounted]:
@@ -154,12 +155,6 @@ class _Continued:
     def _gone(self, part: FactTable, bucket: int | None) -> list[pa.Table]:
         is_truncated = part.name in self.later.truncated
         return [] if is_truncated else self.gone.tables(part.name, bucket)
-
-    def _added(self, tables: Sequence[pa.Table]) -> pa.Table:
-        fact = self.baseline.fact
-        names = sums.sum_names(len(fact.measures))
-        whole = sums.together([sums.groups_of({}, fact), *tables], names)
-        return sums.added(whole, list(filter(sums.is_key, whole.schema.names)), names)
 
 
 def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:

@@ -92,21 +92,14 @@ def _beyond(
     reads = queries(snapshot.conninfo, [*built.queries, *known], snapshot.name)
     stored = gather(start, reads, groups.tables_of(fact, 1))
     less = [table for each in fact.tables for table in stored.tables(each.name)]
-    names = sums.sum_names(len(fact.measures))
-    whole = sums.together(
-        [
-            sums.groups_of({}, fact),
-            *stored.tables(groups.ROWS),
-            *sums.negated([*less, *later.deltas(None)]),
-        ],
-        names,
+    found = sums.added_for(
+        fact,
+        [*stored.tables(groups.ROWS), *sums.negated([*less, *later.deltas(None)])],
     )
-    found = sums.added(whole, list(filter(sums.is_key, whole.schema.names)), names)
     nothing = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
-    for place, measure in enumerate(fact.measures):
+    for name, measure in zip(sums.sum_names(len(fact.measures)), fact.measures, strict=True):
         if part.name not in measure.of:
-            at = found.schema.get_field_index(names[place])
-            found = found.set_column(at, names[place], nothing)
+            found = found.set_column(found.schema.get_field_index(name), name, nothing)
     if fact.counting_place(part) is None:
         found = sums.without_zeros(found)
     else:

@@ -11,7 +11,10 @@ from datetime import timedelta
 import psycopg2
 import pytest
 
+from loader.applying.applier import Applier
+from loader.capture.events import RunState
 from loader.staging import target_state
+from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
 from testkit.databases import paste
 from testkit.servers import connect_target
@@ -19,6 +22,7 @@ from tests.dbt.project import messages
 from tests.dbt.staged import DATABASE, FACT, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Application, change, row
 from waltally import lsn
+from waltally.settings import Settings
 
 FACTS = (FACT, "ft_key_types", "ft_services")
 MOVED = "select split_part(model_name, '.', 2), applied_lsn::text from cdc.model_watermark"
@@ -47,6 +51,11 @@ def late(warehouse: Warehouse, *facts: str) -> Iterator[None]:
     warehouse.execute(hold, "held", "infinity", list(facts))
     yield
     warehouse.execute(hold, None, None, list(facts))
+
+
+def settings_of(warehouse: Warehouse) -> Settings:
+    dsn = warehouse.cluster.dsn(DATABASE)
+    return Settings.of(dsn, dsn, SLOT, "cdc")
 
 
 def must_be_exact(warehouse: Warehouse, application: Application) -> None:
@@ -124,6 +133,37 @@ def test_no_model_goes_beyond_the_log(warehouse: Warehouse) -> None:
     assert warehouse.value("select live_count from analytics.ft_services") == 2
     states = warehouse.states()
     assert [states[fact] for fact in FACTS] == ["follows"] * 3
+
+
+def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
+    built: Warehouse,
+) -> None:
+    """The others come to its baseline without a change."""
+    waiting = "analytics.ft_key_types"
+    applier = Applier(settings_of(built), RunState())
+    applier.start()
+    try:
+        wait_until(lambda: len(set(dict(built.execute(MOVED)).values())) == 1)
+        built.seed_fact("ft_key_types", {}, at=built.position + STEP)
+        wait_until(lambda: "waits" in applier._reported.get(waiting, ()))
+        wait_until(lambda: not applier._is_due.is_set())
+        with closing(ChangeLog(settings_of(built))) as log:
+            assert log.look()[1], "the loader stores the position at once"
+            built.execute("update cdc.slot_position set position_lsn = position_lsn + %s", 2 * STEP)
+            assert not log.look()[1]
+        wait_until(lambda: built.states()["ft_key_types"] == "follows", seconds=20)
+    finally:
+        applier.close()
+
+
+def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None:
+    with late(built, FACT):
+        built.apply()
+    applier = Applier(settings_of(built), RunState())
+    model = f"analytics.{FACT}"
+    with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('model', '{model}'))"):
+        assert applier._apply_behind()
+        assert not applier._apply_behind()
 
 
 def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, application: Application) -> None:

@@ -475,6 +475,26 @@ def test_what_a_superuser_has_built_is_given_to_the_roles(shops: Shops) -> None:
     assert shops.rows(columns="home, n, amount") == [("hTrue", 4, 3)]
 
 
+def test_one_that_is_locked_holds_up_nothing_else(shops: Shops) -> None:
+    shops.write(locked=rolled(), roll=rolled())
+    shops.order("o", 1, 2)
+    shops.build()
+    shops.warehouse.execute("update cdc.roll_up set is_due = true")
+    lock = "select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.locked'))"
+    with shops.warehouse.holding(lock):
+        shops.warehouse.apply_once("behind")
+        assert shops.state("analytics.locked")[0] == "waits"
+        assert shops.state() == FOLLOWS
+    # As another slot does that rebuilds the model.
+    rebuild = "update cdc.model_watermark set moved_at = now() where model_name ~ 'o2'"
+    with shops.warehouse.holding(rebuild):
+        shops.order("o", 1)
+        shops.warehouse.apply_once("front")
+        assert len(shops.rows("analytics.ft_o", "n")) == 3
+    shops.apply()
+    assert shops.rows("analytics.locked", "n") == shops.rows(columns="n") == [(3,)]
+
+
 def test_two_sessions_that_bring_it_two_inputs_lose_nothing(shops: Shops) -> None:
     shops.write(roll=rolled(lookups=HOME))
     shops.order("o", 1, 2)

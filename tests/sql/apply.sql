@@ -63,6 +63,10 @@ insert into got select 'and is at the front with its rows of no group', words, '
 insert into got select 'where the front is', cdc.front_of('s')::text, '0/90';
 
 update cdc.model_watermark set applied_lsn = '0/30';
+insert into got
+select 'models that no change touches', cdc.move_untouched('s', '{app.ft,app.none}', '0/30', '0/40'), 'app.ft';
+insert into got select 'move with the others', applied_lsn::text, '0/40' from cdc.model_watermark;
+update cdc.model_watermark set applied_lsn = '0/30';
 select cdc.apply_rest('s', array(select planned from plan), '0/50', false) \g /dev/null
 insert into got select 'the model at the front is not among the rest', app.said(), null;
 update cdc.installed_model set is_refresh_asked = true;
@@ -84,6 +88,11 @@ insert into got
 select 'a number is too large', concat_ws(' ', error, is_locked, failures, left(remedy, 20)), 'too large f 1 declare a wider type'
 from cdc.installed_model;
 update cdc.installed_model set error = null, remedy = null, failures = 0, retry_at = null;
+create temporary table earlier as select planned from plan;
+savepoint installed; -- its rows have another version from here on
+update cdc.installed_model set installed_at = now();
+select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /dev/null
+insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
 
 insert into got select 'no table is truncated', cdc.is_truncated_with_others(planned, '0/A0')::text, 'false' from plan;
 insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
@@ -95,6 +104,10 @@ update cdc.installed_model set declaration = (select declaration from cdc.fact);
 update cdc.model_watermark set declaration = (select declaration from cdc.fact);
 insert into got
 select 'a measure is of this table and another', cdc.is_truncated_with_others(planned, '0/A0')::text, 'true' from plan;
+insert into got
+select 'so it begins again, and has not moved', cdc.try_models(array[planned], '0/A0', null, null, 9)::text, '{}' from plan;
+insert into got select 'as asked', is_refresh_asked::text, 'true' from cdc.installed_model;
+update cdc.installed_model set is_refresh_asked = false;
 
 -- What Spark has computed is given to the routine, after the TRUNCATE, and its archived deletes are written down.
 insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
@@ -168,6 +181,50 @@ from cdc.roll_up;
 select cdc.suspend_roll_up('app.up', null) \g /dev/null
 insert into got
 select 'one that has only to be filled at once', concat_ws(' ', is_due, error, failures, retry_at), 't 0' from cdc.roll_up;
+
+
+-- Who waits for a model waits for the roll-ups below it too.
+update cdc.installed_model set declaration = '{}';
+update cdc.fact set declaration = '{}';
+update cdc.model_watermark set declaration = '{}', applied_lsn = '0/A0';
+insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, is_due)
+values ('app.top', 'top', 'p', '{}', 'g()', '{app.ft,app.up}', false);
+create temporary view waited as
+select string_agg(cdc.wait_for('s', '0/A0', '0', fact)::text, ' ' order by fact) as words
+from unnest('{ft,top,up}'::text[]) as fact;
+insert into got select 'one below it is to be filled', words, 'true false false' from waited;
+update cdc.roll_up set is_due = false;
+insert into got select 'all are filled', words, 'true true true' from waited;
+update cdc.roll_up_input set declaration = '{"is": "another"}';
+insert into got select 'one below it was compiled for something else', words, 'true false false' from waited;
+update cdc.roll_up_input set declaration = '{}';
+do $$
+begin
+    perform cdc.wait_for('s', '0/A0', '0', 'none');
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'nothing has the name', sqlerrm, 'no model of slot s is named none';
+end
+$$;
+do $$
+begin
+    perform cdc.wait_for('s', '0/A0', null);
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'no end', sqlerrm, 'the position and the time to wait for must not be null';
+end
+$$;
+
+-- As if dbt made it of other inputs between the plan and the locks.
+update cdc.roll_up set is_due = model_name = 'app.top';
+create or replace function cdc.lock_key(kind text, variadic names text[]) returns bigint language plpgsql as $$
+begin
+    update cdc.roll_up set inputs = inputs || 'app.other'::text where model_name = 'app.top';
+    return 1;
+end
+$$;
+insert into got select 'a roll-up of other inputs is not filled by this plan', cdc.fill_roll_up('s')::text, 'false';
+insert into got select 'but by the next', concat_ws(' ', is_due, error), 't' from cdc.roll_up where model_name = 'app.top';
 
 select * from got as failed
 where got is distinct from wanted;

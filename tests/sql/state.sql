@@ -42,7 +42,12 @@ select
     'a baseline has limits', string_agg(kind || ' ' || from_lsn, ', ' order by kind),
     'baseline 0/20, log 0/10, table 0/95'
 from cdc.baseline_limits('s', '{ft}');
+update cdc.model_watermark set baseline_id = null;
+update cdc.logged_table set held_since = '{}';
+insert into got
+select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-submit spark/seed.py --fact ft`' from verdict;
 update cdc.logged_table set held_since = '{"*": "0/10"}';
+update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
 update cdc.fact set declaration = '{"dimensions": [1], "measures": []}', registered_at = now();
 insert into got

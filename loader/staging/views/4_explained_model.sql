@@ -71,7 +71,7 @@ select
         when planned.verdict = 'registered before' and tried.is_seeded then array['setup', 'build']
         when planned.verdict = 'registered before' then array['setup', 'seed', 'build']
         when planned.verdict = 'log lacks columns' then array['run', 'seed']
-        when planned.verdict = 'log lacks columns without a baseline' and held_lsn is null then array['run', 'seed']
+        when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
         when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'other slot not ready')
             then array['seed']
     end as needs,

@@ -65,13 +65,7 @@ begin
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
     end if;
     if untouched <> '{}' then
-        update cdc.model_watermark as mark
-        set applied_lsn = front_lsn, moved_at = now()
-        where
-            mark.slot_name = slot
-            and mark.model_name = any (untouched)
-            and mark.applied_lsn = begin_lsn;
-        front := front || untouched;
+        front := front || array(select cdc.move_untouched(slot, untouched, begin_lsn, front_lsn));
     end if;
 end
 $$;

@@ -7,8 +7,20 @@ returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     deadline constant timestamptz := clock_timestamp() + timeout;
+    wanted constant text[] := array(
+        select plans.model_name from cdc.plan_models(slot) as plans
+        where fact is null or plans.fact_name = fact
+        union all
+        select unnest(rolled.inputs || rolled.model_name) from cdc.plan_roll_ups(slot) as rolled
+        where fact is null or rolled.fact_name = fact
+    );
     is_told boolean := false;
 begin
+    if num_nulls(lsn, timeout) > 0 then
+        raise exception 'the position and the time to wait for must not be null';
+    elsif fact is not null and wanted = '{}' then
+        raise exception 'no model of slot % is named %', slot, fact using hint = '`loader stats` lists the models';
+    end if;
     loop
         is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
         if exists (
@@ -17,14 +29,7 @@ begin
         ) and not exists (
             select from cdc.plan_models(slot) as plans
             where
-                (
-                    fact is null
-                    or plans.fact_name = fact
-                    or exists (
-                        select from cdc.plan_roll_ups(slot) as rolled
-                        where rolled.fact_name = fact and plans.model_name = any (rolled.inputs)
-                    )
-                )
+                plans.model_name = any (wanted)
                 and (
                     plans.step is distinct from 'add'
                     or plans.error is not null
@@ -41,9 +46,7 @@ begin
                 )
         ) and not exists (
             select from cdc.plan_roll_ups(slot) as rolled
-            where
-                (fact is null or rolled.fact_name = fact)
-                and (rolled.step is not null or rolled.state = 'failed')
+            where rolled.model_name = any (wanted) and (rolled.step is not null or rolled.is_finding)
         ) then
             return true;
         end if;

@@ -14,7 +14,7 @@ begin
         and computed.model_name = plan.model_name
         and computed.batch = batch.id
         and computed.attempt = any (batch.attempts);
-    if found_count <> batch.row_count then
+    if found_count is distinct from batch.row_count then
         raise exception 'what Spark computed is gone, or another job computes the same' using errcode = 'WL001';
     end if;
 

@@ -1,5 +1,5 @@
--- Write down what a model failed with, and when it is tried again: what somebody has locked each second, anything else
--- ever more seldom, so that it does not slow the other models.
+-- Write down what a model failed with, unless dbt has installed it again meanwhile, and when it is tried again: what
+-- somebody has locked each second, anything else ever more seldom, so that it does not slow the other models.
 create or replace function cdc.note_failure(plan cdc.model_plan, code text, message text, hint text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -27,6 +27,9 @@ begin
         retry_at = clock_timestamp() + make_interval(
             secs => case when is_lock then 1 else least(60, 2 ^ least(failures, 10)) end
         )
-    where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+    where
+        stored.slot_name = plan.slot_name
+        and stored.model_name = plan.model_name
+        and stored.xmin = plan.installed_version;
 end
 $$;

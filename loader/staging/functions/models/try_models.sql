@@ -18,7 +18,6 @@ declare
 begin
     perform cdc.begin_models(plans);
     foreach plan in array plans loop
-        names := names || plan.model_name;
         if plan.step = 'add' and cdc.is_truncated_with_others(plan, to_lsn) then
             update cdc.installed_model as stored
             set is_refresh_asked = true
@@ -42,6 +41,7 @@ begin
             ) as done;
         end if;
         moved := moved || plan;
+        names := names || plan.model_name;
     end loop;
     perform cdc.end_models(moved, to_lsn, slice_size);
     return names;
