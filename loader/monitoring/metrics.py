@@ -118,7 +118,7 @@ _METRICS: dict[str, tuple[Any, ...]] = {
     ),
     "build_duration_seconds": (
         _histogram(_SECONDS),
-        "A build of all models that succeeded; the first one includes loading dbt.",
+        "A build of all models that succeeded.",
     ),
     "build_failures": (Counter, "Builds that failed."),
     "freshness_seconds": (

@@ -150,7 +150,7 @@ def _read_target(state: State, declared: Declared, target: Target) -> State:
 
 
 _SQL_ASCII = (
-    "the source is in SQL_ASCII: changes are counted as their bytes are, and a seed or an audit"
+    "the source is in SQL_ASCII: changes are counted by their bytes, but a seed or an audit"
     " stops at a text that is not UTF-8 (docs/source.md has the SQL that corrects such texts)"
 )
 
