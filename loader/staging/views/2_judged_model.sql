@@ -17,7 +17,7 @@ cross join lateral (
         position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true) as is_base_lacking
     -- Here and below: without it the server would compute the column again wherever it is named.
     limit all offset 0
-) as asked
+) as rebuilt
 cross join lateral (
     select case
         -- dbt and loader setup have not both done their part.

@@ -56,6 +56,7 @@ exception
             end loop;
             return names;
         elsif code = 'WL001' then
+            -- Another session changes it at this moment: no failure, see begin_models.
             return names;
         end if;
         perform cdc.note_failure(plans[1], code, message, hint);

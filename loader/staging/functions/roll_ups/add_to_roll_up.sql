@@ -21,7 +21,12 @@ begin
         when others then
             get stacked diagnostics code = returned_sqlstate, message = message_text;
             perform cdc.suspend_roll_up(
-                model, case when code = '55P03' then 'it could not be locked: ' else '' end || message
+                model,
+                case code
+                    when 'WL001' then null
+                    when '55P03' then 'it could not be locked: ' || message
+                    else message
+                end
             );
             return;
     end;
