@@ -217,19 +217,20 @@ def test_the_pages_example_shows_what_an_update_changed(
     registered: SparkSession, stream: Stream, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = stream.log
-    log.run("create table public.licenses (id int primary key, seats int)")
-    log.run("alter table public.licenses replica identity full")
-    stream.stage("insert into public.licenses values (7, 41)")
-    stream.stage("update public.licenses set seats = 43")
+    log.run("create table public.orders (id int primary key, state text)")
+    log.run("alter table public.orders replica identity full")
+    stream.stage("insert into public.orders values (7, 'new'), (8, 'new')")
+    stream.stage("update public.orders set state = 'paid'")
     [example] = [
         each
         for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-        if "public.licenses" in each
+        if "public.orders" in each
     ]
     names = {"spark": registered, "OPTIONS": options(log)}
     exec(example.replace(".load()", ".options(**OPTIONS).load()"), names)
     [row] = [line for line in capsys.readouterr().out.splitlines() if "2026" in line]
-    assert [text.strip() for text in row.split("|")[1:4]] == ["7", "43", "41"]
+    before, after, _, count = (text.strip() for text in row.split("|")[1:5])
+    assert (before, after, count) == ("new", "paid", "2")
 
 
 def test_an_empty_range_is_an_empty_frame(registered: SparkSession, stream: Stream) -> None:
