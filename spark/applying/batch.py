@@ -173,7 +173,7 @@ def compute(
         dict(truncates),
         resolved(target),
     )
-    rows = _in_driver(work) if is_small else _on_spark(start(), work)
+    rows = _in_driver(work) if is_small or not work.ranges else _on_spark(start(), work)
     failpoints.reach("written")
     written: list[list[tuple[int, int]]] = [[] for _ in plans]
     notes = [Note() for _ in plans]

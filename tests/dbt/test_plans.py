@@ -33,7 +33,7 @@ def planned(warehouse: Warehouse, batches: int) -> set[str]:
 
 def is_call(query: str) -> bool:
     """Whether a statement only calls a function, by a name that plpgsql had to put in."""
-    return bool(re.fullmatch(r'select (\* from )?("\w+"\."?\w+"?\(|[$0-9, )])+', query))
+    return bool(re.fullmatch(r'select (\* from )?("?\w+"?\."?\w+"?\(|[$0-9, )])+', query))
 
 
 @pytest.mark.slow

@@ -61,6 +61,16 @@ class Guarded:
         }
         return make_conninfo("", **{**usual, **more})
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same by libpq's variables, for whichever user."""
+        return {
+            "PGHOST": "localhost",
+            "PGSSLMODE": "verify-full",
+            "PGSSLROOTCERT": str(self.authority.root),
+            "PGPASSWORD": SECRET,
+        }
+
     def both(self, user: str, **more: str) -> dict[str, str]:
         """The loader's settings; libpq's variables name nothing that exists."""
         dsn = self.dsn(user, **more)
@@ -85,23 +95,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterato
         guarded = Guarded(made, authority, stranger)
         made.do("loader", "setup", **guarded.both(LOADER_ROLE))
         grant_rights(made)
+        made.source.take_baseline()
+        made.by(DBT_ROLE).do("dbt", "run", **guarded.variables)
         yield guarded
 
 
 def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made = guarded.commands
-    made.source.take_baseline()
-    by_variables = {
-        "PGHOST": "localhost",
-        "PGSSLMODE": "verify-full",
-        "PGSSLROOTCERT": str(guarded.authority.root),
-        "PGPASSWORD": SECRET,
-    }
-    made.by(DBT_ROLE).do("dbt", "run", **by_variables)
     made.source.insert(3)
     made.do("loader", "run", "--once", "--build", **guarded.both(LOADER_ROLE))
     made.do("loader", "status", **guarded.both(LOADER_ROLE))
-    made.do("loader", "run", "--once", **by_variables)
+    made.do("loader", "run", "--once", **guarded.variables)
     assert made.differences() == []
 
 

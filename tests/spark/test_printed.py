@@ -54,7 +54,7 @@ def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     code, out, err = source.submit(conf={"spark.driver.maxResultSize": "1"})
     assert (code, out) == (34, ""), err
     *_, failed, remedy, intact = err.splitlines()
-    assert failed.startswith("Spark failed: ")
+    assert failed.startswith("Error: Spark failed: ")
     assert remedy == "Try: run the seed again"
     assert intact == "The previous seed, if any, is intact."
 
