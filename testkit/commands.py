@@ -251,7 +251,8 @@ class RunningLoader:
         wait_until(
             lambda: self.said().count(words) >= times or self.process.poll() is not None, words
         )
-        assert self.said().count(words) >= times, self.said()
+        said = self.said()
+        assert said.count(words) >= times, f"exit code {self.process.returncode}: {said}"
 
     def refuses(self) -> tuple[int, str]:
         """Return the exit code and the error of a loader that ends by itself."""
