@@ -19,6 +19,8 @@ from waltally.settings import Settings
 log = logging.getLogger("loader")
 
 _ONCE_TRIES = 5
+_NO_TIMEOUT_SECONDS = 60.0
+"""How long a slot may be held by nobody where the server has no wal_sender_timeout."""
 
 
 def follow(
@@ -92,7 +94,8 @@ def _is_held_for_good(settings: Settings, seconds: float) -> bool:
             " from pg_settings where name = 'wal_sender_timeout'",
             (settings.slot, seconds),
         )
-    return bool(is_answering) or seconds >= timeout
+    # Without a timeout nothing says that it has ended.
+    return bool(is_answering) or seconds >= (timeout or _NO_TIMEOUT_SECONDS)
 
 
 def _end_of_source(settings: Settings) -> int:

@@ -204,7 +204,7 @@ CHECK_RULES: tuple[Rule, ...] = (
     *SLOT_RULES,
     registered_as_declared,
 )
-"""Rules of `--check` alone: setup itself mends the first one and the last ones."""
+"""Rules of `--check`: setup refuses by none but SLOT_RULES, and mends what the others find."""
 
 
 def not_set_up(state: State) -> list[LoaderError]:

@@ -1,6 +1,6 @@
 """Rules over a source: each function is one, and each finding has its remedy. Pure.
 
-`loader setup` refuses by these rules; `loader setup --check` and `loader status` print them.
+Setup, status and the stream choose among these rules, each by tuples of its own.
 """
 
 from __future__ import annotations
