@@ -14,7 +14,7 @@ from common.arrow import Read, Task
 from common.buckets import PARTIAL
 from waltally.facts import Fact
 
-FEW_ROWS = 100_000
+FEW_ROWS = 300_000
 """Up to here starting Spark costs more than its rows do."""
 
 
