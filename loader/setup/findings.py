@@ -204,7 +204,8 @@ CHECK_RULES: tuple[Rule, ...] = (
     *SLOT_RULES,
     registered_as_declared,
 )
-"""Rules of `--check`: setup refuses by none but SLOT_RULES, and mends what the others find."""
+"""Rules of `--check`. Setup refuses by SLOT_RULES, and before it makes a slot by NEW_SLOT_RULES; it
+mends what the other rules find."""
 
 
 def not_set_up(state: State) -> list[LoaderError]:

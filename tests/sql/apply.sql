@@ -117,6 +117,14 @@ values
 ('s', 'app.ft', 'b', 1, null, null, '{x}', '{2}'),
 ('s', 'app.ft', 'b', 1, 'orders', 144, '{x}', '{1}'),
 ('s', 'app.ft', 'b', 2, null, null, '{x}', '{2}');
+do $$
+begin
+    perform cdc.merge_computed(planned, '0/A0', ('b', '{1}', null, null, null)::cdc.computed_batch) from plan;
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'nobody says how many rows there are', sqlstate, 'WL001';
+end
+$$;
 select cdc.merge_computed(planned, '0/A0', ('b', '{1}', 2, null, null)::cdc.computed_batch) from plan \g /dev/null
 insert into got select 'first what is truncated, then the groups', app.said(), 'merge {public.orders}, merge';
 insert into got
@@ -181,7 +189,6 @@ from cdc.roll_up;
 select cdc.suspend_roll_up('app.up', null) \g /dev/null
 insert into got
 select 'one that has only to be filled at once', concat_ws(' ', is_due, error, failures, retry_at), 't 0' from cdc.roll_up;
-
 
 -- Who waits for a model waits for the roll-ups below it too.
 update cdc.installed_model set declaration = '{}';

@@ -70,6 +70,9 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     try:
         # It never answers again.
         ended.cursor().start_replication(slot_name=pipeline.slot, options={"format-version": "2"})
+        endless = make_dsn(source, options="-c wal_sender_timeout=0")
+        assert not follow._is_held_for_good(replace(settings, source=endless), 59.0)
+        assert follow._is_held_for_good(replace(settings, source=endless), 60.0)
         pipeline.source.insert(2)
         follow.follow(settings, Event(), RunState(), once=True)
     finally:
