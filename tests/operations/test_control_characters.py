@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from testkit.commands import RunningLoader
 from testkit.databases import Database
 from testkit.facts import NOTIFY, declare
@@ -80,13 +78,3 @@ def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path:
     with RunningLoader(source.environment(), tmp_path / "log", "--once") as running:
         assert running.process.wait() == 0, running.said()
         assert escaped(FORGED) in harmless(running.said())
-
-
-@pytest.mark.parametrize("schema", ["100%", "a\x1b"])
-def test_a_staging_schema_that_could_not_be_written_is_refused(
-    source: Database, schema: str
-) -> None:
-    for words in (("setup",), ("stats", "ft_service_stats"), ("status",), ("prune",)):
-        done = source.loader(*words, LOADER_SCHEMA=schema)
-        assert done.returncode == 2, words
-        assert "LOADER_SCHEMA is" in harmless(done.stderr)

@@ -124,22 +124,32 @@ def clock(*points: tuple[float, int]) -> WalClock:
     return made
 
 
-def test_a_position_between_two_moments_lies_between_them() -> None:
-    known = clock((0, 0), (10, 10 * MB), (20, 30 * MB))
-    assert known.seconds_behind(5 * MB, 20) == 15
-    assert known.seconds_behind(20 * MB, 20) == 5
-    assert known.seconds_behind(30 * MB, 20) == 0
+STEADY = clock((0, 0), (10, 10 * MB), (20, 30 * MB))
+IDLE = clock((0, 5 * MB), (100, 5 * MB), (200, 5 * MB), (205, 6 * MB))
+ANOTHER_SERVER = clock((0, 100 * MB), (10, 200 * MB), (20, 50 * MB), (30, 60 * MB))
 
 
-def test_what_an_idle_loader_leaves_is_no_lag() -> None:
-    known = clock((0, 0), (1000, IDLE_WAL_BYTES))
-    assert known.seconds_behind(0, 2000) == 0
-    assert clock((0, 0), (1000, IDLE_WAL_BYTES + 1)).seconds_behind(0, 2000) == 2000
-
-
-def test_a_source_that_was_idle_does_not_add_its_rest_to_the_lag() -> None:
-    known = clock((0, 5 * MB), (100, 5 * MB), (200, 5 * MB), (205, 6 * MB))
-    assert known.seconds_behind(5 * MB, 205) == 5
+@pytest.mark.parametrize(
+    ("known", "position", "now", "seconds"),
+    [
+        # A position between two moments lies between them.
+        (STEADY, 5 * MB, 20, 15),
+        (STEADY, 20 * MB, 20, 5),
+        (STEADY, 30 * MB, 20, 0),
+        # What an idle loader leaves is no lag.
+        (clock((0, 0), (1000, IDLE_WAL_BYTES)), 0, 2000, 0),
+        (clock((0, 0), (1000, IDLE_WAL_BYTES + 1)), 0, 2000, 2000),
+        # A source that was idle does not add its rest to the lag.
+        (IDLE, 5 * MB, 205, 5),
+        # Another server's WAL begins again.
+        (ANOTHER_SERVER, 55 * MB, 30, 5),
+        (ANOTHER_SERVER, 10 * MB, 30, 10),
+    ],
+)
+def test_the_lag_is_the_time_since_the_wal_went_beyond_a_position(
+    known: WalClock, position: int, now: float, seconds: float
+) -> None:
+    assert known.seconds_behind(position, now) == seconds
 
 
 def test_a_loader_that_starts_behind_knows_since_when() -> None:
@@ -149,12 +159,6 @@ def test_a_loader_that_starts_behind_knows_since_when() -> None:
     assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
     known.add_earlier(3590, 59 * MB)
     assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
-
-
-def test_another_servers_wal_begins_anew() -> None:
-    known = clock((0, 100 * MB), (10, 200 * MB), (20, 50 * MB), (30, 60 * MB))
-    assert known.seconds_behind(55 * MB, 30) == 5
-    assert known.seconds_behind(10 * MB, 30) == 10
 
 
 def test_a_long_history_is_thinned_and_stays_right() -> None:

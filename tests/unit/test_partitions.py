@@ -39,31 +39,23 @@ def test_a_leaf_that_came_empty_changes_nothing() -> None:
     assert judged(found(OLD, NEW)) == Judged(found(OLD, NEW), False)
 
 
+@pytest.mark.parametrize("counts_deletes", [True, False])
 @pytest.mark.parametrize(
-    "other",
+    "leaves",
     [
-        replace(NEW, attached="31"),
-        replace(NEW, named="31", name="renamed"),
+        (OLD, replace(NEW, attached="31")),
+        (OLD, replace(NEW, named="31", name="renamed")),
+        (replace(OLD, attached="21"),),
+        (replace(OLD, named="12"),),
+        (replace(OLD, parent=7),),
+        (replace(OLD, persistence="u"),),
+        (replace(OLD, name="away"),),
     ],
 )
-def test_a_leaf_may_have_brought_rows(other: Member) -> None:
-    assert judged(found(OLD, other)).has_gap
-    assert judged(found(OLD, other), counts_deletes=False).has_gap
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(OLD, attached="21"),
-        replace(OLD, named="12"),
-        replace(OLD, parent=7),
-        replace(OLD, persistence="u"),
-        replace(OLD, name="away"),
-    ],
-)
-def test_a_leaf_that_was_away_may_have_other_rows(other: Member) -> None:
-    assert judged(found(other)).has_gap
-    assert judged(found(other), counts_deletes=False).has_gap
+def test_a_leaf_that_was_elsewhere_may_have_brought_rows(
+    leaves: tuple[Member, ...], counts_deletes: bool
+) -> None:
+    assert judged(found(*leaves), counts_deletes=counts_deletes).has_gap
 
 
 def test_a_leaf_that_went_takes_its_rows_along() -> None:

@@ -25,12 +25,23 @@ def promoted(**left_at: int) -> Server:
     return replace(SERVER, timeline=Timeline(4, ends))
 
 
-def test_a_slot_at_the_record_is_sound() -> None:
-    assert why_not_followable("s", SERVER, SLOT, RECORD) is None
-
-
-def test_a_slot_behind_the_record_is_sound_as_the_server_saves_it_lazily() -> None:
-    assert why_not_followable("s", SERVER, replace(SLOT, confirmed_flush_lsn=60), RECORD) is None
+@pytest.mark.parametrize(
+    ("server", "slot", "record"),
+    [
+        (SERVER, SLOT, RECORD),
+        (STANDBY, SLOT, RECORD),
+        # The server saves a slot's position lazily.
+        (SERVER, replace(SLOT, confirmed_flush_lsn=60), RECORD),
+        # A promotion at or after the position; and where its timeline is not known yet, any.
+        (promoted(t1=10, t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=100)),
+        (replace(SERVER, timeline=Timeline(2, {1: 10})), SLOT, replace(RECORD, baseline_lsn=100)),
+        (promoted(t2=1), SLOT, replace(RECORD, timeline=None)),
+    ],
+)
+def test_what_can_be_followed_goes_on(
+    server: Server, slot: SlotState, record: SlotPosition
+) -> None:
+    assert why_not_followable("s", server, slot, record) is None
 
 
 @pytest.mark.parametrize(
@@ -62,20 +73,6 @@ def test_what_cannot_be_followed_is_refused(
 
 
 @pytest.mark.parametrize(
-    "server",
-    [
-        promoted(t1=10, t2=100, t3=150),
-        replace(SERVER, timeline=Timeline(2, {1: 10})),
-        STANDBY,
-        SERVER,
-    ],
-)
-def test_a_promotion_at_or_after_the_position_goes_on(server: Server) -> None:
-    record = replace(RECORD, baseline_lsn=100)
-    assert why_not_followable("s", server, SLOT, record) is None
-
-
-@pytest.mark.parametrize(
     ("left_at", "number", "began_at", "shared"),
     [
         ({}, 1, None, None),
@@ -104,11 +101,6 @@ def test_a_baseline_beyond_the_promotion_is_refused() -> None:
     assert finding is not None
     assert finding.exit_code == 25
     assert "before the newest baseline 0/65" in str(finding)
-
-
-def test_a_position_whose_timeline_is_not_known_yet_goes_on() -> None:
-    server = promoted(t2=1)
-    assert why_not_followable("s", server, SLOT, replace(RECORD, timeline=None)) is None
 
 
 @pytest.mark.parametrize(

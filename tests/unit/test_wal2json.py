@@ -15,22 +15,20 @@ BEGIN = (
 COMMIT = BEGIN.replace(b'"B"', b'"C"')
 
 
-def test_a_begin_carries_both_ends_of_the_commit_record() -> None:
-    assert decode(BEGIN) == Begin(0x15368E0, 0x1536910, 730, 1_500_000)
-
-
-def test_a_commit_carries_the_position_to_confirm() -> None:
-    assert decode(COMMIT) == Commit(0x1536910)
-
-
-@pytest.mark.parametrize("message", [BEGIN, COMMIT])
-def test_a_bound_with_another_order_of_fields_reads_the_same(message: bytes) -> None:
+@pytest.mark.parametrize(
+    ("message", "bound"),
+    [(BEGIN, Begin(0x15368E0, 0x1536910, 730, 1_500_000)), (COMMIT, Commit(0x1536910))],
+)
+def test_a_bound_carries_its_positions_in_whatever_order_of_fields(
+    message: bytes, bound: Begin | Commit
+) -> None:
+    assert decode(message) == bound
     fields = json.loads(message)
     letter = fields.pop("action")
     turned = {"action": letter, **dict(reversed(fields.items()))}
-    other = json.dumps(turned, separators=(",", ":")).encode()
-    assert other != message
-    assert decode(other) == decode(message)
+    assert decode(json.dumps(turned, separators=(",", ":")).encode()) == bound
+    with pytest.raises(ValueError, match="without 'nextlsn'"):
+        decode(message.replace(b'"nextlsn"', b'"other"'))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +76,6 @@ def test_nobody_can_know_a_prefix_that_is_not_given() -> None:
     first, second = (options([("a", "b")], None)["add-msg-prefixes"] for _ in range(2))
     assert first != second
     assert options([("a", "b")], None, "given")["add-msg-prefixes"] == "given"
-
-
-@pytest.mark.parametrize("message", [BEGIN, COMMIT])
-def test_a_transaction_without_positions_is_refused(message: bytes) -> None:
-    with pytest.raises(ValueError, match="without 'nextlsn'"):
-        decode(message.replace(b'"nextlsn"', b'"other"'))
 
 
 def test_awkward_table_names_are_escaped() -> None:
