@@ -81,10 +81,10 @@ def ends(
 def truncates(target: TargetSession, from_lsn: int, to_lsn: int) -> dict[Table, Position]:
     """Return where each table was last emptied in between."""
     rows = target.ask(
-        f"select commit_lsn::text, ordinal, payload from {target.table('change_log')}"
+        f"select log.commit_lsn::text, ordinal, payload from {target.table('change_log')} as log"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
         # The condition of the index change_log_truncates, word for word.
-        " and (action is null or action = 'T') order by commit_lsn, ordinal",
+        " and (action is null or action = 'T') order by log.commit_lsn, ordinal",
         (target.slot, lsn.show(from_lsn), lsn.show(to_lsn)),
     )
     found: dict[Table, Position] = {}

@@ -34,7 +34,8 @@ from waltally.database import Connection
 
 SLOT = "waltally"
 DATABASE = "waltally"
-START = 0x1000
+START = 0xFFF_FF00
+"""The seventh position has a digit more: as a text it would sort before the others."""
 STEP = 0x30
 """How far one source transaction moves the position."""
 

@@ -11,7 +11,7 @@ import psycopg2.errors
 import pytest
 
 from tests.dbt.project import messages
-from tests.dbt.staged import FACT, SLOT, Warehouse
+from tests.dbt.staged import FACT, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
@@ -30,7 +30,7 @@ FAILS = {
     "seed_is_gone": ("delete from cdc.baseline", "is gone", "dbt build --full-refresh"),
     "log_ends_before_watermark": (
         "update cdc.slot_position set position_lsn = start_lsn",
-        "the change log only up to 0/1000",
+        f"the change log only up to {lsn.show(START)}",
         SEED,
     ),
     "log_starts_after_watermark": (
@@ -59,7 +59,7 @@ WAITS = {
     "log_lacks_a_column": (
         "update cdc.slot_position set position_lsn = '1/0'; "
         """update cdc.logged_table set held_since = '{"service_id": "0/0", "template_id": "0/0", """
-        """"notification_type": "0/0", "notification_status": "0/9000"}' """
+        """"notification_type": "0/0", "notification_status": "0/90000000"}' """
         "where table_name = 'notifications'",
         "the change log does not hold everything that it needs from",
         SEED,
@@ -77,7 +77,7 @@ def stored(warehouse: Warehouse) -> Any:
 
 def broken(warehouse: Warehouse, statement: str) -> Any:
     """Execute a statement on a fact that follows; return what no build may change then."""
-    warehouse.seed({}, at=0x1000)
+    warehouse.seed({}, at=START)
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
     warehouse.execute(statement)
@@ -120,7 +120,7 @@ def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
     other = "another_slot"
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
-    warehouse.slot, warehouse.position = other, 0x9000
+    warehouse.slot, warehouse.position = other, START + 0x9000
     warehouse.add_slot(other)
     warehouse.append([change("I", LIVE, new=row(notification_status="of another"))])
     # As if setup had not refused it.
@@ -141,7 +141,7 @@ def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
     warehouse.execute("".join(pasted))
     said = warehouse.refused(FACT)
     assert "holds counts, and nothing says that they come from the slot" in said
-    warehouse.seed_fact(FACT, {}, at=0x9000)
+    warehouse.seed_fact(FACT, {}, at=START + 0x9000)
     warehouse.build(FACT)
     assert [key[3] for key in warehouse.counts()] == ["of another"]
     assert warehouse.value("select slot_name from cdc.model_watermark") == other
@@ -208,7 +208,7 @@ def test_without_a_seed_only_a_rebuild_is_refused_where_the_log_is_pruned(
     assert list(warehouse.counts().values()) == [(2, 0)]
 
     said = warehouse.refused(FACT, refresh=True)
-    assert f"the change log from 0/1000 to {lsn.show(pruned)} is pruned" in said
+    assert f"the change log from {lsn.show(START)} to {lsn.show(pruned)} is pruned" in said
     assert SEED in said.split("HINT")[1]
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)

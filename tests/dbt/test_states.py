@@ -10,7 +10,7 @@ import pytest
 from loader.monitoring.findings import of_facts
 from loader.staging import target_state
 from testkit.servers import connect_target
-from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
+from tests.dbt.staged import DATABASE, FACT, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import locks
 
@@ -36,7 +36,7 @@ def findings(warehouse: Warehouse) -> dict[str, str]:
 
 @pytest.fixture
 def seeded(warehouse: Warehouse) -> Warehouse:
-    warehouse.seed({}, at=0x1000)
+    warehouse.seed({}, at=START)
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
     return warehouse
@@ -64,7 +64,7 @@ def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
 
 
 def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
-    warehouse.seed({}, at=0x1000)
+    warehouse.seed({}, at=START)
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT, "ft_services", "ft_key_types")
     warehouse.execute(

@@ -59,8 +59,8 @@ def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None
             assert updated == "UPDATE 1"
             found += rows
         stored = pipeline.target.execute(
-            "select commit_lsn::text, ordinal, action::text from cdc.change_log "
-            "order by commit_lsn, ordinal"
+            "select log.commit_lsn::text, ordinal, action::text from cdc.change_log as log "
+            "order by log.commit_lsn, ordinal"
         )
         assert found == ["|".join(map(str, row)) for row in stored]
         assert len(found) == 2 + 2 + 2 + 4

@@ -256,6 +256,14 @@ def test_a_truncate_whose_share_nobody_knows_starts_from_the_baseline_once(
     assert found(warehouse, fact) == by_spark != {}
 
 
+def test_of_two_truncates_the_later_one_empties(orders: Warehouse, cluster: Cluster) -> None:
+    """Its position has a digit more: as a text it would sort before that of the other."""
+    truncate, last = [change("T", ORDERS)], [change("I", ORDERS, new=order(5, "web", 1, 10))]
+    orders.append(truncate, [change("I", ORDERS, new=order(4, "web", 1, 10))], [], truncate, last)
+    run(cluster)
+    assert orders.execute(DAYS) == [(1, 10)]
+
+
 def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster: Cluster) -> None:
     with pytest.raises(SettingError, match="--fact names ft_orders"):
         run(cluster, facts=("ft_orders",))
