@@ -3,55 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from seeding import job, store
 
-from tests.spark.shop import EXACT, ORDERS, Groups, plus, recounted, total
-from tests.spark.shop import TABLES as SHOP
-from tests.spark.support import Source
+from testkit.facts import NOTIFY
+from tests.spark.support import TABLES, Source
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
 
-ARCHIVED = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
+WRITTEN = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
 LATE = "FFFFFF/0"
+ARCHIVE = TABLES[1]
 WhenCounted = Callable[[int], object]
-
-
-def purged(source: Source) -> Groups:
-    """What was deleted from the archive, by group."""
-    stored = recounted(source)
-    gone = {
-        group: [EXACT.subtract(*each) for each in zip(known, stored[group], strict=True)]
-        if group in stored
-        else known
-        for group, known in recounted(source, "kept").items()
-    }
-    return nonzero(gone)
+Groups = Counter[tuple[Any, ...]]
 
 
 def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
-    """Write the deletes down as the fact's routine does."""
-    for group, measures in groups.items():
+    """Write deletes down, by group, as the fact's routine does."""
+    for group, rows in groups.items():
         source.execute(
             "insert into cdc.archived_delete values"
-            " (%s, 'analytics.ft_orders', 'archived', %s, %s, %s)",
+            " (%s, 'analytics.ft_service_stats', 'archived', %s, %s, array[0, %s])",
             source.slot,
             commit_lsn,
             list(group),
-            measures,
+            rows,
         )
 
 
-def mark(source: Source, applied_lsn: str, declaration: dict[str, Any] = ORDERS) -> None:
+def mark(source: Source, applied_lsn: str, declaration: Mapping[str, Any] = NOTIFY) -> None:
     """Say how far the fact is built on a baseline."""
     source.execute(
         "insert into cdc.model_watermark"
         " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
-        " values ('analytics.ft_orders', %s, %s, gen_random_uuid(), %s)",
+        " values ('analytics.ft_service_stats', %s, %s, gen_random_uuid(), %s)",
         source.slot,
         applied_lsn,
         json.dumps(declaration),
@@ -76,24 +65,14 @@ def when_counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[WhenCounted], Non
 
 
 def said(out: str) -> dict[str, Any]:
-    purged: dict[str, Any] = json.loads(out)["facts"]["ft_orders"]["purged"]
+    purged: dict[str, Any] = json.loads(out)["facts"]["ft_service_stats"]["purged"]
     return purged
 
 
-def nonzero(groups: Groups) -> Groups:
-    return {group: measures for group, measures in groups.items() if any(measures)}
-
-
-def archived(groups: Groups) -> Decimal:
-    return sum((measures[1] for measures in groups.values()), Decimal(0))
-
-
 @pytest.fixture
-def shop(source: Source) -> Iterator[Source]:
-    """A shop whose tables a loader follows."""
-    source.execute(SHOP)
-    source.execute("delete from cdc.fact")
-    source.register(ORDERS, "ft_orders")
+def followed(source: Source) -> Iterator[Source]:
+    """Rows in both tables, which a loader follows."""
+    source.fill()
     source.execute(
         "update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
         " from cdc.slot_position"
@@ -102,97 +81,94 @@ def shop(source: Source) -> Iterator[Source]:
         yield source
 
 
+@pytest.fixture
+def purged(followed: Source) -> Groups:
+    """Deletes of groups that are stored, and of one that is not."""
+    stored = list(followed.recount()[ARCHIVE])
+    gone = (*stored[0][:3], "gone")
+    return Counter({group: rows for rows, group in enumerate([gone, *stored[:9]], 1)})
+
+
 def test_what_was_written_down_before_the_snapshot_stays_counted(
-    shop: Source, when_counted: Callable[[WhenCounted], None]
+    followed: Source, purged: Groups, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    groups = purged(shop)
-    some = dict(list(groups.items())[::2])
+    some = Counter(dict(list(purged.items())[::2]))
     first: list[int] = []
 
     def write_all(position: int) -> None:
         if not first:
-            write_down(shop, groups, lsn.show(position - 20))
-            write_down(shop, some, lsn.show(position - 10))
+            write_down(followed, purged, lsn.show(position - 20))
+            write_down(followed, some, lsn.show(position - 10))
             # From the snapshot on the deletes are in the stream.
-            write_down(shop, some, lsn.show(position))
+            write_down(followed, some, lsn.show(position))
             first.append(position)
 
     when_counted(write_all)
-    mark(shop, LATE)
-    code, out, err = shop.seed("--json")
-    assert code == 0, err
-    wanted = recounted(shop, "kept")
-    for group, measures in some.items():
-        wanted[group] = plus(wanted[group], measures)
-    assert nonzero(total(shop.groups("ft_orders"))) == nonzero(wanted)
-    rows = archived(groups) + archived(some)
-    assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(groups)}
+    mark(followed, LATE)
+    out = followed.must_seed("--json")
+    wanted = followed.recount()[ARCHIVE] + purged + some
+    assert followed.baseline()[ARCHIVE] == wanted
+    rows = purged.total() + some.total()
+    assert said(out) == {"outcome": "kept", "rows": rows, "groups": len(purged)}
 
     # One row a group is left. The next seed has the later ones before its snapshot too.
-    kept = shop.execute(ARCHIVED)
+    kept = followed.execute(WRITTEN)
     [position] = first
     assert {lsn.parse(at) for at, *_ in kept} == {position - 20, position - 10, position}
-    assert len(kept) == len(groups) + len(some)
+    assert len(kept) == len(purged) + len(some)
     later = "delete from cdc.archived_delete where commit_lsn = %s"
-    shop.execute(later, lsn.show(position))
-    built = (
+    followed.execute(later, lsn.show(position))
+    followed.execute(
         "update cdc.model_watermark set baseline_id = made.baseline_id from cdc.baseline as made"
     )
-    shop.execute(built)
-    left = shop.execute(ARCHIVED)
-    assert shop.seed()[0] == 0
-    assert shop.execute(ARCHIVED) == left
-    assert nonzero(total(shop.groups("ft_orders"))) == nonzero(wanted)
+    left = followed.execute(WRITTEN)
+    followed.must_seed()
+    assert followed.execute(WRITTEN) == left
+    assert followed.baseline()[ARCHIVE] == wanted
 
 
 def test_purged_rows_are_forgotten_when_asked(
-    shop: Source, when_counted: Callable[[WhenCounted], None]
+    followed: Source, purged: Groups, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    groups = purged(shop)
-
     def write_all(position: int) -> None:
-        write_down(shop, groups, lsn.show(position - 1))
-        write_down(shop, groups, lsn.show(position))
+        write_down(followed, purged, lsn.show(position - 1))
+        write_down(followed, purged, lsn.show(position))
         # Not built up to the snapshot: what is forgotten need not be known.
-        mark(shop, lsn.show(position - 1))
+        mark(followed, lsn.show(position - 1))
 
     when_counted(write_all)
-    code, out, err = shop.seed("--json", "--forget-purged")
-    assert code == 0, err
-    assert total(shop.groups("ft_orders")) == recounted(shop)
-    assert said(out) == {
-        "outcome": "forgotten",
-        "rows": archived(groups),
-        "groups": len(groups),
-    }
-    [(snapshot,)] = shop.execute("select snapshot_lsn::text from cdc.baseline")
-    assert {at for at, *_ in shop.execute(ARCHIVED)} == {snapshot}
+    out = followed.must_seed("--json", "--forget-purged")
+    assert followed.baseline() == followed.recount()
+    rows, groups = purged.total(), len(purged)
+    assert said(out) == {"outcome": "forgotten", "rows": rows, "groups": groups}
+    snapshot = followed.value("select snapshot_lsn::text from cdc.baseline")
+    assert {at for at, *_ in followed.execute(WRITTEN)} == {snapshot}
 
 
 @pytest.mark.parametrize("is_built", [False, True])
 def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
-    shop: Source, is_built: bool
+    followed: Source, purged: Groups, is_built: bool
 ) -> None:
-    write_down(shop, purged(shop), "0/1")
+    write_down(followed, purged, "0/1")
     if is_built:
-        mark(shop, LATE, ORDERS | {"key": ["x"]})
-    assert said(shop.must_seed("--json")) == {"outcome": "first", "rows": None, "groups": None}
-    assert total(shop.groups("ft_orders")) == recounted(shop)
-    assert shop.execute(ARCHIVED) == []
+        mark(followed, LATE, NOTIFY | {"key": ["x"]})
+    out = followed.must_seed("--json")
+    assert said(out) == {"outcome": "first", "rows": None, "groups": None}
+    assert followed.baseline() == followed.recount()
+    assert followed.execute(WRITTEN) == []
 
 
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
-    shop: Source, when_counted: Callable[[WhenCounted], None]
+    followed: Source, when_counted: Callable[[WhenCounted], None]
 ) -> None:
-    [(start,)] = shop.execute("select start_lsn::text from cdc.slot_position")
-    mark(shop, start)
+    mark(followed, followed.value("select start_lsn::text from cdc.slot_position"))
     when_counted(
-        lambda position: shop.execute(
+        lambda position: followed.execute(
             "update cdc.slot_position set position_lsn = %s", lsn.show(position)
         )
     )
-    code, _, err = shop.seed()
+    code, _, err = followed.seed()
     assert code == 41, err
     assert "dbt has not installed it" in err
     assert "`dbt build`; then run the seed again; --forget-purged" in err
-    assert shop.execute("select 1 from cdc.baseline") == []
+    assert followed.execute("select 1 from cdc.baseline") == []

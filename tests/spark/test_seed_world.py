@@ -1,7 +1,7 @@
 """One seed of every kind of fact, counted by the server and by Spark: each claim reads the result.
 
-The world is Notify's tables with odd types and odd values, a shop with sums, days and conditions,
-and current rows. It is seeded once, and then one of its facts again.
+The world is Notify's tables with odd types and odd values, numbers that JSON does not have, and
+current rows. It is seeded once, and then one of its facts again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from testkit.facts import NOTIFY, column, condition, declare
+from testkit.facts import NOTIFY, column, condition, count, declare, summed
 from testkit.servers import Cluster
-from tests.spark.shop import ORDERS, recounted, total
-from tests.spark.shop import TABLES as SHOP
 from tests.spark.support import PARTS, TABLES, Counts, Source, counted_by, notify_source
 from waltally.units import plural
 
@@ -46,6 +45,11 @@ ODD = """
 
     create table teams (id integer primary key, name text);
     insert into teams values (1, repeat('x', 5000)), (2, null), (-3, '');
+
+    create table measured (kind text, size numeric, factor numeric);
+    insert into measured values
+        ('a', 1.5, 2), ('a', 'NaN', 2), ('a', 'Infinity', 2), ('a', 2, 'NaN'),
+        ('a', 'NaN', 'NaN'), ('a', null, 7), ('a', 1, null);
 """
 
 
@@ -58,7 +62,15 @@ def live_by(*columns: tuple[str, str]) -> dict[str, Any]:
 TEAMS = declare("public.teams", ("id", "integer"), kind="current_rows", key=["id"])
 TEAMS["dimensions"].append(column("name", "text", nulls="count"))
 FACTS = {
-    "ft_orders": ORDERS,
+    "ft_measured": declare(
+        "public.measured",
+        ("kind", "text"),
+        measures=[
+            count("row_count", "rows"),
+            summed("size", "size"),
+            {**summed("size", "product"), "columns": ["size", "factor"]},
+        ],
+    ),
     "teams": TEAMS,
     # Facts of one table: the places of ids and texts differ, and so does the number of dimensions.
     "ft_by_type": live_by(("notification_type", "text")),
@@ -94,7 +106,6 @@ def world(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[World]:
     ):
         source.fill()
         history = source.recount()[TABLES[1]]
-        source.execute(SHOP)
         source.execute(ODD)
         for name, declaration in FACTS.items():
             source.register(declaration, name)
@@ -142,13 +153,12 @@ def test_what_the_stream_could_not_count_is_listed_with_an_example(world: World)
     ) == [("archived", too_long, 2, 100, False), ("archived", no_uuid, 1, 4, True)]
 
 
-def test_sums_days_conditions_and_nulls_are_as_the_source_counts_them(world: World) -> None:
-    expected = recounted(world.source)
-    assert total(world.source.groups("ft_orders")) == expected
-    assert {group[0] for group in expected} == {world.source.slot}
-    assert any(None in group for group in expected), "null is a group"
-    assert world.rejections("ft_orders") == {}
-    assert any(table["left_out"] for table in world.of("ft_orders")["tables"].values())
+def test_what_json_has_no_number_for_adds_nothing(world: World) -> None:
+    assert world.rejections("ft_measured") == {}
+    [table] = world.of("ft_measured")["tables"].values()
+    assert table["not_finite"] == {"size": 3, "factor": 2}
+    numbers = [Decimal(7), Decimal("4.5"), Decimal(3)]
+    assert world.source.groups("ft_measured") == {("rows", "a"): numbers}
 
 
 def test_current_rows_are_groups_of_one_row_with_texts_of_any_length(world: World) -> None:
@@ -193,16 +203,18 @@ def test_all_facts_are_stored_at_one_position_and_nothing_else_is_left(world: Wo
     assert not source.incoming_tables()
 
 
-def test_a_seed_of_one_fact_is_the_same_and_touches_no_other(world: World) -> None:
-    source = world.source
+def test_a_seed_of_some_facts_is_the_same_and_touches_no_other(world: World) -> None:
+    source, seeded = world.source, ("ft_service_stats", "ft_measured")
     before = source.groups("ft_service_stats")
     source.execute("delete from cdc.baseline_group where fact_name = 'ft_service_stats'")
-    out = source.must_seed("--fact", "ft_service_stats", "--forget-purged")
+    flags = [word for fact in seeded for word in ("--fact", fact)]
+    out = source.must_seed(*flags, "--forget-purged")
     assert source.groups("ft_service_stats") == before
-    kept = [each for each in world.baselines if each[0] != "ft_service_stats"]
-    changed = set(source.execute(BASELINES)) - set(kept)
-    assert len(changed) == 1 and not changed & set(world.baselines)
+    kept = {each for each in world.baselines if each[0] not in seeded}
+    changed = set(source.execute(BASELINES)) - kept
+    assert len(changed) == 2 and not changed & set(world.baselines)
     # What a person reads of it.
     rows = source.value(f"select count(*) from notifications where {LEFT_OUT}")
     assert f"{plural(rows, 'row')} of public.notifications left out: a dimension is null" in out
     assert "1 row of public.notification_history cannot be counted" in out
+    assert "3 values are NaN or infinite, so null, in size of public.measured" in out

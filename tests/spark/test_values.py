@@ -1,7 +1,7 @@
 """A value is counted or rejected alike by the seed, in the stream, by the audit and in a replay.
 
-One table has a row for each value, and facts of every kind of dimension, sum and condition. Each
-test reads what all of them made of it.
+One table has a row for each value, and facts of every kind of dimension, sum and condition. Orders
+in two tables feed one fact. Each test reads what all of them made of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from testkit.project import host_project
 from testkit.servers import Cluster
 from tests.spark.audited import Audited
 from tests.spark.support import counted_by
-from waltally.errors import BuildFailed
 
 TABLE = """
     create extension citext;
@@ -50,8 +49,64 @@ TABLE = """
         texts text[] collate blind, email citext, mood mood, pair pair, bytes bytea,
         address inet, meeting timetz, same jsonb
     );
-    alter table odd replica identity full
+    alter table odd replica identity full;
+
+    create function pick(n integer, place integer, variadic choices text[]) returns text
+        return choices[1 + (hashint4(n * 10 + place) & 65535) % cardinality(choices)];
+    create table orders (
+        id serial primary key, shop integer, channel text, is_test boolean, amount numeric,
+        placed_at timestamptz
+    );
+    create table "Old Orders" (
+        id serial primary key, shop integer, channel text, is_test boolean,
+        "Grand""Total" numeric, "Placed At" timestamp
+    );
+    alter table orders replica identity full;
+    alter table "Old Orders" replica identity full
 """
+ORDERS = """
+    insert into {} (shop, channel, is_test, {}, {})
+    select
+        pick(n, 1, '1', '1', '2', '-2147483648', null)::integer,
+        pick(n, 2, 'web', 'a "b" \\ (c),', '', 'ünï', null),
+        pick(n, 3, 'false', 'false', 'false', 'true', null)::boolean,
+        pick(
+            n, 4, '0', '0.01', '-0.01', '12.50', '-7.125', '0.1', '0.2', null,
+            '99999999999999999999.999999999999', '-0.000000000000000000000000000000000001',
+            '123456789012345678901234567890123456789.5'
+        )::numeric,
+        -- Around both changes of clock in London and in New York, around midnight, and far away.
+        pick(
+            n, 5, '2026-03-29 00:59:59.999999', '2026-03-29 01:30:00', '2026-10-25 00:30:00',
+            '2026-10-25 01:30:00', '2026-11-01 00:30:00', '2026-11-01 05:30:00',
+            '2026-03-08 02:30:00', '2026-06-30 22:59:59', '2026-06-30 23:00:00', null,
+            '2026-12-31 23:59:59', '0001-01-02 00:00:00', '9999-12-30 12:00:00'
+        )::timestamp
+    from generate_series(1, 120) as n
+"""
+ORDER_COUNT = """
+    with image as (
+        select shop, channel, is_test, amount, placed_at at time zone 'Europe/London' as moment,
+            placed_at at time zone 'UTC' as utc, 1 as placed
+        from orders
+        union all
+        select shop, channel, is_test, "Grand""Total",
+            "Placed At" at time zone 'America/New_York' at time zone 'Europe/London', "Placed At", 0
+        from "Old Orders"
+    )
+
+    select
+        shop::text, channel, moment::date::text, date_trunc('month', moment)::date::text,
+        sum(placed), sum(1 - placed), coalesce(sum(amount), 0), coalesce(sum(amount * amount), 0),
+        count(*) filter (where utc >= '2026-03-29 01:00' and utc < '2026-10-25'),
+        coalesce(sum(amount) filter (
+            where placed = 1 and amount >= 0.1 and channel in ('web', '')
+        ), 0)
+    from image
+    where shop is not null and moment is not null and is_test not in (true)
+    group by 1, 2, 3, 4
+"""
+"""What the fact of the orders must hold."""
 BERLIN = {"timezone": "Europe/Berlin"}
 NEW_YORK = {"column_timezone": "America/New_York"}
 Texts = Mapping[str, str | None]
@@ -214,6 +269,7 @@ SUMS = {
 """By fact: the type of the sum, and the amounts that it does not take."""
 
 ROW_COUNT = {"row_count": {"count": "rows"}}
+LONG_TEXTS = dict.fromkeys(("long", "second", "third"), "text")
 
 
 def dimension(fact: str) -> str:
@@ -229,6 +285,39 @@ def model(dimensions: object, measures: object) -> str:
     )
 
 
+SHOP = """
+    {% set there = {'timezone': 'Europe/London', 'column_timezone': 'America/New_York'} %}
+    {{ waltally.fact(
+        tables={
+            'placed': 'public.orders',
+            'archived': {
+                'table': 'public."Old Orders"', 'deletes': 'ignore',
+                'columns': {'amount': 'Grand"Total', 'placed_at': 'Placed At'},
+            },
+        },
+        dimensions={
+            'shop': 'integer',
+            'channel': {'type': 'text', 'nulls': 'count'},
+            'day': dict(there, date_of='placed_at'),
+            'month': dict(there, month_of='placed_at'),
+        },
+        measures={
+            'placed_count': {'count': 'placed'},
+            'archived_count': {'count': 'archived'},
+            'amount': {'sum': 'amount'},
+            'spread': {'sum': {'product': ['amount', 'amount']}},
+            'summer_count': {
+                'count': none,
+                'where': {'placed_at': {'at_least': '2026-03-29 01:00:00', 'below': '2026-10-25'}},
+            },
+            'large_amount': {
+                'sum': 'amount', 'of': 'placed',
+                'where': {'amount': {'at_least': '0.1'}, 'channel': {'in': ['web', '']}},
+            },
+        },
+        where={'is_test': {'not_in': [true]}, 'placed_at': {'below': '9999-12-31'}},
+    ) }}
+"""
 MODELS = {
     **{
         name: model({dimension(name): declared}, ROW_COUNT)
@@ -241,7 +330,10 @@ MODELS = {
         )
         for name, (type_, _) in SUMS.items()
     },
-    "ft_long": model(dict.fromkeys(("long", "second", "third"), "text"), ROW_COUNT),
+    "ft_long": model(LONG_TEXTS, ROW_COUNT),
+    "rows_of_long": "{{ waltally.current_rows(table='public.odd',"
+    f" key={['id', *LONG_TEXTS]!r}, columns={ {'id': 'integer', **LONG_TEXTS}!r}) }}}}",
+    "ft_shop": SHOP,
     "ft_alike": model({name: {"type": "text", "nulls": "count"} for name in ALIKE}, ROW_COUNT),
     **{
         f"ft_{column}_periods": model(
@@ -265,7 +357,7 @@ MODELS = {
         },
     ),
 }
-CHECKED = {"ft_total", "ft_cents", "ft_size", "ft_alike", "ft_json_path"}
+CHECKED = {"ft_total", "ft_cents", "ft_size", "ft_alike", "ft_json_path", "ft_shop"}
 """What is audited and replayed: each fact takes a second or two."""
 if "WALTALLY_ALL_CASES" in os.environ:
     CHECKED = MODELS.keys() - {"ru_sizes"}
@@ -325,7 +417,9 @@ class World:
         return self.pipeline.source.execute(query, *values)
 
     def insert(self) -> None:
-        """Insert a row of each value."""
+        """Insert a row of each value, and orders."""
+        self.ask(ORDERS.format("orders", "amount", "placed_at"))
+        self.ask(ORDERS.format('"Old Orders"', '"Grand""Total"', '"Placed At"'))
         for name, texts in VALUES.items():
             for text in texts:
                 query = f"insert into odd ({name}, label) values (%s, %s)"
@@ -362,6 +456,15 @@ class World:
         query = f"select label, {', '.join(counts)} from analytics.ft_conditions"
         met = {row for row in self.ask(query) if set(row[1:]) != {"0"}}
         wrong += [("conditions", met ^ conditions(times))] if met != conditions(times) else []
+        held = self.ask(
+            "select shop::text, channel, day::text, month::text, placed_count, archived_count,"
+            " amount, spread, summer_count, large_amount from analytics.ft_shop"
+            " where placed_count + archived_count <> 0"
+        )
+        counted = self.ask(ORDER_COUNT)
+        wrong += [("ft_shop", set(held) ^ set(counted))] if set(held) != set(counted) else []
+        rows = self.ask("select long from analytics.rows_of_long")
+        wrong += [("rows_of_long", rows)] if rows != [(SHORT,)] * times else []
         rows = self.ask(
             "select fact, reason, sum(case action when 'baseline' then"
             " (payload::jsonb ->> 'row_count')::bigint else 1 end)::bigint"
@@ -383,15 +486,17 @@ def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         database.execute(TABLE)
         made.insert()
         made.pipeline.must("setup")
-        others = MODELS.keys() - {"ru_sizes", "ft_conditions"}
+        apart = {"ft_conditions", "rows_of_long"}
+        others = MODELS.keys() - {"ru_sizes", *apart}
         with counted_by("server"):
-            # By itself: beside its labels every row would be a group of its own.
-            made.job("seed", "--fact", "ft_conditions")
+            # Apart: beside their labels and ids every row would be a group of its own.
+            made.job("seed", *(word for name in apart for word in ("--fact", name)))
             made.job("seed", *(word for name in others for word in ("--fact", name)))
         made.look("seeded by the server", 1)
         made.insert()
         made.look("streamed", 2)
         database.execute("delete from odd where id <= %s", ROWS)
+        database.execute("delete from orders where id % 3 = 0")
         made.look("deleted", 1)
         with counted_by("Spark"), made.pipeline.follow():
             made.job("seed")
@@ -412,6 +517,8 @@ def test_what_a_seed_rejects_the_stream_rejects(world: World) -> None:
     seeded = world.rejected["seeded by the server"]
     assert seeded == world.rejected["seeded by Spark"]
     assert {fact for fact, _ in seeded} > {"analytics.ft_day", "analytics.ft_total"}
+    no_key = "the values of long, second, third together are longer than 1800 bytes"
+    assert seeded["analytics.rows_of_long", no_key] == 1
     assert world.rejected["streamed"] - world.rejected["seeded by the server"] == seeded
     # A row that was never counted takes nothing away.
     assert world.rejected["deleted"] == world.rejected["streamed"]
@@ -481,83 +588,3 @@ def test_an_audit_finds_a_roll_up_that_differs_and_waits_with_its_fact(world: Wo
             assert report["facts"]["ft_size"]["difference_count"] == of_fact
             assert report["roll_ups"]["ru_sizes"]["difference_count"] == of_roll_up
             assert (f"{differs}\nTry: `dbt build --full-refresh" in err) is bool(of_roll_up)
-
-
-def test_texts_that_no_index_takes_are_no_key_of_current_rows(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    columns = dict.fromkeys(("long", "second"), "text")
-    rows = (
-        "{{ waltally.current_rows(table='public.odd', key=['long', 'second'],"
-        f" columns={json.dumps(columns)}) }}}}"
-    )
-    with empty_database(cluster, "keys") as database:
-        pipeline = Audited(database, tmp_path, Models())
-        pipeline.use_project(host_project(tmp_path, {"odd_rows": rows}))
-        database.execute(TABLE)
-        database.execute("insert into odd (long) values (repeat('a', 900)), (repeat('b', 901))")
-        pipeline.must("setup")
-        code, _, err = pipeline.run(job="seed")
-        assert code == 0, err
-        database.execute("insert into odd (long) values (repeat('c', 900)), (repeat('d', 901))")
-        database.execute("delete from odd where long ~ '^[ab]'")
-        pipeline.must("run", "--once")
-        pipeline.build()
-        assert database.execute("select left(long, 1) from analytics.odd_rows") == [("c",)]
-        listed = "select reason, action from analytics.rejected_changes order by commit_lsn"
-        why = "the values of long, second together are longer than 1800 bytes"
-        assert database.execute(listed) == [(why, "baseline"), (why, "I")]
-
-
-@pytest.mark.slow
-def test_a_total_that_its_type_does_not_hold_stops_one_fact_until_it_is_declared_wider(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    def models(type_: str) -> dict[str, str]:
-        total = {"total": {"sum": "amount", "type": type_}}
-        rows = {"row_count": {"count": "rows"}}
-        return {
-            name: model({"kind": "text"}, measures)
-            for name, measures in (("ft_total", total), ("ft_rows", rows))
-        }
-
-    states = "select fact_name, state, reason, remedy from cdc.explain_models(%s) order by 1"
-    with empty_database(cluster, "overflow") as database:
-        pipeline = Audited(database, tmp_path, Models())
-        pipeline.use_project(host_project(tmp_path / "narrow", models("numeric(8, 2)")))
-        database.execute(TABLE)
-        database.execute("insert into odd (amount) values (999999.99)")
-        pipeline.must("setup")
-        code, _, err = pipeline.run(job="seed")
-        assert code == 0, err
-        pipeline.build()
-        # The next fits, and both together do not.
-        database.execute("insert into odd (amount) values (0.01)")
-        pipeline.must("run", "--once")
-        with pytest.raises(BuildFailed, match="numeric field overflow"):
-            pipeline.build()
-        rows, total = database.execute(states, pipeline.slot)
-        assert rows == ("ft_rows", "follows", None, None)
-        assert total[1:3] == ("failed", "numeric field overflow")
-        assert database.execute("select row_count from analytics.ft_rows") == [(2,)]
-        assert database.execute("select total from analytics.ft_total") == [(Decimal("999999.99"),)]
-
-        pipeline.use_project(host_project(tmp_path / "wider", models("numeric(9, 2)")))
-        assert total[3].startswith("declare a wider type for the measure")
-        for command in re.findall(r"`([^`]+)`", total[3]):
-            program, *words = command.split()
-            if program == "loader":
-                pipeline.must(*words)
-            elif program == "dbt":
-                pipeline.build()
-            else:
-                code, _, err = pipeline.run(*words[1:], job="seed")
-                assert code == 0, err
-        database.execute("insert into odd (amount) values (1)")
-        pipeline.must("run", "--once")
-        pipeline.build()
-        found = database.execute(states, pipeline.slot)
-        assert [each[1:] for each in found] == [("follows", None, None)] * 2
-        assert database.execute("select total from analytics.ft_total") == [(Decimal(1000001),)]
-        assert database.execute("select row_count from analytics.ft_rows") == [(3,)]
-        assert not database.execute("select 1 from analytics.rejected_changes")
