@@ -107,8 +107,11 @@ def test_models_join_and_leave_while_a_loader_builds(
         for model in ("ft_kinds", "ft_texts"):
             count(model, 6)
         running.end()
-    source.must("teardown", "--drop-data", "--yes")
+    said = source.must("teardown", "--drop-data", "--yes")
+    assert said.endswith("dropped the schema cdc\ndropped the schema cdc_jobs\n")
+    count("ft_notes", 8)
     source.execute("update elsewhere.ft_notes set row_count = row_count")
+    assert source.execute("select * from elsewhere.rejected_changes") == []
 
 
 @pytest.mark.slow
@@ -176,19 +179,24 @@ def without(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "HOME": str(tmp_path)}
 
 
-def loader(
-    pipeline: Pipeline, without: dict[str, str], *arguments: str, **more: str
-) -> subprocess.CompletedProcess[str]:
-    """Run it as a process of its own: this one has imported dbt."""
-    return run([str(LOADER), *arguments], pipeline.environment(**without, **more))
+def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it(
+    pipeline: Pipeline, without: dict[str, str], tmp_path: Path
+) -> None:
+    def loader(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run it as a process of its own: this one has imported dbt."""
+        return run([str(LOADER), *arguments], pipeline.environment(**without, **more))
 
-
-def test_each_command_does_its_work(pipeline: Pipeline, without: dict[str, str]) -> None:
     def must(*arguments: str) -> str:
-        done = loader(pipeline, without, *arguments)
+        done = loader(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    project = host_project(tmp_path, {"ft_notes": NOTES})
+    done = loader("setup", LOADER_MANIFEST="", DBT_PROJECT_DIR=str(project))
+    assert done.returncode == 28
+    said = sentence(done.stderr)
+    assert "dbt is not installed here" in said
+    assert "requirements.lock 'waltally[dbt]'; or --manifest" in said
     assert "registered ft_service_stats" in must("setup")
     pipeline.seed()
     pipeline.install()
@@ -199,14 +207,3 @@ def test_each_command_does_its_work(pipeline: Pipeline, without: dict[str, str])
     assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "0"]
     must("prune", "--keep", "0s")
     assert "dropped the slot" in must("teardown", "--drop-data", "--yes")
-
-
-def test_setup_without_a_manifest_says_what_to_install(
-    pipeline: Pipeline, without: dict[str, str], tmp_path: Path
-) -> None:
-    project = host_project(tmp_path, {"ft_notes": NOTES})
-    done = loader(pipeline, without, "setup", LOADER_MANIFEST="", DBT_PROJECT_DIR=str(project))
-    assert done.returncode == 28
-    said = sentence(done.stderr)
-    assert "dbt is not installed here" in said
-    assert "requirements.lock 'waltally[dbt]'; or --manifest" in said

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import psycopg2
-from psycopg2.extras import LogicalReplicationConnection
-
 from testkit.databases import Database, application_database
 from testkit.facts import NOTIFY, SLOT_DIMENSION
-from testkit.pipeline import Pipeline
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--drop-data", "--yes"))
 OTHERS = (
@@ -56,20 +52,6 @@ def test_the_slot_of_another_database_stays(source: Database) -> None:
     assert slots(source, source.slot) == 1
 
 
-def test_a_slot_that_another_loader_follows_is_not_taken_over(source: Database) -> None:
-    source.must("setup")
-    running = psycopg2.connect(
-        source.cluster.dsn(source.name),
-        connection_factory=LogicalReplicationConnection,
-    )
-    running.cursor().start_replication(slot_name=source.slot)
-    try:
-        done = source.loader("setup", LOADER_SCHEMA="second")
-        assert done.returncode == 24, done.stderr
-    finally:
-        running.close()
-
-
 def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database) -> None:
     """LOADER_SCHEMA=public: the application's tables are there too."""
     tables = "select oid from pg_class where relnamespace = 'public'::regnamespace order by 1"
@@ -113,15 +95,6 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
             (other["LOADER_SLOT"],)
         ]
     assert "dropped the schema cdc" in source.must("teardown", "--drop-data", "--yes", **other)
-
-
-def test_a_purge_drops_what_dbt_installed_and_leaves_the_facts(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    counts = pipeline.fact()
-    said = pipeline.must("teardown", "--drop-data", "--yes")
-    assert said.endswith("dropped the schema cdc\ndropped the schema cdc_jobs\n")
-    assert pipeline.fact() == counts
-    assert pipeline.rejected() == []
 
 
 def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import signal
-
 import psycopg2
 import pytest
 
 from testkit.commands import wait_until
-from testkit.databases import Database, application_database, paste
+from testkit.databases import Database, paste
 from testkit.following import is_copying, peak_memory
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import Server, connect
 
 
 def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:
@@ -31,39 +27,6 @@ def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database)
     source.must("run", "--once")
     assert change_log(source) == second_opinion(source, other)
     assert source.staged() == 5 + 5 + 1 + 4
-
-
-def test_a_log_has_a_line_with_age_lag_and_build_and_says_that_it_stops(pipeline: Pipeline) -> None:
-    source = pipeline.source
-    pipeline.must("setup")
-    pipeline.limits.log_progress = 0.2
-    with pipeline.start("--build") as running:
-        running.wait_for("following the slot")
-
-        def is_built() -> bool:
-            source.insert(1)
-            return "built 0." in running.said()
-
-        wait_until(is_built, "a line says so")
-        lock = connect(source.cluster.dsn(source.name))
-        lock.autocommit = False
-        lock.cursor().execute(
-            "select pg_advisory_xact_lock(cdc.lock_key('slot', %s))", (source.slot,)
-        )
-        source.insert(1)
-        wait_until(lambda: "a build began" in running.said(), "a build waits")
-        running.process.send_signal(signal.SIGTERM)
-        running.wait_for("INFO stopping after this build")
-        lock.close()
-        running.end()
-    progress = [line for line in running.said().splitlines() if "newest change" in line]
-    form = r"newest change [\d.]+ s ago, lag [\d.]+ \w+, built [\d.]+ s ago, \d+/s, \d+ changes?, "
-    assert any(re.search(form + "position [0-9A-F]+/[0-9A-F]+$", line) for line in progress), (
-        progress
-    )
-    assert re.search(
-        r"INFO stored \d+ changes? in \d+ batch(es)? over [\d.]+ s, position", running.said()
-    )
 
 
 OWN_ROWS = """
@@ -121,33 +84,9 @@ def test_a_large_transaction_passes_in_constant_memory_and_whole(
         wait_until(lambda: source.staged() == rows + 1, "all of it is stored", 300)
         assert peak_memory(running) - idle < 64 * 1024
         running.end()
+    assert f"INFO stored {rows:,} changes in 1 batch over " in running.said()
     assert source.value("select count(distinct commit_lsn) from cdc.change_log") == 2
     assert source.value("select max(ordinal) from cdc.change_log") == rows
-
-
-def test_the_log_goes_on_in_the_next_partition() -> None:
-    cluster = Server({"fsync": "off"})
-    try:
-        cluster.create()
-        cluster.run("pg_resetwal", "-l", "0000000100000000000000FD", "-D", str(cluster.data))
-        cluster.start()
-        database = application_database(cluster)
-        database.must("setup")
-        # A log of 4 GiB goes on in partitions of 256 MiB.
-        database.execute("update cdc.slot_position set start_lsn = '0/10'")
-        for _ in range(4):
-            database.begin_block()
-            database.insert(1000, text="x" * 15_000)
-        database.must("run", "--once")
-        partitions = database.execute(
-            "select tableoid::regclass::text, count(*) from cdc.change_log group by 1 order by 1"
-        )
-    finally:
-        cluster.remove()
-    assert [name for name, _ in partitions] == [
-        *("cdc.change_log_00000000f", "cdc.change_log_000000010")
-    ]
-    assert sum(count for _, count in partitions) == 4000
 
 
 def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_attach(

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from loader.capture.events import BuildBroke, Built, Committed, Failed, Following, RunState
+from loader.capture.events import (
+    BuildBroke,
+    Building,
+    Built,
+    Committed,
+    Failed,
+    Following,
+    RunState,
+)
 from loader.monitoring import metrics
 from loader.monitoring.health import Answer, Health
+from loader.monitoring.progress import Progress
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
 from testkit.commands import wait_until
 from testkit.servers import free_port
 from waltally.errors import BuildFailed, CannotConnect
-from waltally.limits import Limits
+from waltally.limits import Limits, limits
 
 LONG = Limits().stalled_seconds + 1
 
@@ -112,6 +124,33 @@ def test_a_source_that_writes_while_nothing_is_stored_is_a_stall() -> None:
     assert run.why_not_ready() == "nothing was stored for 61 s, and the source has written since"
     run.state.stored_at = run.now
     assert run.why_not_ready() == "", "the backlog gets smaller"
+
+
+def test_the_log_says_how_far_a_run_is_and_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "log_progress", 0.01)
+    state = RunState()
+    progress = Progress(state)
+
+    def says(line: str) -> None:
+        wait_until(lambda: re.search(line, caplog.text), line)
+
+    with caplog.at_level(logging.INFO, "loader"), progress:
+        progress(Following())
+        state.open_since = time.monotonic() - 40
+        says("a batch has been open for 40 s, nothing is lost")
+        state.open_since = None
+        progress(Built(0.1))
+        state.newest_commit_at, state.wal_end = time.time() - 40, 64
+        state.batches, state.changes = 1, 3
+        says(
+            "newest change 40 s ago, lag 64 bytes, built 0.. s ago, 300/s, 3 changes, position 0/0"
+        )
+        progress(Building())
+        progress.stop()
+        says("stopping after this build")
+    says("stored 3 changes in 1 batch over ")
 
 
 MB = 1024 * 1024
