@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ GERMAN = "de_DE.UTF-8"
 TABLES = tuple(Table("public", name) for name in ("notifications", "notification_history"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def german() -> Iterator[Cluster]:
     """A server that speaks German, with a slot."""
     catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
@@ -51,19 +51,17 @@ def german() -> Iterator[Cluster]:
         made.remove()
 
 
-def test_a_refused_login_in_another_language_is_waited_for_in_the_server_s_words(
+def test_what_a_server_refuses_is_told_apart_in_german_and_said_in_its_words(
     german: Cluster,
 ) -> None:
+    dsn, stranger = german.dsn(), german.dsn(user="stranger")
     for way in (
-        lambda: connect(german.dsn(user="stranger"), "source"),
-        lambda: handshake.connect_replication(german.dsn(user="stranger")),
+        lambda: connect(stranger, "source"),
+        lambda: handshake.connect_replication(stranger),
     ):
         with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
             way()
-
-
-def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> None:
-    first, second = (handshake.connect_replication(german.dsn()) for _ in range(2))
+    first, second = (handshake.connect_replication(dsn) for _ in range(2))
     with pytest.raises(SlotLost, match="existiert nicht"):
         handshake.start(second, "gone", 0, TABLES, None)
     handshake.start(first, "taken", 0, TABLES, None)
@@ -71,15 +69,11 @@ def test_what_the_walsender_refuses_is_told_apart_in_german(german: Cluster) -> 
         handshake.start(second, "taken", 0, TABLES, None)
     first.finish()
     second.finish()
-
-
-def test_a_full_server_is_waited_for(german: Cluster) -> None:
-    dsn = german.dsn()
-    taken = [plain(dsn) for _ in range(8)]
-    with pytest.raises(CannotConnect, match="zu viele Verbindungen"):
-        connect(dsn, "source")
-    for each in taken:
-        each.close()
+    with ExitStack() as full:
+        for _ in range(8):
+            full.enter_context(closing(plain(dsn)))
+        with pytest.raises(CannotConnect, match="zu viele Verbindungen"):
+            connect(dsn, "source")
 
 
 def test_a_target_that_takes_no_writes_is_waited_for(

@@ -21,7 +21,7 @@ from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster, administer
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
 from waltally.limits import limits
 
@@ -43,14 +43,6 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
     with pytest.raises(SlotMoved, match="changes between are lost"):
         follow(pipeline.loader_settings, threading.Event(), RunState(), once=True)
     assert pipeline.staged() == 0
-    wait_until(
-        lambda: (
-            not pipeline.source.value(
-                "select active from pg_replication_slots where slot_name = %s", pipeline.slot
-            )
-        ),
-        "the slot is free",
-    )
 
 
 def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
@@ -85,8 +77,6 @@ def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
                 assert running.said().count("following the slot") == 1, running.said()
                 assert "trying again" not in running.said()
                 running.end()
-        one.execute("select pg_replication_origin_drop('waltally_slot_trouble_shared')")
-        two.execute("select pg_replication_origin_drop('waltally_slot_trouble_shared')")
 
 
 def staged(warehouse: Database, schema: str) -> int:
@@ -99,26 +89,22 @@ def test_a_reload_does_not_make_commits_asynchronous(
     """What is confirmed outlives the target's crash, and the loader waits for the target."""
     pipeline = make_pipeline(cluster, spare)
     pipeline.must("setup")
-    admin = connect(spare.dsn())
-    with pipeline.follow() as running, admin.cursor() as cursor:
+    is_confirmed = "select confirmed_flush_lsn >= %s from pg_replication_slots where slot_name = %s"
+    settings = {"synchronous_commit": "off", "wal_writer_delay": "'10s'"}
+    reload = "select pg_reload_conf()"
+    with pipeline.follow() as running:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
-        cursor.execute("alter system set synchronous_commit = off")
-        cursor.execute("alter system set wal_writer_delay = '10s'")
-        cursor.execute("select pg_reload_conf()")
+        changes = (f"alter system set {name} = {value}" for name, value in settings.items())
+        administer(spare, *changes, reload)
         try:
             wait_until(
                 lambda: pipeline.target.value("show synchronous_commit") == "off", "reloaded"
             )
             pipeline.source.insert(5)
-            wal = pipeline.source.value("select pg_current_wal_lsn()")
+            end = pipeline.source.value("select pg_current_wal_lsn()")
             wait_until(
-                lambda: pipeline.source.value(
-                    "select confirmed_flush_lsn >= %s from pg_replication_slots "
-                    "where slot_name = %s",
-                    wal,
-                    pipeline.slot,
-                ),
+                lambda: pipeline.source.value(is_confirmed, end, pipeline.slot),
                 "the five are confirmed",
             )
             spare.stop("immediate")
@@ -126,9 +112,7 @@ def test_a_reload_does_not_make_commits_asynchronous(
             running.wait_for("The target cannot be reached", 2)
         finally:
             spare.start()
-            for name in ("synchronous_commit", "wal_writer_delay"):
-                connect(spare.dsn()).cursor().execute(f"alter system reset {name}")
-            connect(spare.dsn()).cursor().execute("select pg_reload_conf()")
+            administer(spare, *(f"alter system reset {name}" for name in settings), reload)
         pipeline.target = pipeline.target.reconnect()
         pipeline.wait_for_staged(7)
         running.end()

@@ -94,7 +94,10 @@ def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline)
         assert pipeline.loader("status").returncode == expected
         if expected == 22:
             assert pipeline.refused("setup") == (22, said)
-        pipeline.recovers_from(said)
+        pipeline.run_remedy(said)
+        assert pipeline.differences() == [], case
+    pipeline.source.insert(4, "sent")
+    pipeline.goes_on()
 
 
 TIMEOUT = "idle_replication_slot_timeout"
