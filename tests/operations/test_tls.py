@@ -132,59 +132,49 @@ def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
     assert (code, "certificate" in said) == (45, True), said
 
 
+STRANGE = "another authority"
 BROKEN = {
-    "another authority": ({}, "certificate verify failed"),
+    STRANGE: ({}, "certificate verify failed"),
+    # As with `::1 localhost` in /etc/hosts, where the server listens on 127.0.0.1 alone.
+    f"{STRANGE} at the second address": (
+        {"host": "127.0.0.3,localhost"},
+        "certificate verify failed",
+    ),
     "another host's certificate": ({"host": "127.0.0.1"}, "does not match host name"),
     "no encryption": ({"sslmode": "disable"}, "no encryption"),
     "no authority": ({"sslrootcert": "/nonexistent/root.crt"}, "does not exist"),
 }
 
 
-def broken(guarded: Guarded, case: str, user: str) -> str:
-    words, _ = BROKEN[case]
-    return guarded.dsn(user, **(words or {"sslrootcert": str(guarded.stranger.root)}))
-
-
-def test_who_cannot_be_verified_is_refused_at_once(guarded: Guarded) -> None:
-    for verb, case in [*(("setup", case) for case in BROKEN), ("run", "another authority")]:
-        dsn = broken(guarded, case, LOADER_ROLE)
-        code, said = guarded.commands.refused(verb, LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn)
-        assert (code, BROKEN[case][1] in said) == (45, True), said
-
-
 @pytest.mark.parametrize("case", BROKEN)
 def test_each_driver_verifies_for_itself(guarded: Guarded, case: str) -> None:
-    """The replication connection, psycopg2 in Spark's driver and ADBC in its executors."""
-    words = BROKEN[case][1]
-    dsn = broken(guarded, case, SPARK_ROLE)
-    with pytest.raises(LoginRefused, match=words):
-        handshake.connect_replication(dsn)
-    with pytest.raises(LoginRefused, match=words) as caught:
-        connections.connect(dsn, "source")
-    assert "\n" not in str(caught.value)
-    with pytest.raises(ReadFailed, match=words):
-        list(arrow.batches(dsn, "select 1", "00000003-0000001B-1"))
-
-
-def test_of_several_addresses_the_one_that_tells_why_is_not_hidden(guarded: Guarded) -> None:
-    """As with `::1 localhost` in /etc/hosts, where the server listens on 127.0.0.1 alone."""
-    why, stranger = "certificate verify failed", str(guarded.stranger.root)
-    dsn = guarded.dsn(SPARK_ROLE, host="127.0.0.3,localhost", sslrootcert=stranger)
-    with pytest.raises(LoginRefused, match=why):
-        handshake.connect_replication(dsn)
-    with pytest.raises(LoginRefused, match=why):
-        connect(dsn, "source")
-    with pytest.raises(LoginRefused, match=why):
-        connections.connect(dsn, "source")
-    with pytest.raises(LoginRefused, match=why):
-        snapshot.connect_replication(dsn)
-    read = (
-        arrow.batches(dsn, "select 1", "00000003-0000001B-1"),
-        arrow.batches(dsn, "select 1"),
-    )
-    for each in read:
+    """Replication connections of loader and seed, psycopg2 in both, and ADBC in executors."""
+    more, why = BROKEN[case]
+    if case.startswith(STRANGE):
+        more = {**more, "sslrootcert": str(guarded.stranger.root)}
+    dsn = guarded.dsn(SPARK_ROLE, **more)
+    for way in (
+        handshake.connect_replication,
+        snapshot.connect_replication,
+        lambda dsn: connect(dsn, "source"),
+        lambda dsn: connections.connect(dsn, "source"),
+    ):
+        with pytest.raises(LoginRefused, match=why) as caught:
+            way(dsn)
+        assert "\n" not in str(caught.value)
+    for snapshot_id in (None, "00000003-0000001B-1"):
         with pytest.raises(ReadFailed, match=why):
-            next(each)
+            next(arrow.batches(dsn, "select 1", snapshot_id))
+
+
+def test_loader_and_dbt_end_at_once_where_the_server_cannot_be_verified(guarded: Guarded) -> None:
+    made, stranger = guarded.commands, str(guarded.stranger.root)
+    for verb in ("setup", "run"):
+        code, said = made.refused(verb, **guarded.both(LOADER_ROLE, sslrootcert=stranger))
+        assert (code, "certificate verify failed" in said) == (45, True), said
+    variables = {**guarded.variables, "PGSSLROOTCERT": stranger}
+    done = made.by(DBT_ROLE).call("dbt", "run", **variables)
+    assert (done.returncode, "certificate verify failed" in done.stdout) == (1, True)
 
 
 def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> None:
@@ -197,50 +187,38 @@ def test_what_a_session_was_told_reaches_spark_s_executors(guarded: Guarded) -> 
     assert {word: passed_on.get(word) for word in wanted} == wanted
 
 
-def test_dbt_verifies_too(guarded: Guarded) -> None:
-    done = guarded.commands.by(DBT_ROLE).call(
-        *("dbt", "run"),
-        PGHOST="localhost",
-        PGPASSWORD=SECRET,
-        PGSSLMODE="verify-full",
-        PGSSLROOTCERT=str(guarded.stranger.root),
-    )
-    assert done.returncode != 0
-    assert "certificate verify failed" in done.stdout
+def present(guarded: Guarded, authority: Authority) -> None:
+    """Let the server have a certificate of this authority for new sessions."""
+    source = guarded.commands.source
+    for file, name in zip(
+        authority.issue("localhost", "localhost"), ("server.crt", "server.key"), strict=True
+    ):
+        give_to_server(file, source.cluster.data / name)
+    source.execute("select pg_reload_conf()")
+
+    def is_presented() -> bool:
+        try:
+            connect(guarded.dsn(SPARK_ROLE, sslrootcert=str(authority.root)), "source").close()
+        except LoginRefused:
+            return False
+        return True
+
+    wait_until(is_presented, "the new certificate is presented")
 
 
 def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
     """A certificate of a stranger is no outage to wait for."""
     made = guarded.commands
     environment = made.environment(**guarded.both(LOADER_ROLE))
-    file, before = made.source.cluster.data / "server.crt", made.source.cluster.data / "server.key"
-    kept = file.read_bytes(), before.read_bytes()
     with RunningLoader(environment, made.home / "changes.log") as running:
         running.wait_for("following the slot")
-        for issued, place in zip(
-            guarded.stranger.issue("localhost", "localhost"), (file, before), strict=True
-        ):
-            give_to_server(issued, place)
         try:
-            made.source.execute("select pg_reload_conf()")
-            wait_until(lambda: presents(made, guarded.stranger), "the new certificate is presented")
+            present(guarded, guarded.stranger)
             made.source.execute(
                 "select pg_terminate_backend(active_pid) from pg_replication_slots "
                 "where active_pid is not null"
             )
             code, said = running.refuses()
         finally:
-            file.write_bytes(kept[0])
-            before.write_bytes(kept[1])
-            made.source.execute("select pg_reload_conf()")
+            present(guarded, guarded.authority)
     assert (code, "certificate verify failed" in said) == (45, True), said
-
-
-def presents(made: System, authority: Authority) -> bool:
-    """Say whether new sessions find a certificate of this authority."""
-    guarded = Guarded(made, authority, authority)
-    try:
-        connections.connect(guarded.dsn(SPARK_ROLE), "source").close()
-    except LoginRefused:
-        return False
-    return True
