@@ -20,16 +20,6 @@ ROLES = (LOADER_ROLE, DBT_ROLE, SPARK_ROLE, READER_ROLE)
 
 SEED_JOB = "spark-submit spark/seed.py"
 
-SEED = (
-    "spark-submit",
-    "--master",
-    "local[2]",
-    "--driver-java-options",
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark/seed.py",
-)
-
-
 # No line for `replication`: it is another word there than for a database, and whoever has one may
 # copy the whole server.
 ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
