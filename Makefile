@@ -68,7 +68,8 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 
 # The tests of a file share its servers, and those of Spark two JVMs. tests/conftest.py has the order:
 # xdist would start the files with the fewest tests last, and those take longest.
-test: check $(CLASSES)  ## Run every check and every test but the slow ones, three at a time
+test: install  ## Run every check and every test but the slow ones, three at a time
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CLASSES) $(CHECKS)
 	@echo "Tests on real servers, three at a time"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 

@@ -206,10 +206,17 @@ class Server(Cluster):
         subprocess.run(["cp", "-a", str(ready.data), str(self.data)], check=True)
         _renew_identifier(self.data / "global" / "pg_control")
         # The WAL has the identifier too, and the server compares.
-        self.run("pg_resetwal", "-D", str(self.data))
+        self.run("pg_resetwal", *AGED, "-D", str(self.data))
         if PLUGINS in ready.settings:
             self.settings.setdefault(PLUGINS, ready.settings[PLUGINS])
         self.configure({})
+
+
+AGED = ("-l", "00000001000000000000000F", "-o", "3000000000", "-e", "3")
+"""For pg_resetwal: the first WAL file, the next oid and the epoch of transactions.
+
+As on a server of some age, positions soon get a digit more, and oids have 32 bits.
+"""
 
 
 def connect(dsn: str) -> Connection:
