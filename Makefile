@@ -53,11 +53,9 @@ demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or ti
 browser:
 	@-CHROMIUM=1 ops/install-debian.sh
 
-acceptance: install browser $(CLASSES)  ## Run every slow and exhaustive test, two at a time
-	@echo "Slow and exhaustive tests: random histories of the examples, crashes, Spark jobs"
-	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 2 --dist worksteal -m slow
-	@echo "More random histories for the delta rules"
-	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v tests/properties
+acceptance: install browser $(CLASSES)  ## Run every slow and exhaustive test, three at a time
+	@echo "Slow and exhaustive tests: random histories, crashes, Spark jobs"
+	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 3 --dist worksteal -m "slow or larger"
 
 mutants: install  ## Break the product in many small ways; say what no test finds: make mutants ONLY=lock
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")

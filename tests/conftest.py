@@ -116,8 +116,8 @@ SHOWN_FILES = 15
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """After `make test`, say which files took longest, and how much of the whole."""
-    if config.getoption("dist", "no") != "loadfile":
+    """After a run of several processes, say which files took longest, and how much of the whole."""
+    if config.getoption("dist", "no") == "no":
         return
     seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():

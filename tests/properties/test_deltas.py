@@ -80,6 +80,7 @@ def apply(warehouse: Warehouse, dice: Random) -> None:
     warehouse.apply()
 
 
+@pytest.mark.larger
 @pytest.mark.parametrize("name", FACTS)
 def test_any_cut_of_any_history_gives_what_the_rules_in_python_give(
     warehouse: Warehouse, name: str

@@ -77,6 +77,7 @@ def test_the_cases_of_the_models(dbt_cases: list[Case], has_letters: bool) -> No
         must_match(case.name, case.expected, outcome_of(changes, case.fact))
 
 
+@pytest.mark.larger
 def test_one_pass_for_several_facts_gives_each_what_its_own_pass_does() -> None:
     facts = [each for each in shared_project().facts() if each.name in FACTS]
     for seed in range(HISTORIES):
