@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 from archiving.continuity import ArchiveSettings
 
-from testkit.databases import Database
-from testkit.models import Models
 from testkit.pipeline import Pipeline
-from testkit.spark_jobs import run_job
 from tests.spark.support import Source
 from waltally import lsn
 
@@ -100,16 +96,12 @@ class Log:
 class ArchivedPipeline(Pipeline):
     """A pipeline, and the archive of its log."""
 
-    def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
-        super().__init__(source, home, Models(), target)
-        self.archive_home = home / "archive"
+    @property
+    def archive_home(self) -> Path:
+        return self.home / "archive"
 
-    def job(self, job: str, *flags: str) -> str:
-        """Run a job of Spark in this process; return its output."""
-        return run_job(shlex.join(["spark-submit", f"spark/{job}.py", *flags]), self.environment())
-
-    def archive(self, *flags: str) -> None:
-        self.job("archive", "--to", str(self.archive_home), *flags)
+    def archive(self, flags: str = "") -> None:
+        self.spark_job(f"spark-submit spark/archive.py --to {self.archive_home} {flags}")
 
 
 def manifests(home: Path, kind: str = "changes") -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from common.command import Settings
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
 from testkit.pipeline import Pipeline
-from tests.spark.support import MOVE, run_command, submitted
+from tests.spark.support import MOVE, run_command
 from waltally import lsn
 
 ARCHIVE = MOVE.format(
@@ -39,11 +39,6 @@ class Audited(Pipeline):
     def run(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
         """Run the job's command in this process; return exit code, output and errors."""
         return run_command(job, flags, self.environment())
-
-    def submit(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
-        """As `run`, under spark-submit."""
-        done = self.call(*submitted(job, *flags))
-        return done.returncode, done.stdout, done.stderr
 
     def build_one_transaction(self) -> None:
         """Apply one transaction: the watermark is then where the next one commits."""

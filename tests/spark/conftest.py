@@ -16,7 +16,7 @@ from warehouse import loader_progress
 from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
-from testkit.databases import Database, empty_database
+from testkit.databases import empty_database
 from testkit.facts import SLOT
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
@@ -109,57 +109,18 @@ def log(source: Source, tmp_path: Path) -> Log:
     return Log(source, tmp_path / "archive")
 
 
-@pytest.fixture(scope="session")
-def models() -> Models:
-    """The models, parsed once for the database `audited`; dbt refuses them in any other."""
-    return Models()
-
-
-@pytest.fixture(scope="session")
-def audited_template(
-    cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    """The name of a database with source tables, baseline and a fact that is right.
-
-    A slot cannot be copied, so it has none; its name in the staging tables is that of `audited`.
-    """
-    home = tmp_path_factory.mktemp("audited")
-    database = empty_database(cluster, "audited")
-    dsn = cluster.dsn(database.name)
-    notify.create(dsn)
-    notify.fill(dsn, services=5, templates=15, live_rows=2000, history_rows=3000, null_share=0.02)
-    notify.set_identity(dsn, "full")
-    made = Audited(database, home, models)
-    made.must("setup")
-    made.must("run", "--once")
-    made.seed()
-    made.build()
-    database.execute("select pg_drop_replication_slot(%s)", database.slot)
-    database.execute("delete from cdc.slot_position")
-    database.connection.close()
-    administer(
-        cluster,
-        "select pg_replication_origin_drop(roname) from pg_replication_origin"
-        f" where roname = 'waltally_{database.slot}'",
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'audited'",
-        "alter database audited rename to audited_template",
-    )
-    return "audited_template"
-
-
 @pytest.fixture
-def audited(
-    cluster: Cluster, models: Models, audited_template: str, tmp_path: Path
-) -> Iterator[Audited]:
-    """A pipeline of the test's own, with a fact that is right."""
-    administer(cluster, f"create database audited template {audited_template}")
-    with Database(cluster, "audited") as database:
+def audited(cluster: Cluster, models: Models, tmp_path: Path) -> Iterator[Audited]:
+    """A pipeline of the test's own with source tables, a seed and a fact that is right."""
+    with empty_database(cluster, "audited") as database:
         made = Audited(database, tmp_path, models)
-        made.must("setup")
-        # Nothing was written since the fact was built, so the log goes on from there.
-        database.execute(
-            "update cdc.slot_position set start_lsn = (select min(snapshot_lsn) from cdc.baseline);"
-            " update cdc.logged_table set held_since = jsonb_build_object('*', start_lsn)"
-            " from cdc.slot_position"
+        notify.create(made.dsn)
+        notify.fill(
+            made.dsn, services=3, templates=6, live_rows=500, history_rows=800, null_share=0.02
         )
+        notify.set_identity(made.dsn, "full")
+        made.must("setup")
+        made.seed()
+        made.must("run", "--once")
+        made.build()
         yield made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from replaying.result import row_id
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, declare, notify
+from testkit.models import Models
 from testkit.servers import Cluster, connect
 from tests.spark.archives import ArchivedPipeline, Log
 from tests.spark.support import MOVE, run_command
@@ -98,8 +99,8 @@ class Moment:
 class Replayed(ArchivedPipeline):
     """A source that is its own target, and what its fact was at several positions."""
 
-    def __init__(self, database: Database, home: Path, spark: SparkSession) -> None:
-        super().__init__(database, home)
+    def __init__(self, database: Database, home: Path, models: Models, spark: SparkSession) -> None:
+        super().__init__(database, home, models)
         self.spark = spark
         self.moments: list[Moment] = []
 
@@ -147,18 +148,19 @@ class Replayed(ArchivedPipeline):
 @pytest.fixture(scope="module")
 def replayed(
     cluster: Cluster,
+    models: Models,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replayed]:
     with empty_database(cluster, "replayed") as database:
         database.load_notify()
-        made = Replayed(database, tmp_path_factory.mktemp("replayed"), spark)
+        made = Replayed(database, tmp_path_factory.mktemp("replayed"), models, spark)
         database.execute(INSERT, "before the slot")
         made.set_up()
         for number, statements in enumerate(STEPS):
             made.go(*statements)
             if number in (3, 5, 6):
-                made.archive("--slice-changes", "60")
+                made.archive("--slice-changes 60")
         yield made
 
 
@@ -272,24 +274,17 @@ def test_ids_are_those_that_the_database_makes(cluster: Cluster) -> None:
         "timestamptz": ["2026-11-22 12:00:00+00", "1850-01-01 00:00:00.5+00", None],
     }
     rows = list(itertools.islice(zip(*map(itertools.cycle, samples.values()), strict=True), 18))
-    must_have_ids(cluster, [*samples], rows)
     # In a record of one value an empty text and null are written otherwise.
-    must_have_ids(cluster, ["text"], [(value,) for value in ("", "x", "a b", None)])
-
-
-def must_have_ids(
-    cluster: Cluster,
-    types: list[str],
-    rows: Sequence[tuple[str | None, ...]],
-) -> None:
-    dimensions = [column(f"d{place}", type_) for place, type_ in enumerate(types)]
-    fact = parse("ft_typed", Table("a", "b"), {**NOTIFY, "dimensions": dimensions})
-    casts = ", ".join(f"%s::text::{type_}" for type_ in types)
+    single = [(value,) for value in ("", "x", "a b", None)]
     with closing(connect(cluster.dsn())) as connection:
         connection.ask("set timezone = 'UTC'")
-        query = f"select md5(row({casts})::text)::uuid::text"
-        for group in rows:
-            assert connection.ask(query, group) == [(row_id(fact)(group),)], group
+        for types, groups in (([*samples], rows), (["text"], single)):
+            dimensions = [column(f"d{place}", type_) for place, type_ in enumerate(types)]
+            fact = parse("ft_typed", Table("a", "b"), {**NOTIFY, "dimensions": dimensions})
+            casts = ", ".join(f"%s::text::{type_}" for type_ in types)
+            query = f"select md5(row({casts})::text)::uuid::text"
+            for group in groups:
+                assert connection.ask(query, group) == [(row_id(fact)(group),)], group
 
 
 def slice_of(begin: int, end: int, *facts: Fact) -> Slice:

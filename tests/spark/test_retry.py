@@ -7,7 +7,6 @@ from typing import Any
 from testkit import recount
 from tests.spark.audited import DIMENSIONS, Audited
 
-SEED = ("--fact", "ft_service_stats")
 PURGE = (
     "with gone as (delete from notification_history where id in (select id from"
     f" notification_history where num_nulls({DIMENSIONS}) = 0 and {{}} order by id limit 5)"
@@ -25,15 +24,10 @@ def rejected(audited: Audited) -> list[tuple[Any, ...]]:
     )
 
 
-def catch_up(audited: Audited) -> None:
+def seed_and_build(audited: Audited) -> None:
+    audited.spark_job("spark-submit spark/seed.py --fact ft_service_stats")
     audited.wait_for_log()
     audited.build()
-
-
-def seed_and_build(audited: Audited, *flags: str) -> None:
-    code, _, err = audited.run(*flags, job="seed")
-    assert code == 0, err
-    catch_up(audited)
 
 
 def is_exact(audited: Audited) -> bool:
@@ -65,13 +59,13 @@ def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_
         [(fact, why, action, count)] = rejected(audited)
         assert (fact, action, count) == ("ft_service_stats", "U", 3)
         assert not is_exact(audited)
-        seed_and_build(audited, *SEED)
+        seed_and_build(audited)
         assert (rejected(audited), audited.source.value(purged)) == ([], 5)
         assert is_exact(audited)
 
         # Only staged: the fact has not met the change when it is seeded.
         narrow(audited, update)
-        seed_and_build(audited, *SEED)
+        seed_and_build(audited)
         assert (rejected(audited), audited.source.value(purged)) == ([], 5)
         assert is_exact(audited)
 
@@ -79,6 +73,6 @@ def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_
         narrow(audited, f"delete from notification_history where id in ({some}")
         audited.build()
         assert rejected(audited) == [("ft_service_stats", why, "D", 3)]
-        seed_and_build(audited, *SEED)
+        seed_and_build(audited)
     assert rejected(audited) == []
     assert is_exact(audited)

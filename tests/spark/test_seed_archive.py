@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from common.errors import ArchiveIncomplete, SnapshotTooOld
-from pyspark.sql import SparkSession
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, condition, day, declare, shipped_facts
+from testkit.models import Models
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -45,6 +45,7 @@ BY_DAY["dimensions"] += [
 ]
 BY_DAY["where"] = [condition("notification_status", "not_in", "failed")]
 
+AUDIT = "spark-submit spark/audit.py --fact ft_service_stats"
 STORED = (
     "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"
     " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
@@ -58,7 +59,8 @@ class Archived(ArchivedPipeline):
     """A source with a warehouse of its own, and the warehouse's archive."""
 
     def seed_from_archive(self, *flags: str) -> dict[str, Any]:
-        out = self.job("seed", "--archive", str(self.archive_home), "--json", *flags)
+        words = ("spark-submit spark/seed.py --archive", str(self.archive_home), "--json", *flags)
+        out = self.spark_job(" ".join(words))
         found: dict[str, Any] = json.loads(next(x for x in out.splitlines() if x[0] == "{"))
         return found
 
@@ -74,14 +76,14 @@ class Archived(ArchivedPipeline):
 
 @pytest.fixture(scope="module")
 def archived(
-    cluster: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Archived]:
     with (
         empty_database(cluster, "archived_source") as source,
         empty_database(cluster, "archived_warehouse") as target,
     ):
         source.load_notify()
-        made = Archived(source, tmp_path_factory.mktemp("archived"), target)
+        made = Archived(source, tmp_path_factory.mktemp("archived"), models, target)
         [shipped] = (each for each in shipped_facts() if each.name == "ft_service_stats")
         assert shipped.declaration == NOTIFY
         for status in ("created", "x" * 1001):
@@ -89,7 +91,7 @@ def archived(
         source.execute(HISTORY, "delivered")
         source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS)
         made.set_up()
-        made.job("seed")
+        made.spark_job("spark-submit spark/seed.py")
         made.catch_up()
         yield made
 
@@ -129,7 +131,7 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
     archived.build()
     assert archived.fact() == fact
     loader = archived.follow()
-    archived.job("audit", "--fact", "ft_service_stats")
+    archived.spark_job(AUDIT)
     loader.end()
 
     # A fact that the archive has never heard of, and one that it cannot know.
@@ -143,7 +145,7 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
     archived.seed_from_archive()
     found = archived.stored()
     loader = archived.follow()
-    archived.job("seed")
+    archived.spark_job("spark-submit spark/seed.py")
     loader.end()
     for mine, wanted in zip(found, archived.stored(), strict=True):
         assert mine == wanted
@@ -177,7 +179,7 @@ def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> Non
     try:
         operator.carry_out(procedure, 2)
         assert operator.running is not None
-        archived.job("audit", "--fact", "ft_service_stats")
+        archived.spark_job(AUDIT)
         archived.build()
         assert archived.fact() == fact
     finally:
