@@ -76,14 +76,22 @@ class Project:
         variables = [value for name, value in pairwise(words) if name == "--vars"]
         return dbt_runner(self._manifest(variables)).invoke(self.arguments(*words, *QUIET))
 
-    def facts(self, *variables: str) -> list[facts.Fact]:
-        """What the models declare, as the manifest holds it."""
+    def nodes(self, *variables: str) -> list[Any]:
+        """The models and the rest, as the manifest holds them."""
         _, nodes = self._parsed(list(variables))
+        return list(nodes.values())
+
+    def facts(self, *variables: str) -> list[facts.Fact]:
+        """What the models declare."""
         return [
             facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
-            for node in nodes.values()
+            for node in self.nodes(*variables)
             if "waltally" in node.config.meta
         ]
+
+    def forget(self) -> None:
+        """Let the models be parsed again: they have changed."""
+        self._manifests.clear()
 
     def call(self, macro: str, *, model: str = "ft_orders", graph: Any = None, **named: Any) -> Any:
         """Call a macro as dbt does while it parses a model. Raises DbtRuntimeError."""

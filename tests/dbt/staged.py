@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg2
 import pytest
@@ -31,6 +31,7 @@ from tests.dbt.project import Project, messages
 from tests.dbt.workload import Group
 from waltally import facts, lsn
 from waltally.database import Connection
+from waltally.settings import Settings
 
 SLOT = "waltally"
 DATABASE = "waltally"
@@ -45,6 +46,8 @@ SHIPPED = ("--exclude", "path:examples")
 
 STAGING, INSTALLED = "waltally_staging", "waltally_installed"
 """Databases that warehouses are copied from: with the change log, and with all models too."""
+
+Returned = TypeVar("Returned")
 
 # What dbt has registered is kept aside, so that a test says which models are installed.
 _KEEP = """
@@ -126,15 +129,11 @@ class Warehouse:
         )
         self._staged = 0
         self._installed: set[str] = set()
-        self.reconnect()
+        self.connection = self.connect()
+        self._applying = connect_target(self.cluster.dsn(DATABASE))
         if template == STAGING:
             self.add_slot(SLOT)
             self.register(*project.facts())
-
-    def reconnect(self) -> None:
-        """Open the sessions, also after the server was stopped."""
-        self.connection = self.connect()
-        self._applying = connect_target(self.cluster.dsn(DATABASE))
 
     def close(self) -> None:
         self._applying.close()
@@ -142,6 +141,12 @@ class Warehouse:
 
     def connect(self) -> Connection:
         return connect(self.cluster.dsn(DATABASE))
+
+    @property
+    def settings(self) -> Settings:
+        """Those of a loader on it."""
+        dsn = self.cluster.dsn(DATABASE)
+        return Settings.of(dsn, dsn, self.slot, "cdc")
 
     def execute(self, statement: str, *values: object) -> list[Any]:
         with self.connection.cursor() as cursor:
@@ -176,7 +181,7 @@ class Warehouse:
             slot,
         )
 
-    def append(self, *transactions: Sequence[Mapping[str, Any] | str], slot: str = "") -> None:
+    def append(self, *transactions: Sequence[Mapping[str, Any] | str]) -> None:
         """Stage whole source transactions and move the position, in one transaction.
 
         Every third change is printed as the plugin does not, so that it must be parsed.
@@ -189,7 +194,7 @@ class Warehouse:
                 payload = part if isinstance(part, str) else json.dumps(part, separators=form)
                 letter = action(payload.encode()).decode() or None
                 at = lsn.show(self.position)
-                rows.append((slot or self.slot, at, ordinal, letter, payload))
+                rows.append((self.slot, at, ordinal, letter, payload))
             self.position += STEP
         self.execute("begin")
         with self.connection.cursor() as cursor:
@@ -203,7 +208,7 @@ class Warehouse:
         self.execute(
             "update cdc.slot_position set position_lsn = %s where slot_name = %s; commit",
             lsn.show(self.position),
-            slot or self.slot,
+            self.slot,
         )
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
@@ -217,10 +222,9 @@ class Warehouse:
         fact: str,
         groups: Mapping[str, Mapping[Any, Sequence[object]]],
         at: int | None = None,
-        slot: str = "",
     ) -> None:
         """Replace a fact's baseline: by part and group what it adds, in one transaction."""
-        of_fact = (slot or self.slot, fact)
+        of_fact = (self.slot, fact)
         self.execute(
             "begin; delete from cdc.baseline_group where (slot_name, fact_name) = (%s, %s)",
             *of_fact,
@@ -387,65 +391,52 @@ class Warehouse:
         )
 
     @contextmanager
-    def holding(self, statement: str) -> Iterator[None]:
+    def holding(self, statement: str) -> Iterator[Connection]:
         """Hold the locks that a statement takes, in a session of its own."""
-        holder = self.connect()
-        try:
+        with closing(self.connect()) as holder:
             holder.autocommit = False
             holder.cursor().execute(statement)
-            yield
-        finally:
-            holder.close()
+            yield holder
 
     @contextmanager
-    def stopping(self, fact: str) -> Iterator[None]:
-        """Let whoever writes to a fact wait, longer than for a lock, until the end."""
+    def waiting(
+        self, lock: str, call: Callable[..., Returned], *given: object
+    ) -> Iterator[Future[Returned]]:
+        """Let a call wait in a thread for what a statement locks; after the block it goes on."""
+        with ThreadPoolExecutor(1) as pool:
+            with self.holding(lock):
+                called = pool.submit(call, *given)
+                self.wait_for_waiting(1, called)
+                yield called
+            called.result()
+
+    def stop(self, fact: str) -> str:
+        """Return a lock for which whoever writes to a fact waits, longer than for other locks."""
         self.execute(
             "create or replace function stop() returns trigger language plpgsql set lock_timeout = "
             "0 as 'begin perform pg_advisory_xact_lock(1); return null; end'; create trigger stop "
             f"before insert or delete on analytics.{fact} execute function stop()"
         )
-        with self.holding("select pg_advisory_lock(1)"):
-            yield
-        self.execute(f"drop trigger stop on analytics.{fact}")
+        return "select pg_advisory_lock(1)"
 
     @contextmanager
-    def interrupting(self, lock: str, meanwhile: Callable[[], object]) -> Iterator[None]:
-        """Stop the block at a lock, do something there, and let the block go on."""
-        is_held, is_over = threading.Event(), threading.Event()
-        failures: list[BaseException] = []
+    def late(self, *facts: str) -> Iterator[None]:
+        """Hold these facts back while the others are applied."""
+        hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = any (%s)"
+        self.execute(hold, "held", "infinity", list(facts))
+        yield
+        self.execute(hold, None, None, list(facts))
 
-        def interrupt() -> None:
-            try:
-                with self.holding(lock):
-                    is_held.set()
-                    self.wait_for_waiting(1, is_over)
-                    meanwhile()
-            except BaseException as error:
-                failures.append(error)
-            finally:
-                is_held.set()
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        is_held.wait()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-        if failures:
-            raise failures[0]
-
-    def wait_for_waiting(self, sessions: int, is_over: threading.Event | None = None) -> None:
-        """Return once so many sessions wait for a lock; fail where what they do is over."""
+    def wait_for_waiting(self, sessions: int, *calls: Future[Any]) -> None:
+        """Return once so many sessions wait for a lock; fail where a call is over."""
         waiting = (
             "select count(*) >= %s from pg_stat_activity "
             "where wait_event_type = 'Lock' and datname = current_database()"
         )
 
         def are_there() -> bool:
-            assert is_over is None or not is_over.is_set(), "it ended without waiting"
+            ended = [call.exception() for call in calls if call.done()]
+            assert not ended, "it ended without waiting"
             return bool(self.value(waiting, sessions))
 
-        wait_until(are_there, f"{sessions} sessions wait for a lock", seconds=60, pause=0.02)
+        wait_until(are_there, f"{sessions} sessions wait for a lock", pause=0.02)

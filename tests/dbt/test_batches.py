@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from loader.applying.applier import apply_once
-from tests.dbt.staged import DATABASE, FACT, SLOT, Warehouse
+from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
-from waltally.settings import Settings
-
-HELD = {"a": {"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}, "b": {"x": "0/40"}, "c": {}}
-NEEDED: list[tuple[dict[str, list[str]], str | None]] = [
-    ({"s.a": ["x"]}, "0/10"),
-    ({"s.a": ["x", "y"]}, "0/20"),
-    ({"s.a": ["x", "unknown"]}, "0/30"),
-    ({"s.a": ["old"]}, "0/30"),
-    ({"s.a": []}, "0/10"),
-    ({"s.a": ["x"], "s.b": ["x"]}, "0/40"),
-    ({"s.a": ["x"], "s.b": ["y"]}, None),
-    ({"s.a": ["x"], "s.c": []}, None),
-    ({"s.a": ["x"], "s.unknown": []}, None),
-    ({"another.a": ["x"]}, None),
-]
-"""From which position on the log holds what a fact needs of each table."""
 
 
 def test_an_unseeded_delete_is_remembered_below_the_floor(warehouse: Warehouse) -> None:
@@ -84,23 +66,8 @@ def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: 
     warehouse.append(*([change("I", LIVE, new=row(id=str(number)))] for number in range(25)))
     warehouse.append([{"action": "Z"}])
     for _ in ("a backlog", "a rebuild"):
-        apply_once(Settings.of(warehouse.cluster.dsn(DATABASE), "", SLOT, "cdc"))
+        apply_once(warehouse.settings)
         assert list(warehouse.counts().values()) == [(25, 0)]
         reasons = "select reason from analytics.rejected_changes"
         assert warehouse.execute(reasons) == [("the action is not known",)]
         warehouse.ask_refresh(FACT)
-
-
-def test_a_fact_is_held_since_all_that_it_needs_is(warehouse: Warehouse) -> None:
-    for name, held in HELD.items():
-        warehouse.execute(
-            "insert into cdc.logged_table (slot_name, table_schema, table_name, held_since) "
-            "values (%s, 's', %s, %s)",
-            SLOT,
-            name,
-            json.dumps(held),
-        )
-    for needed, position in NEEDED:
-        for slot, since in ((SLOT, position), ("another", None)):
-            held_since = warehouse.value("select cdc.held_since(%s, %s)", slot, json.dumps(needed))
-            assert held_since == since, needed

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import timedelta
 
 import psycopg2
@@ -13,16 +12,12 @@ import pytest
 
 from loader.applying.applier import Applier
 from loader.capture.events import RunState
-from loader.staging import target_state
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
-from testkit.databases import paste
-from testkit.servers import connect_target
 from tests.dbt.project import messages
-from tests.dbt.staged import DATABASE, FACT, SLOT, START, STEP, Warehouse
+from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Application, change, row
 from waltally import lsn
-from waltally.settings import Settings
 
 FACTS = (FACT, "ft_key_types", "ft_services")
 MOVED = "select split_part(model_name, '.', 2), applied_lsn::text from cdc.model_watermark"
@@ -44,20 +39,6 @@ def built(warehouse: Warehouse, application: Application) -> Warehouse:
     return warehouse
 
 
-@contextmanager
-def late(warehouse: Warehouse, *facts: str) -> Iterator[None]:
-    """Hold these facts back while the others are applied."""
-    hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = any (%s)"
-    warehouse.execute(hold, "held", "infinity", list(facts))
-    yield
-    warehouse.execute(hold, None, None, list(facts))
-
-
-def settings_of(warehouse: Warehouse) -> Settings:
-    dsn = warehouse.cluster.dsn(DATABASE)
-    return Settings.of(dsn, dsn, SLOT, "cdc")
-
-
 def must_be_exact(warehouse: Warehouse, application: Application) -> None:
     """Apply; each of the facts has the counts of the rows."""
     warehouse.apply()
@@ -72,37 +53,14 @@ def test_a_model_behind_is_not_applied_by_two_callers(
     built: Warehouse, application: Application
 ) -> None:
     """The second one has made its plan when the first one commits."""
-    with late(built, FACT, "ft_key_types"):
+    with built.late(FACT, "ft_key_types"):
         built.apply()
-    with ThreadPoolExecutor() as pool, closing(built.connect()) as first:
-        first.autocommit = False
-        first.cursor().execute("select cdc.apply(%s)", (SLOT,))
+    with ThreadPoolExecutor() as pool, built.holding(f"select cdc.apply('{SLOT}')") as first:
         second = pool.submit(built.apply_apart, "behind")
-        built.wait_for_waiting(1)
+        built.wait_for_waiting(1, second)
         first.commit()
         second.result()
     must_be_exact(built, application)
-
-
-def test_a_database_restored_under_another_name_goes_on(
-    warehouse: Warehouse, application: Application
-) -> None:
-    warehouse.append(*(application.transaction() for _ in range(20)))
-    warehouse.build()
-    before = warehouse.counts()
-    warehouse.append(*(application.transaction() for _ in range(20)), ["no JSON"])
-    dump = warehouse.cluster.run("pg_dump", warehouse.cluster.dsn(DATABASE))
-    warehouse.execute("drop database if exists restored with (force)")
-    warehouse.execute("create database restored")
-    paste(warehouse.cluster, "restored", dump)
-    with closing(connect_target(warehouse.cluster.dsn("restored"), SLOT)) as restored:
-        states = target_state.apply(restored, "all")
-        assert {each.name: each.reason for each in states if each.state != "follows"} == {}
-        assert warehouse.counts() == before
-        assert warehouse.counts(restored) == application.counts()
-        rejected = "select count(*) > 0 from analytics.rejected_changes"
-        assert restored.ask(rejected) == [(True,)]
-    warehouse.execute("drop database restored with (force)")
 
 
 def test_two_callers_apply_nothing_twice(built: Warehouse, application: Application) -> None:
@@ -140,14 +98,14 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
 ) -> None:
     """The others come to its baseline without a change."""
     waiting = "analytics.ft_key_types"
-    applier = Applier(settings_of(built), RunState())
+    applier = Applier(built.settings, RunState())
     applier.start()
     try:
         wait_until(lambda: len(set(dict(built.execute(MOVED)).values())) == 1)
         built.seed_fact("ft_key_types", {}, at=built.position + STEP)
         wait_until(lambda: "waits" in applier._reported.get(waiting, ()))
         wait_until(lambda: not applier._is_due.is_set())
-        with closing(ChangeLog(settings_of(built))) as log:
+        with closing(ChangeLog(built.settings)) as log:
             assert log.look()[1], "the loader stores the position at once"
             built.execute("update cdc.slot_position set position_lsn = position_lsn + %s", 2 * STEP)
             assert not log.look()[1]
@@ -157,9 +115,9 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
 
 
 def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None:
-    with late(built, FACT):
+    with built.late(FACT):
         built.apply()
-    applier = Applier(settings_of(built), RunState())
+    applier = Applier(built.settings, RunState())
     model = f"analytics.{FACT}"
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('model', '{model}'))"):
         assert applier._apply_behind()
@@ -168,13 +126,9 @@ def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None
 
 def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, application: Application) -> None:
     built.ask_refresh("ft_key_types")
-    with ThreadPoolExecutor() as pool:
-        with built.stopping("ft_key_types"):
-            refresh = pool.submit(built.apply_apart, "behind")
-            built.wait_for_waiting(1)
-            front = built.apply_apart("front")
-            assert built.counts() == application.counts()
-        refresh.result()
+    with built.waiting(built.stop("ft_key_types"), built.apply_apart, "behind"):
+        front = built.apply_apart("front")
+        assert built.counts() == application.counts()
     assert {model.name for model in front} == {FACT, "ft_services"}
     must_be_exact(built, application)
 
@@ -183,7 +137,7 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     built: Warehouse, application: Application
 ) -> None:
     """Its error is a locked row, and who holds the front may want to write down one too."""
-    with late(built, FACT):
+    with built.late(FACT):
         built.apply()
     built.execute(WRONG)
     built.ask_refresh("ft_key_types")
@@ -208,13 +162,14 @@ def test_a_model_that_another_caller_applies_is_passed_over(built: Warehouse) ->
 
 
 def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, application: Application) -> None:
+    """The lock of a table is not even waited for."""
     for lock in (
-        "lock table analytics.ft_key_types in access exclusive mode",
         "select from analytics.ft_key_types for update",
+        "lock table analytics.ft_key_types in access exclusive mode",
     ):
         built.append(*(application.transaction() for _ in range(20)))
-        with built.holding(lock):
-            states = {model.name: model for model in built.apply()}
+        with ThreadPoolExecutor() as pool, built.holding(lock):
+            states = {model.name: model for model in pool.submit(built.apply).result(60)}
             assert built.counts() == application.counts()
             locked = states.pop("ft_key_types")
             assert locked.state == "failed"
@@ -223,29 +178,19 @@ def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, application: App
         built.try_again()
         must_be_exact(built, application)
         assert built.states()["ft_key_types"] == "follows"
-
-
-def test_a_locked_table_is_not_waited_for(built: Warehouse) -> None:
-    built.execute("alter routine analytics.ft_key_types__apply set lock_timeout = '1h'")
-    locked = built.holding("lock table analytics.ft_key_types in access exclusive mode")
-    with ThreadPoolExecutor() as pool, locked:
-        pool.submit(built.apply).result(60)
-    assert built.states()["ft_key_types"] == "failed"
+        built.execute("alter routine analytics.ft_key_types__apply set lock_timeout = '1h'")
 
 
 def test_a_locked_model_that_is_tried_again_holds_up_no_front(
     built: Warehouse, application: Application
 ) -> None:
-    front = f"select pg_try_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"
-    with built.holding("select from analytics.ft_key_types for update"):
+    lock = "select from analytics.ft_key_types for update"
+    with built.holding(lock):
         built.apply()
-        built.try_again()
-        with ThreadPoolExecutor() as pool:
-            behind = pool.submit(built.apply_apart, "behind")
-            built.wait_for_waiting(1)
-            assert built.value(front)
-            behind.result()
     built.try_again()
+    with built.waiting(lock, built.apply_apart, "behind"):
+        front = f"select pg_try_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"
+        assert built.value(front)
     must_be_exact(built, application)
 
 
@@ -260,11 +205,8 @@ def test_dbt_ends_when_its_model_has_everything(built: Warehouse, application: A
     built.slice(5)
     runs()
     built.append(*(application.transaction() for _ in range(20)))
-    with built.interrupting(
-        "select from analytics.ft_key_types for update",
-        lambda: wait_until(lambda: built.states()["ft_key_types"] == "failed"),
-    ):
-        runs()
+    with built.waiting("select from analytics.ft_key_types for update", runs):
+        wait_until(lambda: built.states()["ft_key_types"] == "failed")
     must_be_exact(built, application)
 
 
@@ -392,14 +334,11 @@ def test_rows_of_another_batch_of_spark_that_come_while_one_is_added_do_not_coun
             cursor.execute(APPLY_COMPUTED, place)
             return cursor.fetchone()
 
-    with ThreadPoolExecutor(1) as thread:
-        # The TRUNCATE takes this row to zero, after the batch was found whole.
-        with warehouse.holding("select from analytics.ft_customer_days for update"):
-            added = thread.submit(add)
-            warehouse.wait_for_waiting(1)
-            for batch, attempt in (("other", 1), ("own", 2)):
-                warehouse.execute(COMPUTED, batch, attempt)
-        assert added.result() == (True,)
+    # The TRUNCATE takes this row to zero, after the batch was found whole.
+    with warehouse.waiting("select from analytics.ft_customer_days for update", add) as added:
+        for batch, attempt in (("other", 1), ("own", 2)):
+            warehouse.execute(COMPUTED, batch, attempt)
+    assert added.result() == (True,)
     sums = "select sum(order_count), sum(amount) from analytics.ft_customer_days"
     assert warehouse.execute(sums) == [(1, 10)]
 

@@ -86,12 +86,8 @@ def test_changed_dimensions_wait_and_then_replace_what_was_there(warehouse: Ware
     run(warehouse, "dimensions")
     group = (SERVICES[0], *["team"] * 11)
     warehouse.seed_fact(MODEL, {"live": {group: [6]}}, at=START)
-
-    def still_there() -> None:
-        assert warehouse.execute("select count(*) from pg_class where relname = 'reader'")
-
-    with warehouse.interrupting("lock table cdc.model_watermark in exclusive mode", still_there):
-        warehouse.apply()
+    with warehouse.waiting("lock table cdc.model_watermark in exclusive mode", warehouse.apply):
+        assert warehouse.value("select count(*) from pg_class where relname = 'reader'") == 1
     assert warehouse.execute(
         "select service_id::text, key_type, count from analytics.ft_changing order by 2"
     ) == [(SERVICES[0], "normal", 1), (SERVICES[0], "team", 6)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from loader.staging.target_state import Part
@@ -53,14 +51,11 @@ def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
     before = built.counts()
     if part == "behind":
         built.ask_refresh(FACT)
-    with ThreadPoolExecutor() as pool, built.holding(AN_APPLY):
-        call = pool.submit(built.apply_apart, part)
-        built.wait_for_waiting(1)
+    with pytest.raises(LoaderError), built.waiting(AN_APPLY, built.apply_apart, part):
         built.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
             "where wait_event_type = 'Lock' and datname = current_database()"
         )
-        assert isinstance(call.exception(), LoaderError)
     assert built.counts() == before
     built.apply()
     assert built.counts() == application.counts()

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import os
+import re
 
 from testkit.commands import ROOT
-from tests.dbt.staged import FACT, Warehouse
+from tests.dbt.staged import DATABASE, FACT, Warehouse
 
 FOLDER = ROOT / "docs" / "generated"
 ROLL_UP = "ft_regions"
@@ -54,13 +55,7 @@ def test_what_is_compiled_is_in_the_docs(warehouse: Warehouse) -> None:
         for name, text in files.items():
             (FOLDER / name).write_text(text)
     assert {path.name: path.read_text() for path in FOLDER.glob("*.sql")} == files
-
-
-def test_what_is_compiled_has_short_lines(warehouse: Warehouse) -> None:
-    long = [
-        f"{name}:{number}: {line}"
-        for name, text in compiled(warehouse).items()
-        for number, line in enumerate(text.splitlines(), 1)
-        if len(line) > LONGEST
-    ]
-    assert not long, "\n".join(long)
+    lines = [line for text in files.values() for line in text.splitlines()]
+    assert not [line for line in lines if len(line) > LONGEST]
+    # A database that is restored under another name goes on.
+    assert not [line for line in lines if re.search(rf'\b{DATABASE}"?\.', line)]

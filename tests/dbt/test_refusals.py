@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
 import psycopg2.errors
@@ -16,87 +14,75 @@ from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
 SEED = "spark/seed.py --fact ft_service_stats"
-FAILS = {
-    "log_starts_after_seed": (
+BEYOND_THE_LOG = "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'"
+LACKS = "the change log does not hold everything that it needs from"
+CASES = [
+    (
         "update cdc.baseline set snapshot_lsn = '0/1', baseline_id = gen_random_uuid()",
-        "after its baseline at 0/1",
-        SEED,
+        ("failed", "after its baseline at 0/1", SEED),
     ),
-    "seed_of_another_cluster": (
+    (
         "update cdc.baseline set system_identifier = '2', baseline_id = gen_random_uuid()",
-        "another cluster",
-        SEED,
+        ("failed", "another cluster", SEED),
     ),
-    "seed_is_gone": ("delete from cdc.baseline", "is gone", "dbt build --full-refresh"),
-    "log_ends_before_watermark": (
+    ("delete from cdc.baseline", ("failed", "is gone", "dbt build --full-refresh")),
+    (
         "update cdc.slot_position set position_lsn = start_lsn",
-        f"the change log only up to {lsn.show(START)}",
-        SEED,
+        ("failed", f"the change log only up to {lsn.show(START)}", SEED),
     ),
-    "log_starts_after_watermark": (
-        "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'",
-        "holds changes only up to",
-        SEED,
-    ),
-}
-WAITS = {
-    "not_registered": (
+    (BEYOND_THE_LOG, ("failed", "holds changes only up to", SEED)),
+    (
         "delete from cdc.fact where fact_name = 'ft_service_stats'",
-        "it is not registered for slot",
-        "loader setup",
+        ("waits", "it is not registered for slot", "loader setup"),
     ),
-    "registered_otherwise": (
+    (
         "update cdc.fact set declaration = jsonb_set(declaration, '{tables, 0, table}', '\"x\"')",
-        "it declares something else than loader setup registered",
-        "loader setup",
+        ("waits", "it declares something else than loader setup registered", "loader setup"),
     ),
-    "log_lacks_a_table": (
+    (
         "update cdc.slot_position set position_lsn = '1/0'; "
         "delete from cdc.logged_table where table_name = 'notifications'",
-        "the change log does not hold everything that it needs from",
-        SEED,
+        ("waits", LACKS, SEED),
     ),
-    "log_lacks_a_column": (
+    (
         "update cdc.slot_position set position_lsn = '1/0'; "
         """update cdc.logged_table set held_since = '{"service_id": "0/0", "template_id": "0/0", """
         """"notification_type": "0/0", "notification_status": "0/90000000"}' """
         "where table_name = 'notifications'",
-        "the change log does not hold everything that it needs from",
-        SEED,
+        ("waits", LACKS, SEED),
     ),
-}
-CASES = [
-    *(pytest.param("failed", *case, id=name) for name, case in FAILS.items()),
-    *(pytest.param("waits", *case, id=name) for name, case in WAITS.items()),
 ]
+"""What is done to a fact that follows, and then its state, the reason and the remedy."""
 
 
 def stored(warehouse: Warehouse) -> Any:
     return warehouse.counts(), warehouse.execute("select * from cdc.model_watermark")
 
 
-def broken(warehouse: Warehouse, statement: str) -> Any:
-    """Execute a statement on a fact that follows; return what no build may change then."""
+def follows(warehouse: Warehouse) -> Any:
+    """Bring a fact with a baseline to where it follows, and return what is stored."""
     warehouse.seed({}, at=START)
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
-    warehouse.execute(statement)
     return stored(warehouse)
 
 
-@pytest.mark.parametrize(("state", "statement", "sentence", "remedy"), CASES)
 def test_what_cannot_be_right_is_refused_and_what_lacks_something_waits(
-    warehouse: Warehouse, state: str, statement: str, sentence: str, remedy: str
+    warehouse: Warehouse,
 ) -> None:
-    before = broken(warehouse, statement)
-    said = warehouse.refused(FACT, state=state)
-    assert sentence in said
-    assert remedy in said.split("HINT")[1]
-    assert stored(warehouse) == before
+    before = follows(warehouse)
+    applied = "select state, reason, remedy from cdc.apply(%s) where model_name = %s"
+    for statement, (state, sentence, remedy) in CASES:
+        warehouse.execute(f"begin; {statement}")
+        ((found, reason, told),) = warehouse.execute(applied, SLOT, FACT)
+        assert (found, sentence in reason, remedy in told) == (state, True, True), statement
+        assert stored(warehouse) == before
+        warehouse.execute("rollback")
 
 
 def test_dbt_prints_what_is_refused_and_what_waits(warehouse: Warehouse) -> None:
-    before = broken(warehouse, FAILS["log_starts_after_watermark"][0])
+    before = follows(warehouse)
+    warehouse.execute(BEYOND_THE_LOG)
     run = ("run", "--select", FACT)
     for words, sentence in (
         (run, "holds changes only up to"),
@@ -147,21 +133,17 @@ def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
     assert warehouse.value("select slot_name from cdc.model_watermark") == other
 
 
-@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_caller_s_older_snapshot_is_refused(warehouse: Warehouse, level: str) -> None:
-    with closing(warehouse.connect()) as caller, caller.cursor() as cursor:
-        caller.set_session(isolation_level=level)
+def test_a_caller_s_older_snapshot_is_refused(warehouse: Warehouse) -> None:
+    for level in ("REPEATABLE READ", "SERIALIZABLE"):
+        warehouse.execute(f"begin isolation level {level}")
         with pytest.raises(psycopg2.errors.RaiseException, match="needs READ COMMITTED"):
-            cursor.execute("select cdc.apply(%s)", (SLOT,))
+            warehouse.execute("select cdc.apply(%s)", SLOT)
+        warehouse.execute("rollback")
 
 
-def test_a_slot_s_name_is_checked(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOADER_SLOT", "x' or true --")
-    said = messages(warehouse.dbt("run", "--select", FACT))
-    assert "a slot has lower-case letters" in said
-
-
-def test_an_empty_build_and_autocommit_are_refused(warehouse: Warehouse) -> None:
+def test_an_empty_build_autocommit_and_no_name_of_a_slot_are_refused(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     done = warehouse.dbt("run", "--empty", "--select", FACT)
     assert "pass over changes without applying them" in messages(done)
@@ -173,13 +155,18 @@ def test_an_empty_build_and_autocommit_are_refused(warehouse: Warehouse) -> None
     finally:
         profile.write_text(usual)
     assert "remove autocommit from the profile" in messages(done)
+    with monkeypatch.context() as patch:
+        patch.setenv("LOADER_SLOT", "x' or true --")
+        said = messages(warehouse.dbt("run", "--select", FACT))
+    assert "a slot has lower-case letters" in said
     warehouse.build(FACT)
     assert list(warehouse.counts().values()) == [(1, 0)]
 
 
 def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
     """The baseline and the watermark by a full refresh, the table by any build."""
-    broken(warehouse, "delete from cdc.baseline")
+    follows(warehouse)
+    warehouse.execute("delete from cdc.baseline")
     warehouse.build(FACT, refresh=True)
     assert list(warehouse.counts().values()) == [(1, 0)]
     warehouse.execute("delete from cdc.model_watermark")
@@ -199,6 +186,7 @@ def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
 def test_without_a_seed_only_a_rebuild_is_refused_where_the_log_is_pruned(
     warehouse: Warehouse,
 ) -> None:
+    """And a new fact waits: it would lack what the log held before."""
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
     pruned = warehouse.position
@@ -210,6 +198,8 @@ def test_without_a_seed_only_a_rebuild_is_refused_where_the_log_is_pruned(
     said = warehouse.refused(FACT, refresh=True)
     assert f"the change log from {lsn.show(START)} to {lsn.show(pruned)} is pruned" in said
     assert SEED in said.split("HINT")[1]
+    assert "is pruned" in warehouse.waits("ft_key_types")
+    assert warehouse.execute("select * from analytics.ft_key_types") == []
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build(FACT)
     assert list(warehouse.counts().values()) == [(3, 0)], "a refused rebuild holds up nothing"
@@ -220,30 +210,7 @@ def test_without_a_seed_only_a_rebuild_is_refused_where_the_log_is_pruned(
     warehouse.seed({}, at=pruned)
     warehouse.build(FACT)
     assert list(warehouse.counts().values()) == [(2, 0)]
-
-
-def test_a_new_fact_waits_for_what_is_pruned(warehouse: Warehouse) -> None:
-    """It would lack what the log held before."""
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.prune()
-    warehouse.append([change("I", LIVE, new=row())])
-    assert "is pruned" in warehouse.waits("ft_key_types")
-    assert warehouse.execute("select * from analytics.ft_key_types") == []
     group = (row()["service_id"], "normal")
-    warehouse.seed_fact("ft_key_types", {"live": {group: [7]}}, at=warehouse.position)
+    warehouse.seed_fact("ft_key_types", {"live": {group: [7]}})
     warehouse.build("ft_key_types")
     assert warehouse.value("select sum(count) from analytics.ft_key_types") == 7
-
-
-def test_a_prune_during_a_rebuild_is_noticed(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
-    warehouse.ask_refresh(FACT)
-    with ThreadPoolExecutor() as pool, warehouse.stopping(FACT):
-        rebuild = pool.submit(warehouse.apply_apart, "behind")
-        warehouse.wait_for_waiting(1)
-        warehouse.prune()
-    (model,) = (each for each in rebuild.result() if each.name == FACT)
-    assert model.state == "failed"
-    assert "is pruned" in str(model.reason)
-    assert list(warehouse.counts().values()) == [(1, 0)]

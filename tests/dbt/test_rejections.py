@@ -13,23 +13,6 @@ KEPT_OLD = "the replica identity does not carry the old "
 LISTED = "select split_part(fact, '.', 2), reason from analytics.rejected_changes order by 1, 2"
 
 
-def test_rejected_changes_are_listed_and_the_rest_counts(warehouse: Warehouse) -> None:
-    warehouse.append(["not json", change("I", LIVE, new=row()), {"action": "Z"}])
-    warehouse.append([change("D", LIVE, old={"id": "1"})])
-    for refresh in (False, True):
-        warehouse.build(FACT, refresh=refresh)
-        assert list(warehouse.counts().values()) == [(1, 0)]
-        rejected = warehouse.execute(
-            "select ordinal, reason, payload from analytics.rejected_changes order by 1, 2"
-        )
-        assert [(ordinal, reason) for ordinal, reason, _ in rejected] == [
-            (1, "the payload is not valid JSON"),
-            (1, f"{KEPT_OLD}service_id, template_id, notification_type, notification_status"),
-            (3, "the action is not known"),
-        ]
-        assert rejected[0][2] == "not json"
-
-
 def test_each_fact_lists_what_it_could_not_count(warehouse: Warehouse) -> None:
     """Under the covering index of ft_service_stats the old key_type is not known."""
     covered = ("service_id", "template_id", "notification_type", "notification_status")

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +10,11 @@ import pytest
 
 from loader.setup.roll_ups import declared_roll_ups
 from loader.staging import registration
-from testkit.commands import ROOT
-from testkit.servers import Cluster, administer, connect_target
+from testkit.servers import connect_target
 from tests.dbt.project import Project, messages
-from tests.dbt.staged import (
-    DATABASE,
-    SLOT,
-    STAGING,
-    Warehouse,
-    make_templates,
-    set_environment,
-)
+from tests.dbt.staged import DATABASE, SLOT, Warehouse
 from tests.dbt.workload import change
+from waltally.tables import Table
 
 FACT = """{{{{ waltally.fact(
     tables={{'rows': 'public.{0}'}},
@@ -42,7 +30,7 @@ MODELS = {
     "homes": ROWS.format("homes"),
     "works": ROWS.format("works"),
 }
-TEMPLATE = "waltally_shops"
+DISTINCT = {"n": {"sum": "n"}, "amount": {"distinct": "product"}}
 HOME, WORK = (
     f"'{name}': {{'rows': ref('{name}s'), 'by': {{'id': 'shop'}}}}" for name in ("home", "work")
 )
@@ -60,38 +48,27 @@ def rolled(fact: str = "ref('ft_o')", lookups: str = "", **named: Any) -> str:
     return f"{{{{ waltally.roll_up(fact={fact}, lookups={{{lookups}}}, {words}) }}}}"
 
 
-class OwnProject(Project):
-    """The project with these models in place of the examples; each change is parsed again."""
-
-    def __init__(self, home: Path, models: Mapping[str, str]) -> None:
-        super().__init__(home)
-        (home / "examples").unlink()
-        (home / "examples").mkdir()
-        self.write(**models)
-
-    def write(self, **models: str) -> None:
-        """Write models; an empty one is removed."""
-        self._manifests.clear()
-        for name, body in models.items():
-            (self.home / "examples" / f"{name}.sql").write_text(body)
-            if not body:
-                (self.home / "examples" / f"{name}.sql").unlink()
-
-
 class Shops:
     """A warehouse of orders by shop and product, with the names of the shops' homes and works."""
 
     def __init__(self, warehouse: Warehouse, home: Path) -> None:
         self.warehouse = warehouse
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir()
-        self.project = warehouse.project = OwnProject(home, MODELS)
+        self.project = warehouse.project = Project(home)
+        (home / "examples").unlink()
+        (home / "examples").mkdir()
         self.next = 0
 
     def write(self, **models: str) -> None:
-        self.project.write(**models)
+        """Write models beside those of all tests, and register what they declare."""
+        for name, body in {**MODELS, **models}.items():
+            (self.project.home / "examples" / f"{name}.sql").write_text(body)
+        self.project.forget()
         self.warehouse.execute("delete from cdc.fact")
         self.warehouse.register(*self.project.facts())
+
+    def declared(self) -> tuple[tuple[str, Table], ...]:
+        """The roll-ups as `loader setup` reads them."""
+        return declared_roll_ups({node.name: node.to_dict() for node in self.project.nodes()})
 
     def build(self, *words: str) -> None:
         done = self.warehouse.dbt("run", "--exclude", "path:dbt_project", *words)
@@ -111,9 +88,6 @@ class Shops:
             orders.append(change("I", f"public.{table}", new=row))
         self.warehouse.append(orders)
 
-    def apply(self) -> None:
-        self.warehouse.apply()
-
     def rows(self, table: str = "analytics.roll", columns: str = "") -> list[tuple[Any, ...]]:
         listed = columns or "(to_jsonb(r) - 'id' - 'n' - 'amount')::text, n"
         found = self.warehouse.execute(f"select {listed} from {table} as r where n <> 0")
@@ -126,26 +100,9 @@ class Shops:
         return state, reason, remedy
 
 
-@cache
-def make_template(cluster: Cluster, project: Project) -> None:
-    """Make the database that those of the shops are copied from, once for each server."""
-    made = Warehouse(cluster, project, STAGING)
-    done = made.dbt("run", "--select", "rejected_changes")
-    assert done.success, messages(done)
-    made.close()
-    administer(cluster, f"alter database {DATABASE} rename to {TEMPLATE}")
-
-
 @pytest.fixture
-def shops(
-    cluster: Cluster, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Shops]:
-    set_environment(cluster, monkeypatch)
-    make_templates(cluster, project)
-    make_template(cluster, project)
-    warehouse = Warehouse(cluster, project, TEMPLATE)
-    yield Shops(warehouse, tmp_path / "project")
-    warehouse.close()
+def shops(warehouse: Warehouse, tmp_path: Path) -> Shops:
+    return Shops(warehouse, tmp_path)
 
 
 FOLLOWS = ("follows", None, None)
@@ -169,12 +126,10 @@ def test_it_takes_the_models_that_it_names_whatever_stands_before(shops: Shops) 
     shops.build()
     shops.order("o", 1)
     shops.order("o2", 1)
-    shops.apply()
+    shops.warehouse.apply()
     assert shops.rows() == [('{"home": "h", "work": "w"}', 8)]
     assert shops.rows("analytics.top") == [('{"work": "w"}', 8)]
-    _, nodes = shops.project._parsed([])
-    found = declared_roll_ups({name: node.to_dict() for name, node in nodes.items()})
-    assert sorted(name for name, _ in found) == ["roll", "top"]
+    assert sorted(name for name, _ in shops.declared()) == ["roll", "top"]
 
 
 def test_a_former_input_changes_nothing(shops: Shops) -> None:
@@ -188,7 +143,7 @@ def test_a_former_input_changes_nothing(shops: Shops) -> None:
     shops.build()
     shops.order("o", 1, 50)
     shops.name("homes", 1, "another", old=True)
-    shops.apply()
+    shops.warehouse.apply()
     assert shops.rows() == [('{"work": "work"}', 7)]
     assert shops.state() == FOLLOWS
     # Functions of inputs that it has no more are gone, and nothing hangs on anybody's table.
@@ -196,31 +151,6 @@ def test_a_former_input_changes_nothing(shops: Shops) -> None:
         "select proname::text from pg_proc where proname like 'roll%' order by 1"
     ) == [("roll__add_0",), ("roll__add_1",), ("roll__fill",), ("roll__merge",)]
     assert shops.warehouse.value("select count(*) from pg_trigger where not tgisinternal") == 0
-
-
-@pytest.mark.parametrize("table", ["ft_o", "homes"])
-def test_one_whose_input_was_emptied_by_hand_is_right_once_that_is_cured(
-    shops: Shops, table: str
-) -> None:
-    shops.write(
-        roll=rolled(lookups=HOME, measures={"n": {"sum": "n"}, "amount": {"max": "amount"}})
-    )
-    shops.order("o", 1, 3)
-    shops.name("homes", 1, "h")
-    shops.build()
-    before = shops.rows()
-    assert before == [('{"home": "h"}', 3)]
-    shops.warehouse.execute(f"truncate analytics.{table}")
-    counted: dict[str, dict[str, Any]] = {
-        "ft_o": {"rows": {("1", str(product)): (1, 1) for product in range(3)}},
-        "homes": {"rows": {("1", "h"): ()}},
-    }
-    shops.warehouse.seed_fact(table, counted[table])
-    shops.build()
-    assert shops.rows() == before
-    shops.order("o", 1)
-    shops.apply()
-    assert shops.rows() == [('{"home": "h"}', 4)]
 
 
 def test_it_waits_while_an_input_is_installed_otherwise_than_it_knows(shops: Shops) -> None:
@@ -237,7 +167,7 @@ def test_it_waits_while_an_input_is_installed_otherwise_than_it_knows(shops: Sho
     )
     assert shops.state() == waits
     shops.order("o2", 1, 2, amount=0.25)
-    shops.apply()
+    shops.warehouse.apply()
     assert shops.state() == waits
     shops.build()
     for model in ("roll", "top"):
@@ -270,14 +200,10 @@ def test_a_total_may_be_larger_than_a_measure_of_its_fact(shops: Shops) -> None:
         shops.warehouse.value(types, f"analytics.{name}") for name in ("roll", "wide", "declared")
     ]
     assert found == ["numeric bigint", "numeric bigint", "numeric(9,2) bigint"]
-
-
-def test_a_sum_of_a_type_that_would_round_it_is_refused(shops: Shops) -> None:
     shops.write(
-        roll=rolled(measures={"n": {"sum": "n"}, "amount": {"sum": "amount", "type": "bigint"}})
+        declared=rolled(measures={"n": {"sum": "n"}, "amount": {"sum": "amount", "type": "bigint"}})
     )
-    shops.warehouse.dbt("run", "--select", "ft_o")
-    done = shops.warehouse.dbt("run", "--select", "roll")
+    done = shops.warehouse.dbt("run", "--select", "declared")
     assert (
         "sum of measure amount is of type bigint, which would round amount of type numeric(5, 2); "
         "use a type of as many decimals, or none" in messages(done)
@@ -285,21 +211,29 @@ def test_a_sum_of_a_type_that_would_round_it_is_refused(shops: Shops) -> None:
 
 
 def test_a_text_that_no_index_holds_leaves_one_row_out(shops: Shops) -> None:
+    """And where it names a parent, the row has none, and current rows hold it."""
     # Not compressed to less than an index takes.
     long = "".join(chr(0x4E00 + number * 7 % 20000) for number in range(2000))
     shops.write(
+        by_code=ROWS.format("codes").replace("'id': 'integer'", "'id': 'text'"),
         roll=rolled(
             lookups=HOME,
             dimensions={"shop": "shop"},
             measures={"n": {"sum": "n"}, "amount": {"max": "home.name"}},
         ),
         by_name=rolled(lookups=f"{HOME}, {WORK}"),
+        coded=rolled(
+            lookups=f"{HOME}, 'code': {{'rows': ref('by_code'), 'by': {{'id': 'home.name'}}}}",
+            dimensions={"code": "code.name"},
+        ),
     )
+    shops.warehouse.append([change("I", "public.codes", new={"id": "h2", "name": "H"})])
     for shop in (1, 2, 3):
         shops.order("o", shop, shop)
         shops.name("homes", shop, f"h{shop}")
         shops.name("works", shop, f"w{shop}")
     shops.build()
+    assert dict(shops.rows("analytics.coded")) == {'{"code": "H"}': 2, '{"code": null}': 4}
     listed = (
         "select fact, reason, payload::jsonb -> 'home' ->> 'id' from analytics.rejected_changes"
         " order by 1"
@@ -311,67 +245,33 @@ def test_a_text_that_no_index_holds_leaves_one_row_out(shops: Shops) -> None:
         shops.order("o", 3)
         if refill:
             shops.warehouse.execute("update cdc.roll_up set is_due = true")
-        shops.apply()
-        for model in ("roll", "by_name"):
-            assert shops.state(f"analytics.{model}") == FOLLOWS
-        left = [f"{shop} {shop + refill}" for shop in (1, 3)]
-        assert [row[0] for row in shops.rows()] == ['{"shop": 1}', '{"shop": 3}'], left
+        shops.warehouse.apply()
+        for model in ("homes", "roll", "by_name", "coded"):
+            assert shops.state(f"analytics.{model}")[0] == "follows"
+        assert [row[0] for row in shops.rows()] == ['{"shop": 1}', '{"shop": 3}']
         assert len(shops.rows("analytics.by_name")) == 2
+        assert shops.rows("analytics.coded") == [('{"code": null}', 8 + 2 * refill)]
         found = shops.warehouse.execute(listed)
         assert found == [(f"analytics.{name}", reason, "2") for name in ("by_name", "roll")]
         shops.name("homes", 2, "short", old=True)
-        shops.apply()
+        shops.warehouse.apply()
         assert shops.warehouse.execute(listed) == []
         assert '{"home": "short", "work": "w2"}' in dict(shops.rows("analytics.by_name"))
     assert dict(shops.rows()) == {'{"shop": 1}': 1, '{"shop": 2}': 4, '{"shop": 3}': 5}
 
 
-def test_a_long_text_that_names_a_parent_stops_no_current_rows(shops: Shops) -> None:
-    long = "".join(chr(0x4E00 + number * 7 % 20000) for number in range(2000))
-    shops.write(
-        by_code=ROWS.format("codes").replace("'id': 'integer'", "'id': 'text'"),
-        roll=rolled(
-            lookups=f"{HOME}, 'code': {{'rows': ref('by_code'), 'by': {{'id': 'home.name'}}}}",
-            dimensions={"code": "code.name"},
-        ),
-    )
-    for shop, name in ((1, "a"), (2, long)):
-        shops.order("o", shop)
-        shops.name("homes", shop, name)
-    shops.warehouse.append([change("I", "public.codes", new={"id": "a", "name": "A"})])
-    shops.build()
-    assert shops.rows() == [('{"code": "A"}', 1), ('{"code": null}', 1)]
-    shops.name("homes", 1, long, old=True)
-    shops.apply()
-    assert shops.state("analytics.homes")[0] == "follows"
-    assert shops.rows() == [('{"code": null}', 2)]
-
-
 def test_a_table_of_somebody_else_is_not_taken(shops: Shops) -> None:
-    shops.build("--exclude", "path:dbt_project")
+    shops.write(roll=rolled(measures=DISTINCT))
     shops.warehouse.execute("create table analytics.roll__values_0 as select 1 as kept")
-    distinct = {"n": {"sum": "n"}, "amount": {"distinct": "product"}}
-    shops.write(roll=rolled(measures=distinct))
-    done = shops.warehouse.dbt("run", "--select", "roll")
-    assert "needs a table analytics.roll__values_0, and there is another one" in messages(
-        done
-    ).replace('"', "")
+    done = shops.warehouse.dbt("run", "--exclude", "path:dbt_project")
+    said = messages(done).replace('"', "")
+    assert "needs a table analytics.roll__values_0, and there is another one" in said
     assert shops.warehouse.value("select kept from analytics.roll__values_0") == 1
     shops.warehouse.execute("drop table analytics.roll__values_0")
     shops.order("o", 1, 5)
     shops.build()
     assert shops.rows(columns="shop, n, amount") == [(1, 5, 3)]
-    # One that it needs no more goes; another type is another table.
-    shops.write(
-        roll=rolled(
-            lookups=HOME,
-            dimensions={"shop": "shop"},
-            measures={"n": {"sum": "n"}, "amount": {"max": "home.name"}},
-        )
-    )
-    shops.name("homes", 1, "x")
-    shops.build()
-    assert shops.rows(columns="shop, n, amount") == [(1, 5, "x")]
+    # One that it needs no more goes.
     shops.write(roll=rolled())
     shops.build()
     tables = "select count(*) from pg_class where relname = 'roll__values_0'"
@@ -380,23 +280,20 @@ def test_a_table_of_somebody_else_is_not_taken(shops: Shops) -> None:
 
 def test_one_in_another_schema_does_not_stop_the_other(shops: Shops) -> None:
     config = "{{ config(schema='marts') }}"
-    distinct = {"n": {"sum": "n"}, "amount": {"distinct": "product"}}
-    shops.write(roll=rolled(measures=distinct), top=rolled("ref('roll')"))
+    shops.write(roll=rolled(measures=DISTINCT), top=rolled("ref('roll')"))
     shops.order("o", 1, 2)
     shops.build()
-    shops.write(roll=config + rolled(measures=distinct), top=config + rolled("ref('roll')"))
+    shops.write(roll=config + rolled(measures=DISTINCT), top=config + rolled("ref('roll')"))
     shops.build()
     shops.order("o", 1)
-    shops.apply()
+    shops.warehouse.apply()
     for model in ("roll", "top"):
         assert shops.rows(f"analytics_marts.{model}", "shop, n, amount") == [(1, 3, 3)]
         assert shops.state(f"analytics_marts.{model}") == FOLLOWS
     # Nobody keeps the former roll; setup forgets the former top, which was made of that.
     with closing(connect_target(shops.warehouse.cluster.dsn(DATABASE), SLOT)) as target, target:
-        declared = declared_roll_ups(
-            {name: node.to_dict() for name, node in shops.project._parsed([])[1].items()}
-        )
-        registration.forget_roll_ups(target, "waltally", declared, {"analytics", "analytics_marts"})
+        schemas = {"analytics", "analytics_marts"}
+        registration.forget_roll_ups(target, "waltally", shops.declared(), schemas)
     kept = "select model_name::text from cdc.roll_up order by 1"
     assert shops.warehouse.execute(kept) == [("analytics_marts.roll",), ("analytics_marts.top",)]
 
@@ -414,102 +311,9 @@ def test_a_parent_under_both_levels_moves_in_both(shops: Shops) -> None:
         shops.name("homes", shop, f"h{shop}")
     shops.build()
     shops.name("homes", 1, "other", old=True)
-    shops.apply()
+    shops.warehouse.apply()
     for model in ("b", "c"):
         assert shops.rows(f"analytics.{model}") == [
             ('{"home": "h2", "again": "h2"}', 2),
             ('{"home": "other", "again": "other"}', 1),
         ]
-
-
-def test_a_row_that_somebody_writes_holds_up_no_other_model(shops: Shops) -> None:
-    shops.write(roll=rolled(lookups=HOME), other=rolled("ref('ft_o2')", HOME))
-    for table in ("o", "o2"):
-        shops.order(table, 1, 2)
-    shops.name("homes", 1, "h")
-    shops.build()
-    with shops.warehouse.holding("update analytics.homes set name = 'by hand'"):
-        for table in ("o", "o2"):
-            shops.order(table, 1)
-        shops.warehouse.apply_once("front")
-        errors = "select model_name from cdc.installed_model where error is not null"
-        assert shops.warehouse.execute(errors) == []
-        for model in ("roll", "other"):
-            assert shops.state(f"analytics.{model}") == FOLLOWS
-            assert shops.rows(f"analytics.{model}") == [('{"home": "h"}', 3)]
-
-
-def test_what_a_superuser_has_built_is_given_to_the_roles(shops: Shops) -> None:
-    """Each function that runs with its owner's rights has one of the two owners, and works."""
-    distinct = {"n": {"sum": "n"}, "amount": {"distinct": "product"}}
-    shops.write(roll=rolled(lookups=HOME, measures=distinct))
-    shops.order("o", 1, 2)
-    shops.name("homes", 1, "h")
-    shops.build()
-    names = {name: f"rolled_{name}" for name in ("loader", "dbt", "spark", "reader")}
-    words = [word for name, role in names.items() for word in ("-v", f"{name}={role}")]
-    roles = str(ROOT / "ops" / "roles.sql")
-    subprocess.run(
-        ["psql", "-X", "-v", "part=target", *words, "-f", roles],
-        env={**os.environ, **shops.warehouse.cluster.environment(DATABASE)},
-        check=True,
-        capture_output=True,
-    )
-    found = shops.warehouse.execute(
-        "select distinct pronamespace::regnamespace::text, proowner::regrole::text from pg_proc"
-        " where prosecdef and pronamespace >= 16384"
-        " union all select 'table', relowner::regrole::text from pg_class"
-        " where relname = 'roll__values_0' order by 1"
-    )
-    assert found == [
-        ("analytics", names["dbt"]),
-        ("cdc", names["loader"]),
-        ("table", names["dbt"]),
-    ]
-    for is_due in (False, True):
-        shops.order("o", 1)
-        shops.name("homes", 1, f"h{is_due}", old=True)
-        shops.warehouse.execute("update cdc.roll_up set is_due = %s", is_due)
-        shops.apply()
-        assert shops.state() == FOLLOWS
-    assert shops.rows(columns="home, n, amount") == [("hTrue", 4, 3)]
-
-
-def test_one_that_is_locked_holds_up_nothing_else(shops: Shops) -> None:
-    shops.write(locked=rolled(), roll=rolled())
-    shops.order("o", 1, 2)
-    shops.build()
-    shops.warehouse.execute("update cdc.roll_up set is_due = true")
-    lock = "select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.locked'))"
-    with shops.warehouse.holding(lock):
-        shops.warehouse.apply_once("behind")
-        assert shops.state("analytics.locked")[0] == "waits"
-        assert shops.state() == FOLLOWS
-    # As another slot does that rebuilds the model.
-    rebuild = "update cdc.model_watermark set moved_at = now() where model_name ~ 'o2'"
-    with shops.warehouse.holding(rebuild):
-        shops.order("o", 1)
-        shops.warehouse.apply_once("front")
-        assert len(shops.rows("analytics.ft_o", "n")) == 3
-    shops.apply()
-    assert shops.rows("analytics.locked", "n") == shops.rows(columns="n") == [(3,)]
-
-
-def test_two_sessions_that_bring_it_two_inputs_lose_nothing(shops: Shops) -> None:
-    shops.write(roll=rolled(lookups=HOME))
-    shops.order("o", 1, 2)
-    shops.name("homes", 1, "h")
-    shops.build()
-    hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = 'homes'"
-    shops.warehouse.execute(hold, "held", "infinity")
-    shops.name("homes", 1, "moved", old=True)
-    shops.order("o", 1)
-    shops.warehouse.execute(hold, None, None)
-    lock = "select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.roll'))"
-    with shops.warehouse.holding(lock):
-        # As if another session brought it something at this moment.
-        shops.warehouse.apply_once("front")
-        assert shops.state()[0] == "waits"
-    shops.apply()
-    assert shops.state() == FOLLOWS
-    assert shops.rows() == [('{"home": "moved"}', 3)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 from auditing import roll_ups
 from auditing.report import Difference
 
-from testkit.commands import wait_until
+from testkit.commands import ROOT
 from tests.dbt.project import messages
-from tests.dbt.staged import Warehouse
+from tests.dbt.staged import DATABASE, FACT, Warehouse
 from tests.dbt.workload import change
 from waltally.errors import SettingError
 from waltally.facts import parse_roll_up
@@ -24,6 +23,9 @@ from waltally.tables import Table
 MODELS = ("ft_customer_days", "customers", "regions", "ft_regions", "ft_channels")
 ORDERS, CUSTOMERS, REGIONS = "sales.orders", "sales.customers", "sales.regions"
 CHANNELS = (None, "web", "shop")
+
+FOLLOWS = ("follows", None)
+FAILED = "select model_name, error from cdc.installed_model where error <> ''"
 
 # A query of its own for every measure, over the groups of the finer fact that are there.
 REGIONS_QUERY = """
@@ -93,8 +95,8 @@ class Shop:
             "amount": pick.randint(1, 900) / 4,
         }
 
-    def step(self) -> dict[str, Any]:
-        table = self.random.choices([ORDERS, CUSTOMERS, REGIONS], [8, 3, 1])[0]
+    def step(self, table: str = "") -> dict[str, Any]:
+        table = table or self.random.choices([ORDERS, CUSTOMERS, REGIONS], [8, 3, 1])[0]
         rows = self.rows[table]
         if self.random.random() < 0.01:
             rows.clear()
@@ -218,28 +220,99 @@ def test_a_row_under_which_much_lies_has_it_filled_apart(rolled: Warehouse, shop
     rolled.apply_once("front")
     assert state(rolled) == ("waits", "it is not filled yet")
     rolled.build(*MODELS)
-    assert state(rolled) == ("follows", None)
+    assert state(rolled) == FOLLOWS
     check(rolled)
 
 
 def test_batches_pass_over_the_inputs_of_one_that_is_filled(rolled: Warehouse, shop: Shop) -> None:
     rolled.execute("update cdc.roll_up set is_due = true")
-    waits = (
-        "select count(*) from pg_locks where locktype = 'advisory' and not granted and database ="
-        " (select oid from pg_database where datname = current_database())"
-    )
-    with ThreadPoolExecutor(1) as pool, rolled.stopping("ft_regions"):
-        filling = pool.submit(rolled.apply_apart, "behind")
-        wait_until(lambda: filling.done() or rolled.value(waits) == 1, "the fill is held up")
-        assert not filling.done()
+    with rolled.waiting(rolled.stop("ft_regions"), rolled.apply_apart, "behind"):
         rolled.append(*(shop.transaction() for _ in range(20)))
         rolled.apply_once("front")
         # Else they have waited for the lock of a table, which others would have to wait for too.
-        assert rolled.execute("select error from cdc.installed_model where error <> ''") == []
-    filling.result()
+        assert rolled.execute(FAILED) == []
     rolled.build(*MODELS)
-    assert state(rolled) == ("follows", None)
+    assert state(rolled) == FOLLOWS
     check(rolled)
+
+
+def test_one_that_is_locked_waits_and_holds_up_nothing_else(rolled: Warehouse, shop: Shop) -> None:
+    rolled.build(FACT)
+    lock = "select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.ft_channels'))"
+    with rolled.holding(lock):
+        # As if another session brought it what another input has changed.
+        rolled.append(*(shop.transaction() for _ in range(5)))
+        rolled.apply_once("front")
+        assert (state(rolled), state(rolled, "ft_channels")[0]) == (FOLLOWS, "waits")
+        rolled.execute("update cdc.roll_up set is_due = true")
+        rolled.apply_once("behind")
+        assert (state(rolled), state(rolled, "ft_channels")[0]) == (FOLLOWS, "waits")
+    rolled.apply()
+    check(rolled)
+    # As another slot does that rebuilds a fact of its own and ours.
+    rebuild = "update cdc.model_watermark set moved_at = now() where model_name ~ 'service_stats'"
+    with rolled.holding(rebuild):
+        rolled.append(*(shop.transaction() for _ in range(5)))
+        rolled.apply_once("front")
+        assert state(rolled, "ft_channels") == FOLLOWS
+        check(rolled)
+
+
+def test_a_row_that_somebody_writes_holds_up_no_model(rolled: Warehouse, shop: Shop) -> None:
+    with rolled.holding("update analytics.customers set name = 'by hand'"):
+        rolled.append(*([shop.step(ORDERS)] for _ in range(5)))
+        rolled.apply_once("front")
+        assert rolled.execute(FAILED) == []
+        for model in ("ft_regions", "ft_channels"):
+            assert state(rolled, model) == FOLLOWS
+        check(rolled)
+
+
+def test_what_a_superuser_has_built_is_given_to_the_roles(rolled: Warehouse, shop: Shop) -> None:
+    """Each function that runs with its owner's rights has one of the two owners, and works."""
+    names = {name: f"rolled_{name}" for name in ("loader", "dbt", "spark", "reader")}
+    words = [word for name, role in names.items() for word in ("-v", f"{name}={role}")]
+    psql = ("psql", "-X", "-d", rolled.cluster.dsn(DATABASE), "-v", "part=target", *words)
+    rolled.cluster.run(*psql, "-f", str(ROOT / "ops" / "roles.sql"))
+    found = rolled.execute(
+        "select distinct pronamespace::regnamespace::text, proowner::regrole::text from pg_proc"
+        " where prosecdef and pronamespace >= 16384"
+        " union select 'table', relowner::regrole::text from pg_class"
+        " where relname ~ '__values_[0-9]$' order by 1"
+    )
+    owners = (("analytics", "dbt"), ("cdc", "loader"), ("table", "dbt"))
+    assert found == [(place, names[role]) for place, role in owners]
+    for is_due in (False, True):
+        rolled.append(*(shop.transaction() for _ in range(5)))
+        rolled.execute("update cdc.roll_up set is_due = %s", is_due)
+        rolled.apply()
+        assert state(rolled) == FOLLOWS
+        check(rolled)
+
+
+HELD = {
+    "ft_customer_days": (
+        "orders",
+        "day::text, channel, customer_id::text, hours::text, order_count, amount",
+    ),
+    "customers": ("rows", "id::text, region_id::text, since::text, name, 1"),
+}
+"""By input its part, and in SQL the four texts of a row's group and what it adds."""
+
+
+@pytest.mark.parametrize("model", HELD)
+def test_one_whose_input_was_emptied_by_hand_is_right_once_that_is_cured(
+    rolled: Warehouse, shop: Shop, model: str
+) -> None:
+    part, columns = HELD[model]
+    rows = rolled.execute(f"select {columns} from analytics.{model}")
+    rolled.execute(f"truncate analytics.{model}")
+    rolled.seed_fact(model, {part: {tuple(row[:4]): row[4:] for row in rows}})
+    for _ in range(2):
+        rolled.build(*MODELS)
+        assert state(rolled) == FOLLOWS
+        check(rolled)
+        rolled.append(shop.transaction())
 
 
 def test_one_waits_while_its_inputs_are_at_different_positions(
@@ -251,7 +324,7 @@ def test_one_waits_while_its_inputs_are_at_different_positions(
         assert state(rolled)[0] == "waits"
     rolled.execute("update cdc.installed_model set retry_at = null")
     rolled.build(*MODELS)
-    assert state(rolled) == ("follows", None)
+    assert state(rolled) == FOLLOWS
     check(rolled)
 
 
@@ -273,11 +346,10 @@ def test_the_audit_finds_each_group_that_is_wrong(rolled: Warehouse) -> None:
 
 
 def test_the_audit_finds_a_roll_up_that_is_wrong_as_its_input_is(rolled: Warehouse) -> None:
-    declared = {fact.name: fact for fact in rolled.project.facts()}
-    ((groups, _),) = audited(rolled, "ft_regions")
-
-    # A row of a parent that the source does not have, instead of one that it has.
-    columns = ", ".join(f"{each.name}::text" for each in declared["customers"].dimensions)
+    """It is audited as if its inputs were right: here a row that the source does not have."""
+    (declared,) = (each for each in rolled.project.facts() if each.name == "customers")
+    names = [each.name for each in declared.dimensions]
+    columns = ", ".join(f"{name}::text" for name in names)
     parent = (
         "id in (select customer_id from analytics.ft_customer_days where order_count > 0) limit 1"
     )
@@ -285,37 +357,20 @@ def test_the_audit_finds_a_roll_up_that_is_wrong_as_its_input_is(rolled: Warehou
     (wrong,) = rolled.execute(
         f"update analytics.customers set name = 'nobody' where id = {right[0]} returning {columns}"
     )
-    names = [each.name for each in declared["customers"].dimensions]
     found = [
         Difference(dict(zip(names, row, strict=True)), "row_count", *counts)
         for row, counts in ((right, ("0", "1")), (wrong, ("1", "0")))
     ]
     refill(rolled)
     check(rolled)
-    customers = {Table("analytics", "customers"): roll_ups.corrected(declared["customers"], found)}
+    customers = {declared.relation: roll_ups.corrected(declared, found)}
     ((_, different),) = audited(rolled, "ft_regions", customers)
     assert different > 0
-    rolled.execute("update analytics.customers set name = %s where id = %s", right[3], right[0])
-    refill(rolled)
-    check(rolled)
-
-    # A count of the fact that its rows do not give.
-    days = declared["ft_customer_days"]
-    names = [each.name for each in days.dimensions]
-    columns = ", ".join(f"{name}::text" for name in names)
-    (group,) = rolled.execute(
-        "update analytics.ft_customer_days set order_count = order_count + 2 where id = (select id"
-        f" from analytics.ft_customer_days where order_count > 0 limit 1) returning {columns}"
-    )
-    total = Difference(dict(zip(names, group, strict=True)), "order_count", "3", "1")
-    refill(rolled)
-    check(rolled)
-    fact = {days.relation: roll_ups.corrected(days, [total])}
-    assert audited(rolled, "ft_regions", fact) == [(groups, 1)]
 
 
-def test_what_dbts_role_has_stored_is_no_sql_for_others(rolled: Warehouse) -> None:
-    declaration = rolled.value("select declaration from cdc.roll_up where fact_name = 'ft_regions'")
+def test_what_dbts_role_has_stored_is_no_sql_for_others(warehouse: Warehouse) -> None:
+    stored = "select declaration from kept.roll_up where fact_name = 'ft_regions'"
+    declaration = warehouse.value(stored)
     relation = Table("analytics", "ft_regions")
     code = "bigint); drop table cdc.change_log; --"
     for part in ("dimensions", "measures", "values"):
@@ -353,7 +408,7 @@ def test_a_changed_one_is_filled_again(rolled: Warehouse, shop: Shop) -> None:
     rolled.append(*(shop.transaction() for _ in range(5)))
     for _ in range(2):
         rolled.apply()
-        assert state(rolled, "ft_channels") == ("follows", None)
+        assert state(rolled, "ft_channels") == FOLLOWS
         [(groups, different)] = audited(rolled, "ft_channels")
         assert (groups > 2, different) == (True, 0)
         of_table = "select channel, region, order_count, regions, newest from analytics.ft_channels"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
+from loader.staging.records import ModelState
 from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Application, change, row
 from waltally import lsn
@@ -104,17 +105,22 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
     assert warehouse.value(of_baselines) == 1
 
 
-def test_a_rebuild_whose_seed_is_replaced_begins_again(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
-    before = warehouse.counts()
-    warehouse.ask_refresh(FACT)
-    with ThreadPoolExecutor() as pool, warehouse.stopping(FACT):
-        rebuild = pool.submit(warehouse.apply_apart, "behind")
-        warehouse.wait_for_waiting(1)
-        warehouse.seed({})
-    assert {each.name: each for each in rebuild.result()}[FACT].is_behind
-    assert warehouse.counts() == before
+def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(warehouse: Warehouse) -> None:
+    lock = warehouse.stop(FACT)
+
+    def rebuilt(meanwhile: Callable[[], None]) -> ModelState:
+        warehouse.append([change("I", LIVE, new=row())])
+        warehouse.build(FACT)
+        warehouse.ask_refresh(FACT)
+        with warehouse.waiting(lock, warehouse.apply_apart, "behind") as rebuild:
+            meanwhile()
+        assert list(warehouse.counts().values()) == [(1, 0)]
+        return {each.name: each for each in rebuild.result()}[FACT]
+
+    model = rebuilt(warehouse.prune)
+    assert (model.state, "is pruned" in str(model.reason)) == ("failed", True)
+    warehouse.seed({})
+    assert rebuilt(lambda: warehouse.seed({})).is_behind
     warehouse.build(FACT)
     assert warehouse.counts() == {}
 
@@ -127,13 +133,13 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
     warehouse.build(FACT)
     warehouse.execute("alter routine analytics.ft_service_stats__apply set lock_timeout = '1h'")
     warehouse.ask_refresh(FACT)
-    with ThreadPoolExecutor() as pool, closing(warehouse.connect()) as seed:
-        with seed.transaction():
-            seed.ask("lock table cdc.baseline_group in access exclusive mode")
-            rebuild = pool.submit(warehouse.apply_apart, "behind")
-            warehouse.wait_for_waiting(1)
-            seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
-            seed.ask("update cdc.baseline_group set measures = '{7, 0}'")
+    lock = "lock table cdc.baseline_group in access exclusive mode"
+    with ThreadPoolExecutor() as pool, warehouse.holding(lock) as seed:
+        rebuild = pool.submit(warehouse.apply_apart, "behind")
+        warehouse.wait_for_waiting(1, rebuild)
+        seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
+        seed.ask("update cdc.baseline_group set measures = '{7, 0}'")
+        seed.commit()
         assert {each.name: each for each in rebuild.result()}[FACT].is_behind
     assert warehouse.counts() == {group: (5, 0)}
     warehouse.build(FACT)
@@ -143,36 +149,6 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
 OTHER = "another_slot"
 OF_TWO_SLOTS = ("ft_hours", "current_projects")
 ENTRIES, PROJECTS = "time.entries", "time.projects"
-
-
-class Office:
-    """What one slot sends and builds."""
-
-    def __init__(self, warehouse: Warehouse, slot: str) -> None:
-        self.warehouse = warehouse
-        self.slot = slot
-
-    def build(self, *transactions: list[Any], refresh: bool = False) -> None:
-        self.warehouse.slot = self.slot
-        if transactions:
-            self.warehouse.append(*transactions)
-        self.warehouse.install(*OF_TWO_SLOTS, refresh=refresh)
-        self.warehouse.build(*OF_TWO_SLOTS)
-
-    def rows(self) -> list[Any]:
-        """The stored rows of this slot."""
-        return [
-            self.warehouse.execute(
-                f"select xmin::text, * from analytics.{table} where office = %s order by 3, 4",
-                self.slot,
-            )
-            for table in OF_TWO_SLOTS
-        ]
-
-    def hours(self) -> list[Any]:
-        return self.warehouse.execute(
-            "select hours from analytics.ft_hours where office = %s and hours <> 0", self.slot
-        )
 
 
 def entry(hours: float) -> dict[str, Any]:
@@ -188,31 +164,43 @@ def test_of_two_slots_that_feed_one_fact_each_has_rows_of_its_own(warehouse: War
     warehouse.add_slot(OTHER)
     both = [fact for fact in warehouse.project.facts() if fact.name in OF_TWO_SLOTS]
     warehouse.register(*both, slot=OTHER)
-    first, second = (Office(warehouse, slot) for slot in (SLOT, OTHER))
-    for office, hours, name in ((first, 2.5, "a"), (second, 4.0, "b")):
-        new = change("I", PROJECTS, new=project(name))
-        office.build([entry(hours), new, {"action": "Z"}])
-    assert [len(rows) for rows in first.rows()] == [1, 1]
-    untouched = first.rows()
+
+    def build(slot: str, *transactions: list[Any], refresh: bool = False) -> None:
+        warehouse.slot = slot
+        warehouse.append(*transactions)
+        warehouse.build(*OF_TWO_SLOTS, refresh=refresh)
+
+    def rows(slot: str) -> list[Any]:
+        """The stored rows of a slot."""
+        query = "select xmin::text, * from analytics.{} where office = %s order by 3, 4"
+        return [warehouse.execute(query.format(table), slot) for table in OF_TWO_SLOTS]
+
+    def held(slot: str) -> tuple[list[Any], list[Any]]:
+        """The hours of a slot that are not zero, and the names of its projects."""
+        hours, projects = rows(slot)
+        return [row[5] for row in hours if row[5]], [row[3] for row in projects]
+
+    for slot, hours, name in ((SLOT, 2.5, "a"), (OTHER, 4.0, "b")):
+        build(slot, [entry(hours), change("I", PROJECTS, new=project(name)), {"action": "Z"}])
+    assert held(SLOT) == ([2.5], ["a"])
+    untouched = rows(SLOT)
     listed = "select count(*) from analytics.rejected_changes where slot_name = %s"
     assert warehouse.value(listed, SLOT) == 2
 
-    second.build([change("T", ENTRIES), change("T", PROJECTS)])
-    assert second.hours() == []
-    assert second.rows()[1] == []
-    second.build([entry(1), change("I", PROJECTS, new=project("c"))])
-    second.build(refresh=True)
-    assert second.hours() == [(1,)]
+    build(OTHER, [change("T", ENTRIES), change("T", PROJECTS)])
+    assert held(OTHER) == ([], [])
+    build(OTHER, [entry(1), change("I", PROJECTS, new=project("c"))])
+    build(OTHER, refresh=True)
+    assert held(OTHER) == ([1], ["c"])
     warehouse.seed_fact("ft_hours", {"entries": {(OTHER, "1", "2026-07-01"): [9, 0, 0]}}, START)
     warehouse.seed_fact("current_projects", {"rows": {(OTHER, "8", "x", None): [1]}}, START)
-    second.build()
-    assert second.hours() == [(1,)], "the TRUNCATE came after the baseline"
-    assert [row[3] for row in second.rows()[1]] == ["c"]
+    build(OTHER)
+    assert held(OTHER) == ([1], ["c"]), "the TRUNCATE came after the baseline"
     warehouse.execute("delete from cdc.model_watermark where slot_name = %s", OTHER)
-    second.build()
+    build(OTHER)
 
-    assert first.rows() == untouched
+    assert rows(SLOT) == untouched
     assert warehouse.value(listed, SLOT) == 2
-    first.build([change("U", PROJECTS, project("a"), project("d"))])
-    assert [row[3] for row in first.rows()[1]] == ["d"]
-    assert second.hours() == [(1,)]
+    build(SLOT, [change("U", PROJECTS, project("a"), project("d"))])
+    assert held(SLOT) == ([2.5], ["d"])
+    assert held(OTHER) == ([1], ["c"])

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from testkit.commands import wait_until
 from testkit.servers import connect
 from testkit.traps import traps
 from tests.dbt.project import Project, messages
@@ -68,14 +69,8 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     build()
     assert builder.counts() == application.counts()
     builder.append(*(application.transaction() for _ in range(100)), [{"action": "Z"}])
-
-    def outwait_the_timeouts() -> None:
-        while not builder.value(WAITS):
-            pass
-
-    moving = "lock table cdc.model_watermark in exclusive mode"
-    with builder.interrupting(moving, outwait_the_timeouts):
-        build()
+    with builder.waiting("lock table cdc.model_watermark in exclusive mode", build):
+        wait_until(lambda: builder.value(WAITS), "it outwaits the timeouts")
     assert builder.counts() == application.counts()
     reasons = "select reason from analytics.rejected_changes"
     assert builder.execute(reasons) == [("the action is not known",)]
@@ -97,13 +92,8 @@ def test_each_setting_of_the_role_is_another_in_a_build(
     ask = "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name in names)
     pin = project.call("pin_transaction")
     with closing(connect(builder.cluster.dsn(DATABASE, "builder"))) as session:
-        session.autocommit = False
-        with session.cursor() as cursor:
-            cursor.execute(ask)
-            bad = cursor.fetchone()
-            session.rollback()
-            cursor.execute(pin)
-            cursor.execute(ask)
-            pinned = cursor.fetchone()
-    assert bad is not None and pinned is not None
+        (bad,) = session.ask(ask)
+        with session.transaction():
+            session.ask(pin)
+            (pinned,) = session.ask(ask)
     assert [name for name, a, b in zip(names, bad, pinned, strict=True) if a == b] == []

@@ -89,11 +89,9 @@ def test_a_lock_is_a_column_and_no_sentence(seeded: Warehouse) -> None:
     assert state(seeded) == ("follows", None, None)
 
 
-@pytest.mark.parametrize("names", [("a",), ("a", "b"), ('Ä "b"\'', "c d")])
-def test_a_lock_has_one_number_in_python_in_the_database_and_in_dbt(
-    warehouse: Warehouse, names: tuple[str, ...]
-) -> None:
-    stored = warehouse.value("select cdc.lock_key('seeding', variadic %s::text[])", list(names))
-    assert stored == locks.key("seeding", *names)
-    printed = warehouse.project.call("lock_key", kind="dbt relation", name=names[0])
-    assert warehouse.value(f"select {printed}") == locks.key("dbt relation", names[0])
+def test_a_lock_has_one_number_in_python_in_the_database_and_in_dbt(warehouse: Warehouse) -> None:
+    for names in (["a"], ["a", "b"], ['Ä "b"\'', "c d"]):
+        stored = warehouse.value("select cdc.lock_key('seeding', variadic %s::text[])", names)
+        assert stored == locks.key("seeding", *names)
+        printed = warehouse.project.call("lock_key", kind="dbt relation", name=names[0])
+        assert warehouse.value(f"select {printed}") == locks.key("dbt relation", names[0])

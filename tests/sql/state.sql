@@ -34,19 +34,38 @@ insert into got
 select 'a lock says so', reason, 'it could not be locked: no' from cdc.explain_models('s');
 update cdc.installed_model set error = null, is_locked = false;
 
-update cdc.logged_table set held_since = '{"a": "0/95"}';
-insert into got select 'the log holds it from', cdc.held_since('s', '{"public.orders": ["a"]}')::text, '0/95';
-insert into got select 'and not another column', cdc.held_since('s', '{"public.orders": ["b"]}')::text, null;
+insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
+values
+('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}'),
+('s', 'h', 'b', '{"x": "0/40"}'),
+('s', 'h', 'c', '{}');
+insert into got
+select 'held since ' || needed, cdc.held_since('s', needed::jsonb)::text, since
+from (
+    values
+    ('{"h.a": ["x"]}', '0/10'),
+    ('{"h.a": ["x", "y"]}', '0/20'),
+    ('{"h.a": ["x", "unknown"]}', '0/30'),
+    ('{"h.a": ["old"]}', '0/30'),
+    ('{"h.a": []}', '0/10'),
+    ('{"h.a": ["x"], "h.b": ["x"]}', '0/40'),
+    ('{"h.a": ["x"], "h.b": ["y"]}', null),
+    ('{"h.a": ["x"], "h.c": []}', null),
+    ('{"h.a": ["x"], "h.unknown": []}', null),
+    ('{"another.a": ["x"]}', null)
+) as cases (needed, since);
+insert into got select 'another slot holds nothing', cdc.held_since('t', '{"h.a": ["x"]}')::text, null;
+update cdc.logged_table set held_since = '{"a": "0/95"}' where table_name = 'orders';
 insert into got
 select
     'a baseline has limits', string_agg(kind || ' ' || from_lsn, ', ' order by kind),
     'baseline 0/20, log 0/10, table 0/95'
 from cdc.baseline_limits('s', '{ft}');
 update cdc.model_watermark set baseline_id = null;
-update cdc.logged_table set held_since = '{}';
+update cdc.logged_table set held_since = '{}' where table_name = 'orders';
 insert into got
 select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-submit spark/seed.py --fact ft`' from verdict;
-update cdc.logged_table set held_since = '{"*": "0/10"}';
+update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
 update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
 update cdc.fact set declaration = '{"dimensions": [1], "measures": []}', registered_at = now();
