@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import queue
 import re
 import shutil
 import subprocess
@@ -67,33 +66,29 @@ def places(mutants: Sequence[Mutant]) -> tuple[dict[Mutant, str], list[str]]:
     return found, problems
 
 
-def copy_project() -> Path:
+def copy_project(scratch: Path) -> None:
     """Copy the project's files, without what is installed."""
-    scratch = Path(tempfile.mkdtemp(prefix="waltally-mutants-"))
     for name in tracked():
         (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, scratch / name, follow_symlinks=False)
-    return scratch
 
 
-def run_one(scratch: Path, mutant: Mutant, name: str) -> str:
-    """Return what became of a fault in a copy: found, NOT FOUND, or why its test could not run."""
-    before = (scratch / name).read_text()
-    (scratch / name).write_text(before.replace(mutant.old, mutant.new))
+def judge(mutant: Mutant, name: str) -> str:
+    """Return what became of a fault in a file: found, NOT FOUND, or why its test could not run."""
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    # The copy's modules hide those that are installed.
-    environment = {**os.environ, "PYTHONPATH": str(scratch)}
-    try:
+    with tempfile.TemporaryDirectory(prefix="waltally-mutants-") as scratch:
+        copy_project(Path(scratch))
+        file = Path(scratch, name)
+        file.write_text(file.read_text().replace(mutant.old, mutant.new))
         done = subprocess.run(
             [*pytest, "-o", f"timeout={SECONDS}", mutant.test],
             cwd=scratch,
-            env=environment,
+            # The copy's modules hide those that are installed.
+            env={**os.environ, "PYTHONPATH": scratch},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-    finally:
-        (scratch / name).write_text(before)
     if done.returncode == 1:
         waited = f"waited {SECONDS} s: " if "from pytest-timeout" in done.stdout else ""
         failed = re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
@@ -113,25 +108,15 @@ def main() -> int:
     if problems or chosen.check:
         print("\n".join(problems) or f"{len(mutants)} faults fit the code")
         return 2 if problems else 0
-    copies: queue.Queue[Path] = queue.Queue()
-    scratches = [copy_project() for _ in range(chosen.jobs)]
 
-    def judge(mutant: Mutant) -> str:
-        scratch, begun = copies.get(), time.monotonic()
-        verdict = run_one(scratch, mutant, found[mutant])
-        copies.put(scratch)
+    def run(mutant: Mutant) -> bool:
+        begun = time.monotonic()
+        verdict = judge(mutant, found[mutant])
         print(f"{time.monotonic() - begun:4.0f} s  {mutant.fault}: {verdict}", flush=True)
-        return verdict
+        return verdict.startswith("found")
 
-    try:
-        for scratch in scratches:
-            copies.put(scratch)
-        with ThreadPoolExecutor(chosen.jobs) as pool:
-            verdicts = list(pool.map(judge, mutants))
-    finally:
-        for scratch in scratches:
-            shutil.rmtree(scratch, ignore_errors=True)
-    count = sum(verdict.startswith("found") for verdict in verdicts)
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        count = sum(pool.map(run, mutants))
     print(f"{count} of {len(mutants)} faults were found")
     return 0 if count == len(mutants) else 1
 
