@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from auditing import job as auditing_job
@@ -11,6 +12,8 @@ from common import session
 from common.connections import connect_target
 from counting import snapshot
 from pyspark.sql import SparkSession
+from seeding import job as seeding_job
+from seeding.store import Counted
 from warehouse import loader_progress
 
 from loader.staging import migrate
@@ -28,6 +31,7 @@ from tests.spark.support import (
     TEMPLATE,
     Clock,
     Source,
+    WhenCounted,
     notify_source,
 )
 from waltally.settings import SlotSettings
@@ -67,6 +71,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(snapshot, "time", made)
     return made
+
+
+@pytest.fixture
+def when_counted(monkeypatch: pytest.MonkeyPatch) -> WhenCounted:
+    counting = seeding_job.count
+
+    def arrange(act: Callable[[int], object]) -> None:
+        def count(*arguments: Any) -> Counted:
+            counted = counting(*arguments)
+            act(counted.snapshot_lsn)
+            return counted
+
+        monkeypatch.setattr(seeding_job, "count", count)
+
+    return arrange
 
 
 @pytest.fixture(scope="session")

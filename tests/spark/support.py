@@ -73,6 +73,8 @@ JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay"
 """By script, the package whose command it runs."""
 
 Counts = dict[str, Counter[tuple[Any, ...]]]
+WhenCounted = Callable[[Callable[[int], object]], None]
+"""Takes what is done in a seed between its counting and its storing, at the snapshot's position."""
 
 
 def run_command(

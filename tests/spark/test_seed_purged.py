@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from seeding import job, store
 
 from testkit.facts import NOTIFY
-from tests.spark.support import TABLES, Source
+from tests.spark.support import TABLES, Source, WhenCounted
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
 
 WRITTEN = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
 LATE = "FFFFFF/0"
 ARCHIVE = TABLES[1]
-WhenCounted = Callable[[int], object]
 Groups = Counter[tuple[Any, ...]]
 
 
@@ -47,23 +45,6 @@ def mark(source: Source, applied_lsn: str, declaration: Mapping[str, Any] = NOTI
     )
 
 
-@pytest.fixture
-def when_counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[WhenCounted], None]:
-    """Do something between the counting and what follows, with the snapshot's position."""
-
-    def register(act: WhenCounted) -> None:
-        counting = job.count
-
-        def count(*arguments: Any) -> store.Counted:
-            counted = counting(*arguments)
-            act(counted.snapshot_lsn)
-            return counted
-
-        monkeypatch.setattr(job, "count", count)
-
-    return register
-
-
 def said(out: str) -> dict[str, Any]:
     purged: dict[str, Any] = json.loads(out)["facts"]["ft_service_stats"]["purged"]
     return purged
@@ -90,7 +71,7 @@ def purged(followed: Source) -> Groups:
 
 
 def test_what_was_written_down_before_the_snapshot_stays_counted(
-    followed: Source, purged: Groups, when_counted: Callable[[WhenCounted], None]
+    followed: Source, purged: Groups, when_counted: WhenCounted
 ) -> None:
     some = Counter(dict(list(purged.items())[::2]))
     first: list[int] = []
@@ -128,7 +109,7 @@ def test_what_was_written_down_before_the_snapshot_stays_counted(
 
 
 def test_purged_rows_are_forgotten_when_asked(
-    followed: Source, purged: Groups, when_counted: Callable[[WhenCounted], None]
+    followed: Source, purged: Groups, when_counted: WhenCounted
 ) -> None:
     def write_all(position: int) -> None:
         write_down(followed, purged, lsn.show(position - 1))
@@ -159,7 +140,7 @@ def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
 
 
 def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
-    followed: Source, when_counted: Callable[[WhenCounted], None]
+    followed: Source, when_counted: WhenCounted
 ) -> None:
     mark(followed, followed.value("select start_lsn::text from cdc.slot_position"))
     when_counted(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from common import arrow
@@ -13,12 +12,12 @@ from common.connections import connect_target
 from common.errors import CountingFailed, ReadFailed, SnapshotTooOld
 from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
-from seeding import job, store
+from seeding import store
 from seeding.job import seed
 from seeding.store import acquire_seed_lock
 
 from testkit.facts import declare, notify
-from tests.spark.support import Source, exported, job_settings
+from tests.spark.support import Source, WhenCounted, exported, job_settings
 from waltally import errors, locks, lsn
 
 PARTITIONED = """
@@ -140,17 +139,11 @@ def test_an_unknown_fact_is_refused_with_the_known_ones(source: Source) -> None:
 
 
 def test_a_declaration_that_changes_while_it_is_counted_is_refused(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Source, when_counted: WhenCounted
 ) -> None:
     source.previous_seed()
-    counting = job.count
-
-    def count(*arguments: Any) -> store.Counted:
-        counted = counting(*arguments)
-        source.register(declare("public.notifications", ("reference", "text")), "ft_service_stats")
-        return counted
-
-    monkeypatch.setattr(job, "count", count)
+    other = declare("public.notifications", ("reference", "text"))
+    when_counted(lambda _: source.register(other, "ft_service_stats"))
     with pytest.raises(CountingFailed, match="declaration of ft_service_stats") as caught:
         seed(replace(job_settings(source), forget_purged=True))
     assert caught.value.remedy == "run the seed again"
@@ -158,14 +151,10 @@ def test_a_declaration_that_changes_while_it_is_counted_is_refused(
 
 
 def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
-    source: Source, monkeypatch: pytest.MonkeyPatch
+    source: Source, when_counted: WhenCounted
 ) -> None:
-    source.fill()
-    counting = job.count
-
-    def count(*arguments: Any) -> store.Counted:
-        counted = counting(*arguments)
-        ((incoming,),) = source.execute(
+    def commit(_: int) -> None:
+        incoming = source.value(
             "select oid::regclass::text from pg_class"
             " where relname ~ '^baseline_group_incoming' and relkind = 'r'"
         )
@@ -173,9 +162,9 @@ def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
             f"insert into {incoming} select fact, part, dimensions, row_count, sums, reason,"
             f" example, 1 from {incoming}"
         )
-        return counted
 
-    monkeypatch.setattr(job, "count", count)
+    source.fill()
+    when_counted(commit)
     seed(job_settings(source))
     assert source.baseline() == source.recount()
 

@@ -13,12 +13,14 @@ import pytest
 from archiving.job import archive
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from reading.table_rows import spark_type
+from pyspark.sql.types import ArrayType, IntegerType, StructType
+from reading.table_rows import TableRows, schema, spark_type
 
 from testkit.commands import ROOT
 from tests.spark.archives import Log
 from tests.spark.test_data_source import PAGE, options, registered
 from waltally import lsn
+from waltally.errors import SettingError
 
 __all__ = ["registered"]
 
@@ -245,35 +247,27 @@ def test_an_empty_range_is_an_empty_frame(registered: SparkSession, stream: Stre
     assert read(registered, log).where("op = 'delete'").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        (
-            "public.gone",
-            r"no table public.gone in database .*\nTry: let the option source",
-        ),
+def test_a_table_that_cannot_be_read_is_refused(registered: SparkSession, log: Log) -> None:
+    log.run("create table public.named (op text)")
+    says = r"no table public.gone in database .*\nTry: let the option source"
+    with pytest.raises(PySparkException, match=says):
+        registered.read.format("waltally").options(**options(log, table="public.gone")).load()
+    for table, says in (
         ("licenses", "'licenses' is no table"),
         ("public.named", "public.named has a column op, as each change has"),
-    ],
-)
-def test_a_table_that_cannot_be_read_is_refused(
-    registered: SparkSession, log: Log, table: str, says: str
-) -> None:
-    log.run("create table public.named (op text)")
-    with pytest.raises(PySparkException, match=says):
-        registered.read.format("waltally").options(**options(log, table=table)).load()
-
-
-def test_a_schema_that_no_value_fits_is_refused(registered: SparkSession, log: Log) -> None:
-    given = options(log, table="public.other")
-    for columns, says in (
-        ("id array<int>", "a column cannot be array<int>"),
-        ("op int", "the column op is int"),
-        ("old int", "the column old is int"),
     ):
-        reader = registered.read.format("waltally").schema(columns).options(**given)
-        with pytest.raises(PySparkException, match=says):
-            reader.load().count()
+        with pytest.raises(SettingError, match=says):
+            schema(table, log.source.dsn)
+
+
+def test_a_schema_that_no_value_fits_is_refused() -> None:
+    for name, kind, says in (
+        ("id", ArrayType(IntegerType()), "a column cannot be array<int>"),
+        ("op", IntegerType(), "the column op is int"),
+        ("old", IntegerType(), "the column old is int"),
+    ):
+        with pytest.raises(SettingError, match=says):
+            TableRows.of("public.other", StructType().add(name, kind))
 
 
 def test_a_numeric_is_a_decimal_only_where_it_fits_one() -> None:
