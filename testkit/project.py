@@ -31,23 +31,3 @@ def host_project(folder: Path, models: Mapping[str, str]) -> Path:
     for name, text in models.items():
         (project / "models" / f"{name}.sql").write_text(text)
     return project
-
-
-def notify_model(live: str, archived: str) -> str:
-    """Return the model of a fact like ft_service_stats of two tables, written as SQL has them."""
-    return f"""
-{{{{ waltally.fact(
-    tables={{
-        'live': {json.dumps(live)},
-        'archived': {{'table': {json.dumps(archived)}, 'deletes': 'ignore'}},
-    }},
-    dimensions={{
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    }},
-    measures={{'live_count': {{'count': 'live'}}, 'archived_count': {{'count': 'archived'}}}},
-    derived={{'count': 'live_count + archived_count'}},
-) }}}}
-"""

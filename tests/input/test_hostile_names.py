@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 from testkit.commands import LOADER, RunningLoader, run_dbt, sentence
 from testkit.databases import Database, paste
 from testkit.hostile import ATTACK, NAMES, SECRET
-from testkit.pipeline import Pipeline
-from testkit.project import host_project, notify_model
 from testkit.spark_jobs import run_job
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
@@ -206,26 +204,3 @@ def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
         done = database.loader("init", str(tmp_path / "other"), "--table", *words)
         assert done.returncode == 2
         assert name in sentence(done.stderr)
-
-
-def test_a_partition_is_counted_under_its_own_name(pipeline: Pipeline, tmp_path: Path) -> None:
-    pipeline.source.execute(
-        "create table parts (like notifications including defaults) "
-        "partition by list (notification_type);"
-        "create table parts_email partition of parts for values in ('email');"
-        "create table parts_other partition of parts default;"
-        "alter table parts_email replica identity full;"
-        "alter table parts_other replica identity full"
-    )
-    model = notify_model("public.parts_email", "public.notification_history")
-    pipeline.use_project(host_project(tmp_path, {"ft_service_stats": model}))
-    pipeline.set_up()
-    pipeline.source.execute(
-        "alter table notifications rename to former; alter table parts rename to notifications"
-    )
-    pipeline.source.insert(5)
-    pipeline.source.execute(
-        "update notifications set notification_type = 'sms' where ctid = '(0,1)'"
-    )
-    pipeline.must_be_exact()
-    assert sum(pipeline.fact()[0].values()) == 4

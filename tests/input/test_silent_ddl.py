@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import subprocess
@@ -16,7 +15,6 @@ from testkit.commands import wait_until
 from testkit.databases import paste
 from testkit.pipeline import Pipeline
 from testkit.servers import BIN, connect
-from testkit.spark_jobs import run_job
 from tests.partitions.conftest import partition
 
 SILENT = {
@@ -77,9 +75,6 @@ HARMLESS = (
     "create temp table notifications_pairs as select 1 as service_id;"
     "alter table notifications_pairs rename service_id to notification_status",
 )
-
-
-TRIGGER_FUNCTIONS = ("function waltally.note_rename()", "function waltally.note_rewrite()")
 
 
 def tell(pipeline: Pipeline) -> subprocess.CompletedProcess[str]:
@@ -165,41 +160,6 @@ def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) 
     assert "wait" not in running.said()
     telling.must_be_exact()
     assert telling.findings() == []
-
-
-@pytest.mark.slow
-def test_the_archive_is_counted_again_with_what_was_purged(
-    telling: Pipeline, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A row that was purged keeps its value; one that is stored counts with its new value."""
-    telling.source.execute(
-        "insert into notification_history (id, service_id, template_id, notification_type, "
-        "notification_status, created_at) select id, service_id, template_id, notification_type, "
-        "'sent', created_at from notifications"
-    )
-    telling.must_be_exact()
-    (_, stored) = telling.fact()
-    telling.source.execute(
-        "delete from notification_history where id = (select id from notifications limit 1)"
-    )
-    telling.catch_up()
-    telling.source.execute(
-        "alter table notification_history alter notification_status type text "
-        "using upper(notification_status)"
-    )
-    with caplog.at_level(logging.WARNING, "loader"):
-        telling.stage()
-    (seed, build) = (caplog.text.split("Try: `")[1]).split("`, then `")[:2]
-    assert build.startswith("dbt build")
-    with telling.follow() as running:
-        run_job(seed, telling.environment())
-        running.end()
-    telling.catch_up()
-    (_, found) = telling.fact()
-    sent = sum(count for (*_, value), count in found.items() if value == "sent")
-    assert sent == 1
-    assert sum(found.values()) == sum(stored.values())
-    assert {value for *_, value in found} == {"sent", "SENT"}
 
 
 def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
@@ -316,7 +276,8 @@ def test_who_is_believed_and_how_another_role_can_know(pipeline: Pipeline) -> No
             paste(pipeline.source.cluster, pipeline.source.name, note.split("note_ddl.sql: ")[1])
             assert ddl_notes.read_prefix(session) is not None
             assert ddl_notes.missing_note(session) is None
-        for owned in ("schema waltally", "table waltally.ddl_prefix", *TRIGGER_FUNCTIONS):
+        functions = ("function waltally.note_rename()", "function waltally.note_rewrite()")
+        for owned in ("schema waltally", "table waltally.ddl_prefix", *functions):
             assert ddl_notes.read_prefix(pipeline.source.connection) is not None
             pipeline.source.execute(f"alter {owned} owner to {role}")
             assert ddl_notes.read_prefix(pipeline.source.connection) is None, owned

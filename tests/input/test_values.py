@@ -84,20 +84,6 @@ def test_hostile_text_and_a_new_enum_value_are_groups_like_any_other(pipeline: P
     pipeline.must_be_exact()
 
 
-def test_a_generated_dimension_counts(pipeline: Pipeline) -> None:
-    pipeline.source.execute(
-        "alter table notifications drop notification_status, add notification_status text "
-        "generated always as (case when sent_at is null then 'created' else 'sent' end) stored"
-    )
-    pipeline.set_up()
-    pipeline.source.execute(
-        'insert into notifications ("to", service_id, template_id, notification_type) '
-        "select 'x', service_id, id, 'sms' from templates"
-    )
-    pipeline.source.execute("update notifications set sent_at = now() where id::text < %s", "8")
-    pipeline.must_be_exact()
-
-
 LONG = ["x" * odd + sign * size for odd in (0, 1) for sign in '"\\' for size in range(1990, 2010)]
 """Printed they end around the place up to which a text is searched before all is parsed."""
 

@@ -86,7 +86,7 @@ def test_a_fact_waits_where_rows_came_or_went_without_changes(partitioned: Pipel
         assert not partitioned.is_said_to_wait(), kind
 
 
-def test_a_leaf_that_is_made_filled_and_attached_at_once_needs_no_seed(
+def test_a_leaf_that_is_filled_as_it_is_made_needs_no_seed_and_an_unlogged_one_is_refused(
     partitioned: Pipeline,
 ) -> None:
     begin(partitioned)
@@ -97,6 +97,19 @@ def test_a_leaf_that_is_made_filled_and_attached_at_once_needs_no_seed(
     partitioned.source.execute((FILLED + ATTACH).format(n=2))
     partitioned.must_be_exact()
     assert not partitioned.is_said_to_wait()
+    partitioned.source.execute(
+        "create unlogged table fast partition of notifications for values in ('fast')"
+    )
+    partitioned.source.insert(1)
+    partitioned.stage()
+    assert "does not hold everything" in partitioned.waits()
+    code, said = partitioned.refused("setup")
+    assert code == 17
+    assert "public.fast of public.notifications is not logged" in said
+    partitioned.source.execute(said.split("Try: ")[1])
+    partitioned.stage()
+    partitioned.seed()
+    partitioned.must_be_exact()
 
 
 PARTITION = (
@@ -126,23 +139,6 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
     pipeline.must_be_exact()
 
 
-def test_a_leaf_whose_changes_reach_no_slot_is_refused(partitioned: Pipeline) -> None:
-    begin(partitioned)
-    partitioned.source.execute(
-        "create unlogged table fast partition of notifications for values in ('fast')"
-    )
-    partitioned.source.insert(1)
-    partitioned.stage()
-    assert "does not hold everything" in partitioned.waits()
-    code, said = partitioned.refused("setup")
-    assert code == 17
-    assert "public.fast of public.notifications is not logged" in said
-    partitioned.source.execute(said.split("Try: ")[1])
-    partitioned.stage()
-    partitioned.seed()
-    partitioned.must_be_exact()
-
-
 def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) -> None:
     partitioned.source.execute("alter table sent_other replica identity default;"
                                "alter table other_status replica identity nothing")  # fmt: skip
@@ -164,9 +160,23 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
     assert "IdentityTooNarrow" in [found["kind"] for found in partitioned.findings()]
 
 
-def test_a_partition_is_not_declared_beside_its_table(partitioned: Pipeline) -> None:
+def test_a_partition_is_followed_by_its_own_name_and_not_beside_its_table(
+    partitioned: Pipeline,
+) -> None:
+    source = partitioned.source
     leaf, whole = (declare(name) for name in ("parts.created", "public.notifications"))
-    partitioned.source.declare(ft_leaf=leaf, ft_whole=whole)
+    source.declare(ft_leaf=leaf, ft_whole=whole)
     code, said = partitioned.refused("setup")
     assert code == 17
     assert "parts.created is a partition of public.notifications, and both" in said
+    source.declare(ft_leaf=leaf)
+    partitioned.must("setup")
+    source.insert(2)
+    source.insert(1, "sent")
+    source.execute("update notifications set notification_status = 'sent' where ctid = '(0,1)'")
+    partitioned.must("run", "--once")
+    logged = (
+        "select action, payload::json ->> 'schema', payload::json ->> 'table', "
+        "payload::json ->> 'leaf' from cdc.change_log order by commit_lsn, ordinal"
+    )
+    assert source.execute(logged) == [(action, "parts", "created", None) for action in "IID"]

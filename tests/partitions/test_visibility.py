@@ -9,7 +9,7 @@ import pytest
 from testkit.commands import wait_until
 from testkit.fixtures import MakePipeline
 from testkit.servers import Cluster, administer
-from tests.partitions.conftest import LEAVES, PARTITIONED, full
+from tests.partitions.conftest import full, partition
 
 LEAF = (
     "begin; create table failed partition of notifications for values in ('failed');"
@@ -28,8 +28,7 @@ ARCHIVED = (
 def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
     make_pipeline: MakePipeline, spare: Cluster
 ) -> None:
-    pipeline = make_pipeline(spare)
-    pipeline.source.execute(PARTITIONED + "".join(map(full, LEAVES)))
+    pipeline = partition(make_pipeline(spare))
     pipeline.set_up()
     # Only a session that asks for it waits for the standby, which never comes.
     administer(
