@@ -33,13 +33,19 @@ class Block:
         return [line for line in lines if line]
 
 
-def blocks(title: str) -> list[Block]:
-    """Return the blocks of the procedure with this title."""
+def section(title: str) -> str:
+    """Return the text of the procedure with this title."""
     found = re.search(
         rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", RUNBOOK, re.MULTILINE | re.DOTALL
     )
     assert found, title
-    fenced = re.findall(r"^```(sh|sql)\n(.*?)^```$", found[1], re.MULTILINE | re.DOTALL)
+    return found[1]
+
+
+def blocks(title: str) -> list[Block]:
+    """Return the blocks of the procedure with this title."""
+    fenced = re.findall(r"^```(sh|sql)\n(.*?)^```$", section(title), re.MULTILINE | re.DOTALL)
+    assert fenced, f"{title} has no commands"
     return [Block(language, text) for language, text in fenced]
 
 
@@ -67,7 +73,6 @@ class Operator:
         `table` is the one that its SQL is meant for.
         """
         found = blocks(title)
-        assert found, f"{title} has no commands"
         for number in numbers or range(len(found)):
             block = found[number]
             if block.language == "sql":

@@ -64,18 +64,13 @@ def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
 
 
 @pytest.mark.slow
-def test_a_stop_that_gives_the_slot_up(operator: Operator) -> None:
+def test_a_stop_that_gives_the_slot_up_and_wal_that_must_go_at_once(operator: Operator) -> None:
+    source = operator.pipeline.source
     operator.carry_out("Stop for a week", 2)
     assert wal_status(operator) is None
     operator.write()
     operator.carry_out("Renew")
     operator.write()
-    operator.ends_exact()
-
-
-@pytest.mark.slow
-def test_wal_that_must_go_at_once(operator: Operator) -> None:
-    source = operator.pipeline.source
     operator.stop()
     write_wal(source)
     held = on_disk(source)

@@ -9,17 +9,9 @@ import pytest
 
 from testkit.commands import ROOT
 from tests.operations.ops_files import alerts
-from tests.runbook.procedure import RUNBOOK
+from tests.runbook.procedure import RUNBOOK, section
 
 DAY_ONE = (ROOT / "docs" / "containers.md").read_text().partition("\n## Containers")[0]
-
-
-def section(title: str) -> str:
-    found = re.search(
-        rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", RUNBOOK, re.MULTILINE | re.DOTALL
-    )
-    assert found
-    return found[1]
 
 
 PROCEDURES = re.findall(r"^### (.+)$", RUNBOOK[RUNBOOK.index("\n## Procedures") :], re.MULTILINE)

@@ -12,11 +12,8 @@ from loader.staging import migrate as staging_schema
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, Server
+from testkit.servers import PLUGINS, Cluster, Server
 from tests.runbook.conftest import Operating
-from tests.runbook.procedure import Operator
-
-PLUGINS = "output_plugin_libraries"
 
 
 @pytest.mark.slow
@@ -119,27 +116,20 @@ def programs_of(cluster: Cluster) -> str:
     return cluster.run("pg_config", "--bindir").strip()
 
 
-def test_an_upgrade_of_waltally_itself(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline.must("setup")
+def test_an_upgrade_of_waltally_itself(
+    pipeline: Pipeline, operating: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = operating(pipeline)
     known = staging_schema.migrations()
     newest = known[-1][0] + 1
     more = (newest, f"{newest:04}_more.sql", "create table of_the_next_version ();")
     monkeypatch.setattr(staging_schema, "migrations", lambda: [*known, more])
-    pipeline.source.insert(5)
-    operator = Operator(
-        pipeline,
-        instead={
-            "git pull": lambda _: None,
-            "make install": lambda _: None,
-            "loader setup": lambda _: pipeline.must("setup"),
-            "systemctl daemon-reload": lambda _: None,
-        },
-    )
-    try:
-        operator.carry_out("Upgrade waltally")
-        version = "select max(version) from cdc.schema_migration"
-        assert pipeline.target.value(version) == newest
-        operator.ends_exact()
-    finally:
-        operator.close()
-    assert pipeline.staged() == 5
+    pipeline.source.insert(3)
+    operator.instead = {
+        **dict.fromkeys(("git pull", "make install", "systemctl daemon-reload"), str),
+        "loader setup": lambda _: pipeline.must("setup"),
+    }
+    operator.carry_out("Upgrade waltally")
+    assert pipeline.target.value("select max(version) from cdc.schema_migration") == newest
+    operator.ends_exact()
+    assert pipeline.staged() == 5 + 3
