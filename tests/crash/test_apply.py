@@ -16,7 +16,6 @@ from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Server
 
-POINT = "applied"
 WAITING = """
     select max(pid) from pg_stat_activity
     where wait_event_type = 'Lock' and datname = current_database()
@@ -30,23 +29,9 @@ def write(pipeline: Pipeline) -> None:
     pipeline.source.execute("update notifications set notification_status = 'sent'")
 
 
-def test_killed_right_after_an_apply_it_does_not_apply_it_again(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    for _ in range(2):
-        write(pipeline)
-        assert pipeline.fact() != pipeline.recount()
-        with pipeline.start("--once", "--build", WALTALLY_KILL_AT=POINT) as running:
-            running.process.wait()
-        assert running.process.returncode == -signal.SIGKILL, running.said()
-        assert pipeline.fact() == pipeline.recount()
-    pipeline.must("run", "--once", "--build")
-    assert pipeline.fact() == pipeline.recount()
-    assert pipeline.rejected() == []
-
-
 def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline) -> None:
     pipeline.begin()
-    with pipeline.start("--build", WALTALLY_KILL_AT=f"{POINT}:4") as running:
+    with pipeline.start("--build", WALTALLY_KILL_AT="applied:4") as running:
 
         def is_dead() -> bool:
             write(pipeline)

@@ -35,18 +35,6 @@ def contents(warehouse: Warehouse) -> list[Any]:
     return warehouse.execute("select * from analytics.ft_changing order by id")
 
 
-def test_an_added_fact_waits_while_the_others_go_on(warehouse: Warehouse) -> None:
-    warehouse.seed({})
-    warehouse.append([NEW])
-    warehouse.build(FACT)
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    assert "other facts of the slot have a baseline and it has none" in warehouse.waits(MODEL)
-    assert contents(warehouse) == []
-    warehouse.seed_fact(MODEL, {"live": {(SERVICES[0],): [7]}}, at=START)
-    warehouse.build(MODEL)
-    assert warehouse.execute(VALUES) == [(SERVICES[0], 8)]
-
-
 def test_a_fact_waits_for_tables_that_the_log_lacks(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     warehouse.execute("delete from cdc.logged_table")
@@ -152,13 +140,3 @@ def test_a_build_with_tests_passes_while_a_fact_waits(warehouse: Warehouse) -> N
     assert warehouse.states()[FACT] == "waits"
     assert warehouse.counts() == {}
     assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
-
-
-def test_a_column_of_somebody_else_stays(warehouse: Warehouse) -> None:
-    """Only a change of what the model declares takes columns away."""
-    warehouse.append([NEW])
-    warehouse.build(MODEL)
-    warehouse.execute("alter table analytics.ft_changing add column note text default 'mine'")
-    warehouse.append([NEW])
-    run(warehouse, "", "--full-refresh")
-    assert warehouse.execute("select count, note from analytics.ft_changing") == [(2, "mine")]

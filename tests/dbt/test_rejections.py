@@ -9,31 +9,7 @@ from tests.dbt.project import messages
 from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Row, change, row
 
-KEPT_OLD = "the replica identity does not carry the old "
 LISTED = "select split_part(fact, '.', 2), reason from analytics.rejected_changes order by 1, 2"
-
-
-def test_each_fact_lists_what_it_could_not_count(warehouse: Warehouse) -> None:
-    """Under the covering index of ft_service_stats the old key_type is not known."""
-    covered = ("service_id", "template_id", "notification_type", "notification_status")
-    old = {name: row()[name] for name in ("id", *covered)}
-    warehouse.append([change("I", LIVE, new=row(key_type="team"))])
-    warehouse.append([change("U", LIVE, old, row(key_type="normal"))])
-    warehouse.build()
-    assert list(warehouse.counts().values()) == [(1, 0)]
-    key_types = "select key_type, count from analytics.ft_key_types"
-    assert warehouse.execute(key_types) == [("team", 1)]
-    assert warehouse.execute(LISTED) == [
-        ("ft_billable_units", f"{KEPT_OLD}billable_units"),
-        ("ft_key_types", f"{KEPT_OLD}key_type"),
-    ]
-    warehouse.append([{"action": "Z"}])
-    warehouse.build()
-    # One fact's rebuild lists its own rows again and leaves the others'.
-    everything = warehouse.execute(LISTED)
-    assert len(everything) == len(warehouse.project.facts()) + 2
-    warehouse.refresh(FACT)
-    assert warehouse.execute(LISTED) == everything
 
 
 def test_a_rejection_that_cannot_be_listed_is_not_passed_over(fresh: Warehouse) -> None:

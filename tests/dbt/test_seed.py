@@ -63,17 +63,19 @@ def test_a_rebuild_writes_down_an_archived_delete_once(warehouse: Warehouse) -> 
 
 
 def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
-    """Nor what another could not count."""
-    names = (FACT, "ft_key_types", "ft_billable_units")
-    new = change("I", LIVE, new=row(billable_units=3))
+    """Nor what another could not count, and neither does a rebuild of one."""
+    names = (FACT, "ft_key_types", "ft_services")
+    new = change("I", LIVE, new=row())
     warehouse.append([new, change("D", LIVE, old={"id": "1"})])
     warehouse.build(*names)
     listed = "select split_part(fact, '.', 2) from analytics.rejected_changes order by 1"
     assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
+    warehouse.refresh(FACT)
+    assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
     warehouse.seed({})
     warehouse.build(*names)
     assert warehouse.execute(listed) == [(name,) for name in sorted(names[1:])]
-    assert warehouse.value("select units from analytics.ft_billable_units") == 3
+    assert warehouse.value("select live_count from analytics.ft_services") == 1
 
 
 def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:

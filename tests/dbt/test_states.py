@@ -78,17 +78,6 @@ def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
     }
 
 
-def test_a_lock_is_a_column_and_no_sentence(seeded: Warehouse) -> None:
-    asked = "select is_locked from cdc.apply(%s) where model_name = %s"
-    seeded.append([change("I", LIVE, new=row())])
-    with seeded.holding(f"lock table analytics.{FACT} in access exclusive mode"):
-        assert seeded.value(asked, SLOT, FACT) is True
-        assert str(state(seeded)[1]).startswith("it could not be locked: ")
-    seeded.try_again()
-    assert seeded.value(asked, SLOT, FACT) is False
-    assert state(seeded) == ("follows", None, None)
-
-
 def test_a_lock_has_one_number_in_python_in_the_database_and_in_dbt(warehouse: Warehouse) -> None:
     for names in (["a"], ["a", "b"], ['Ä "b"\'', "c d"]):
         stored = warehouse.value("select cdc.lock_key('seeding', variadic %s::text[])", names)

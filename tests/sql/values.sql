@@ -10,29 +10,11 @@ from (
     -- image_value: a plain string as it is, anything else as a backslash and its JSON
     ('a string', cdc.image_value('[{"name":"a","value":"x"}]', 'a'), 'x'),
     ('a number', cdc.image_value('[{"name":"a","value":1.50}]', 'a'), '\1.50'),
-    ('null', cdc.image_value('[{"name":"a","value":null}]', 'a'), '\null'),
-    ('an empty string', cdc.image_value('[{"name":"a","value":""}]', 'a'), '\""'),
-    ('a column that is not there', cdc.image_value('[{"name":"b","value":1}]', 'a'), null),
-    ('a value that looks like a column', cdc.image_value('[{"name":"b","value":"\"a\""}]', 'a'), null),
     ('an escape', cdc.image_value('[{"name":"a","value":"x\ty"}]', 'a'), e'x\ty'),
-    ('a backslash', cdc.image_value('[{"name":"a","value":"x\\y"}]', 'a'), '\"x\\y"'),
     -- value_at: what is at a path of a document
     ('a text at a path', cdc.value_at('{"a": {"b": "x"}}', '{a,b}'), 'x'),
-    ('a number at a path', cdc.value_at('{"a": {"b": 2}}', '{a,b}'), '2'),
     ('nothing at a path', cdc.value_at('{"a": {}}', '{a,b}'), '\null'),
-    ('null at a path', cdc.value_at('{"a": null}', '{a}'), '\null'),
-    ('an empty text at a path', cdc.value_at('{"a": ""}', '{a}'), '\""'),
     ('a document that is none', cdc.value_at('{"a": ', '{a}'), '\"unreadable"'),
-    -- time_order: texts in the order of the times
-    ('a date', cdc.time_order('2026-01-31'), '2026-01-31'),
-    ('a timestamp', cdc.time_order('2026-01-31 10:00:00'), '2026-01-31 10:00:00'),
-    ('a timestamptz', cdc.time_order('2026-01-31 10:00:00+00'), '2026-01-31 10:00:00'),
-    ('before all others', cdc.time_order('-infinity'), ''),
-    ('before Christ', cdc.time_order('0044-03-15 BC'), ''),
-    ('after all others', cdc.time_order('infinity'), 'infinity'),
-    ('after the year 9999', cdc.time_order('10000-01-01'), 'infinity'),
-    ('a day that is not', cdc.time_order('2026-02-30'), null),
-    ('no time', cdc.time_order('soon'), null),
     -- takes
     ('the last day of February', cdc.takes('date', '2024-02-29')::text, 'true'),
     ('a day that February lacks', cdc.takes('date', '2026-02-29')::text, 'false'),
@@ -46,9 +28,7 @@ from (
     ('a boolean as PostgreSQL prints it', cdc.takes('boolean', 't')::text, 'false'),
     -- period_of
     ('a day in its zone', cdc.period_of('2026-01-31 23:30:00+00', 'UTC', 'Europe/Berlin', 'day'), '2026-02-01'),
-    ('a month', cdc.period_of('2026-01-31', 'UTC', 'UTC', 'month'), '2026-01-01'),
     ('a week begins on Monday', cdc.period_of('2026-02-01', 'UTC', 'UTC', 'week'), '2026-01-26'),
-    ('an hour', cdc.period_of('2026-01-31 23:30:00+00', 'UTC', 'UTC', 'hour'), '2026-01-31 23:00:00+00'),
     ('the hour of a date', cdc.period_of('2026-01-31', 'UTC', 'UTC', 'hour'), null)
 ) as failed (what, got, wanted)
 where got is distinct from wanted;

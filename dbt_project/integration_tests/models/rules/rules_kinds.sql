@@ -6,7 +6,6 @@
         'small': {'type': 'smallint', 'labels': {'1': 'one'}, 'else': "it's another", 'nulls': 'count'},
         'size': {'bucket_of': 'price', 'bounds': [0, 9.5, 100], 'nulls': 'count'},
         'units_from': {'bucket_of': 'units', 'bounds': [-5, 10]},
-        'slice': {'bucket_of': 'at_moment', 'every': '6 hours', 'timezone': 'Europe/Berlin'},
         'watch': {'bucket_of': 'at_moment', 'every': '6 hours', 'timezone': 'America/Havana'},
         'city': {'path': ['address', 'city'], 'of': 'details', 'nulls': 'count'},
         'floor': {'path': ['floors', 0], 'of': 'details', 'type': 'smallint', 'nulls': 'count'},
