@@ -170,12 +170,13 @@ def application_database(cluster: Cluster, name: str = "") -> Database:
     return empty_database(cluster, name, f"template {APPLICATION}")
 
 
-def paste(cluster: Cluster, database: str, text: str, user: str = "postgres") -> None:
-    """Give psql the text as a superuser, or this user, would paste it."""
+def paste(cluster: Cluster, database: str, text: str, user: str = "postgres") -> str:
+    """Give psql the text as a superuser, or this user, would paste it; return what it prints."""
     done = subprocess.run(
-        [str(BIN / "psql"), "-X", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database, user)],
+        [str(BIN / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", cluster.dsn(database, user)],
         input=text + "\n",
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, f"{text}\n{done.stderr}"
+    return done.stdout

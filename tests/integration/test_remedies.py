@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import psycopg
 import pytest
 from common.command import Settings
 from counting import checks, snapshot
 
+from loader.source.remedies import PROVIDERS, replication_remedy
 from loader.staging.records import SlotPosition
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
 from testkit.facts import NOTIFY, notify
-from testkit.servers import PLUGINS, Cluster, Server
+from testkit.servers import PLUGINS, Cluster, Server, administer
 from testkit.standbys import MAJOR
 from waltally.database import connect
 from waltally.errors import PluginNotAllowed
@@ -24,10 +24,6 @@ from waltally.errors import PluginNotAllowed
 
 def remedies(said: str) -> list[str]:
     return re.findall(r"^Try: (.*)", said, re.MULTILINE)
-
-
-def in_database(cluster: Cluster) -> Database:
-    return application_database(cluster, "here")
 
 
 @pytest.fixture
@@ -46,20 +42,16 @@ def test_settings_that_need_a_restart(bare: Cluster) -> None:
         {"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1"},
     )
     bare.start()
-    with closing(psycopg.connect(bare.dsn(), autocommit=True)) as admin:
-        admin.execute("select pg_create_physical_replication_slot('taken')")
-    with closing(in_database(bare).connection):
-        database = Database(bare, "here")
+    administer(bare, "select pg_create_physical_replication_slot('taken')")
+    with application_database(bare) as database:
         done = database.loader("setup")
         assert done.returncode == 11
         found = remedies(done.stderr)
         assert len(found) == 2, "the level, and the slots"
         for remedy in found:
-            paste(bare, "here", remedy)
-        database.connection.close()
-    bare.stop()
-    bare.start()
-    with Database(bare, "here") as database:
+            paste(bare, database.name, remedy)
+        bare.stop()
+        bare.start()
         database.must("setup")
 
 
@@ -70,6 +62,11 @@ def test_a_role_that_may_not_replicate(source: Database) -> None:
         f"create role {quoted} login; grant create on database {source.name} to {quoted}"
     )
     try:
+        for provider in PROVIDERS:
+            source.execute(f"create role {provider.administrators}")
+            (remedy,) = remedies(source.loader("setup", "--check", PGUSER=role).stderr)
+            source.execute(f"drop role {provider.administrators}")
+            assert remedy == replication_remedy(role, provider), "that of the provider"
         done = source.loader("setup", PGUSER=role)
         (remedy,) = remedies(done.stderr)
         assert done.returncode == 15
@@ -84,7 +81,7 @@ def test_the_plugin_list_keeps_what_others_need(bare: Cluster) -> None:
     if not bare.knows(PLUGINS):
         pytest.skip("this minor release has no output_plugin_libraries")
     bare.start()
-    with in_database(bare) as database:
+    with application_database(bare, "here") as database:
         database.execute(
             "create role plain login replication; grant create on database here to plain;"
             "grant select on notifications, notification_history to plain"

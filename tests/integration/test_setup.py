@@ -170,10 +170,6 @@ def migrations() -> list[str]:
 
 def test_the_migrations_of_the_page_are_what_setup_asks_for(source: Database) -> None:
     source.execute("alter table notifications replica identity default")
-    unfit = source.loader("setup", "--check")
-    assert unfit.returncode == 18
-    assert "public.notifications" in unfit.stderr
-
     for statement in migrations():
         source.execute(statement)
     fit = source.loader("setup", "--check")

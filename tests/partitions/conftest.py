@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testkit.pipeline import Pipeline
+from testkit.pipeline import Counts, Pipeline
 
 # A change of status moves a row between leaves, also between schemas. Leaves have other column
 # orders and dropped columns, as attached tables do.
@@ -50,3 +50,24 @@ def partition(pipeline: Pipeline) -> Pipeline:
 def partitioned(pipeline: Pipeline) -> Pipeline:
     """A pipeline of the shipped project; nothing is set up."""
     return partition(pipeline)
+
+
+def begin(pipeline: Pipeline) -> None:
+    """Set up, with rows in more than one leaf that only a seed knows, and changes."""
+    pipeline.source.insert(5)
+    pipeline.source.insert(3, "sent")
+    pipeline.set_up()
+    pipeline.seed()
+    pipeline.source.insert(2)
+    pipeline.must_be_exact()
+
+
+def waits_for_a_seed(pipeline: Pipeline, before: tuple[Counts, Counts], case: str = "") -> None:
+    """Fail where the fact does not wait as it was before, or is not right after a seed."""
+    assert "does not hold everything" in pipeline.waits(), case
+    assert pipeline.fact() == before, f"it stays as it was right: {case}"
+    assert pipeline.is_said_to_wait(), case
+    pipeline.seed()
+    pipeline.source.execute("update notifications set notification_status = 'delivered'")
+    pipeline.must_be_exact()
+    assert not pipeline.is_said_to_wait(), case

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from testkit.commands import LOADER, ROOT, RunningLoader
+from testkit.databases import paste
 from testkit.notify_traffic import Traffic
 from testkit.pipeline import Pipeline
 from testkit.servers import BIN
@@ -86,10 +87,18 @@ class Operator:
         assert self.traffic is not None
         self.traffic.wait(changes)
 
-    def ends_exact(self) -> None:
-        """Stop the traffic and the loader; what is then staged and built equals a recount."""
+    def pause(self) -> None:
+        """Stop the traffic, if there is any, until `resume`."""
         if self.traffic is not None:
             self.traffic.stop()
+
+    def resume(self) -> None:
+        if self.traffic is not None:
+            self.traffic.start()
+
+    def ends_exact(self) -> None:
+        """Stop the traffic and the loader; what is then staged and built equals a recount."""
+        self.pause()
         self.stop()
         self.pipeline.goes_on()
 
@@ -106,11 +115,9 @@ class Operator:
 
     def close(self) -> None:
         """Leave nothing behind, whatever went wrong."""
-        if self.running is not None and self.running.process.poll() is None:
-            self.running.process.kill()
-            self.running.process.wait()
-        if self.traffic is not None:
-            self.traffic.stop()
+        if self.running is not None:
+            self.running.kill()
+        self.pause()
 
     def _do(self, command: str) -> None:
         for beginning, action in self.instead.items():
@@ -140,11 +147,9 @@ class Operator:
 
     def _seed(self) -> None:
         """Count as the seed does, for which the quick way of the tests wants a quiet source."""
-        if self.traffic is not None:
-            self.traffic.stop()
+        self.pause()
         self.pipeline.seed()
-        if self.traffic is not None:
-            self.traffic.start()
+        self.resume()
 
     def _sql(self, text: str) -> None:
         place, _, statements = text.partition("\n")
@@ -153,15 +158,7 @@ class Operator:
             "-- at the target": self.pipeline.target,
         }
         asked = database[place]
-        done = subprocess.run(
-            [BIN / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"],
-            input=statements,
-            env={**os.environ, **asked.cluster.environment(asked.name)},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stderr}"
-        self.said = done.stdout
+        self.said = paste(asked.cluster, asked.name, statements)
 
     def _run(self, command: str) -> None:
         source, target = (

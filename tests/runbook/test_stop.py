@@ -84,11 +84,10 @@ def test_a_stop_that_gives_the_slot_up_and_wal_that_must_go_at_once(operator: Op
 @pytest.mark.slow
 def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
     pipeline, cluster = operator.pipeline, operator.pipeline.source.cluster
-    assert operator.traffic is not None
     operator.stop()
     write_wal(pipeline.source)
     held = on_disk(pipeline.source)
-    operator.traffic.stop()
+    operator.pause()
     cluster.stop("immediate")
 
     def remove(command: str) -> None:
@@ -103,7 +102,7 @@ def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
     operator.carry_out("The source's disk is full", 1)
     wait_until(lambda: on_disk(pipeline.source) < held / 2, "the server removes the WAL")
     assert pipeline.refused("run")[0] == 21
-    operator.traffic.start()
+    operator.resume()
     operator.carry_out("Renew")
     operator.write()
     operator.ends_exact()

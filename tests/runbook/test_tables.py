@@ -53,8 +53,7 @@ def test_a_column_a_status_and_a_type_are_added(pipeline: Pipeline, operating: O
     operator.write()
     operator.carry_out("Add a status or a type")
     operator.write()
-    assert operator.traffic is not None
-    operator.traffic.stop()  # it would move these rows on
+    operator.pause()  # it would move these rows on
     pipeline.source.execute(
         'insert into notifications ("to", service_id, template_id, notification_type, '
         "notification_status) select 'someone', service_id, id, 'push', 'read-aloud' from templates"

@@ -26,12 +26,11 @@ def test_a_minor_upgrade_needs_nobody(
     operator.write()
 
     def upgrade(command: str) -> None:
-        assert operator.traffic is not None
-        operator.traffic.stop()
+        operator.pause()
         spare.stop()
         spare.start()
         pipeline.source = pipeline.target = pipeline.source.reconnect()
-        operator.traffic.start()
+        operator.resume()
 
     operator.instead = {"apt-get install --only-upgrade": upgrade}
     # The second block is for servers that know the setting.
@@ -64,13 +63,11 @@ def test_a_major_upgrade_ends_with_renew(
     old, new = servers
     pipeline = make_pipeline(old)
     operator = operating(pipeline, "full")
-    traffic = operator.traffic
-    assert traffic is not None
     operator.start()
     operator.write()
 
     def stop_writing(command: str) -> None:
-        traffic.stop()
+        operator.pause()
         operator.stop()
         pipeline.source.insert(3)  # what only a loader that runs once more can stage
 
@@ -103,7 +100,7 @@ def test_a_major_upgrade_ends_with_renew(
 
     def renew(command: str) -> None:
         pipeline.must(*command.split()[1:])
-        traffic.start()
+        operator.resume()
 
     operator.instead = {"loader setup --renew": renew}
     operator.carry_out("Renew")

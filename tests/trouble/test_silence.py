@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,33 +19,6 @@ def impatient() -> Limits:
 
 
 BUSY = "busy with a transaction that has no changes for us"
-
-
-def walsender(pipeline: Pipeline) -> int:
-    return int(
-        pipeline.source.value(
-            "select active_pid from pg_replication_slots where slot_name = %s", pipeline.slot
-        )
-    )
-
-
-def test_a_silent_walsender_that_lives_is_waited_for(pipeline: Pipeline) -> None:
-    pipeline.limits = impatient()
-    pipeline.must("setup")
-    with pipeline.follow() as loader:
-        pipeline.source.insert(2)
-        pipeline.wait_for_staged(2)
-        pid = walsender(pipeline)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            loader.wait_for(BUSY, 3)
-            pipeline.source.insert(3)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        pipeline.wait_for_staged(5)
-        assert walsender(pipeline) == pid
-        loader.end()
-    assert loader.said().count("following the slot") == 1
 
 
 def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
