@@ -16,9 +16,6 @@ from testkit.commands import ROOT
 ALERTS = ROOT / "ops" / "prometheus-alerts.yml"
 DASHBOARD = ROOT / "ops" / "grafana-dashboard.json"
 
-Series = list[tuple[frozenset[tuple[str, str]], float]]
-Samples = dict[str, Series]
-
 OF_OTHERS = {
     "up",
     "node_systemd_unit_state",
@@ -66,17 +63,6 @@ def served_names(families: list[Metric]) -> set[str]:
 
 def parse(scrape: str) -> list[Metric]:
     return list(text_string_to_metric_families(scrape))
-
-
-def samples(families: list[Metric]) -> Samples:
-    """Return every series of a scrape by its name."""
-    found: Samples = {}
-    for family in families:
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append(
-                (frozenset(sample.labels.items()), sample.value)
-            )
-    return found
 
 
 def documented() -> dict[str, tuple[str, str]]:

@@ -10,105 +10,84 @@ from testkit.pipeline import Pipeline
 FACT = "analytics.ft_service_stats"
 
 
-def status(pipeline: Pipeline) -> tuple[int, dict[str, Any]]:
+def status(pipeline: Pipeline) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
+    """The exit code, the findings and what is said of the fact."""
     done = pipeline.loader("status", "--json")
-    return done.returncode, json.loads(done.stdout)
-
-
-def fact(body: dict[str, Any]) -> dict[str, Any]:
-    (found,) = [each for each in body["facts"] if each["relation"] == FACT]
-    return dict(found)
-
-
-def stats(pipeline: Pipeline, *more: str) -> str:
-    return pipeline.must("stats", "ft_service_stats", *more)
+    body = json.loads(done.stdout)
+    (fact,) = [each for each in body["facts"] if each["relation"] == FACT]
+    return done.returncode, body["findings"], fact
 
 
 def notes(pipeline: Pipeline) -> list[str]:
     """What the stats say below the numbers, but for how fresh they are and the remedies."""
-    below = stats(pipeline).split("\n\n")[-1].splitlines()
+    below = pipeline.must("stats", "ft_service_stats").split("\n\n")[-1].splitlines()
     return [line for line in below if not line.startswith(("ft_service_stats: as of ", "Try: "))]
-
-
-def build(pipeline: Pipeline) -> str:
-    """Stage and build in one process, and return its log."""
-    done = pipeline.loader("run", "--once", "--build")
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pipeline) -> None:
     pipeline.source.insert(5, "delivered")
     pipeline.must("setup")
-    pipeline.source.execute("delete from notifications where id in (select id from notifications "
-                         "limit 2)")  # fmt: skip
-    pipeline.must("run", "--once")
-    pipeline.build()
+    pipeline.source.execute("delete from notifications where ctid < '(0,3)'")
+    pipeline.catch_up()
     assert pipeline.target.value(f"select sum(live_count) from {FACT}") == -2
-    code, body = status(pipeline)
-    (problem,) = body["findings"]
-    assert (code, problem["kind"], fact(body)["built_on"]) == (3, "Unhealthy", None)
+    code, (problem,), fact = status(pipeline)
+    assert (code, problem["kind"], fact["built_on"]) == (3, "Unhealthy", None)
     assert "The fact ft_service_stats follows, but it has no baseline" in problem["message"]
     assert problem["remedy"] == "`spark-submit spark/seed.py --fact ft_service_stats`"
     assert "rows from before the slot are missing" in notes(pipeline)[0]
-    assert "rows from before the slot are missing" in " ".join(stats(pipeline).split())
 
     pipeline.seed()
-    code, body = status(pipeline)
-    assert (code, fact(body)["state"]) == (0, "waits"), "the next apply does it"
-    assert fact(body)["reason"] == "it was not built on its newest baseline yet"
+    code, _, fact = status(pipeline)
+    assert (code, fact["state"]) == (0, "waits"), "the next apply does it"
+    assert fact["reason"] == "it was not built on its newest baseline yet"
     pipeline.build()
-    code, body = status(pipeline)
-    assert (code, body["findings"]) == (0, [])
+    code, problems, fact = status(pipeline)
+    assert (code, problems) == (0, [])
     seed = pipeline.target.value("select baseline_id::text from cdc.baseline")
-    assert fact(body)["built_on"] == fact(body)["baseline"]["id"] == seed
+    assert fact["built_on"] == fact["baseline"]["id"] == seed
     assert notes(pipeline) == []
 
 
-def test_what_a_count_lacks_is_told_where_a_person_sees_it(
-    pipeline: Pipeline,
-) -> None:
+def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -> None:
     pipeline.begin()
-    assert "could not count" not in build(pipeline)
+    build = ("loader", "run", "--once", "--build")
+    assert "could not count" not in pipeline.do(*build)
     # The plugin then withholds the old rows, whatever it can say of the new ones.
     pipeline.source.execute("alter table notifications replica identity nothing")
     pipeline.source.execute("update notifications set notification_status = 'failed'")
-    said = build(pipeline)
+    said = pipeline.do(*build)
     assert said.count(f"{FACT} could not count some changes, the newest at ") == 1
     assert "Try: `loader status`" in said
     listed = len(pipeline.rejected())
     assert listed > 0
     pipeline.source.insert(1)
-    assert "could not count" not in build(pipeline), "nothing new was rejected"
+    assert "could not count" not in pipeline.do(*build), "nothing new was rejected"
 
     # As the remedy has it; what was rejected before is still not counted.
     pipeline.source.execute("alter table notifications replica identity full")
-    code, body = status(pipeline)
-    assert (code, body["healthy"]) == (3, False)
-    model = fact(body)
-    assert model["rejected_lsn"] in said
-    assert model["rejected_count"] == listed
+    code, _, fact = status(pipeline)
+    assert (code, fact["rejected_count"], fact["rejected_lsn"] in said) == (3, listed, True)
     first, remedy, *_ = pipeline.loader("status").stdout.splitlines()
     assert first.startswith(
         f"not healthy: The fact ft_service_stats could not count {listed} changes, "
-        f"the newest at {model['rejected_lsn']}: the replica identity"
+        f"the newest at {fact['rejected_lsn']}: the replica identity"
     )
-    assert remedy == f"Try: {model['rejected_remedy']}"
+    assert remedy == f"Try: {fact['rejected_remedy']}"
     assert notes(pipeline)[0].startswith("Some changes, of all groups, could not be counted")
     pipeline.seed()
     pipeline.build()
-    assert status(pipeline)[1]["findings"] == []
+    assert status(pipeline)[1] == []
 
     of_fact = f"where model_name = '{FACT}'"
     left_out = {"live": 1203, "archived": 0}
     pipeline.target.execute(
         f"update cdc.model_watermark set left_out = %s {of_fact}", json.dumps(left_out)
     )
-    assert fact(status(pipeline)[1])["left_out"] == left_out
+    assert status(pipeline)[2]["left_out"] == left_out
     told = " ".join(pipeline.must("status").split())
     assert "leaves out rows that lack a dimension: 1,203 of live" in told
     assert notes(pipeline) == ["Left out, because a dimension is null: 1,203 rows of all groups."]
     # A role that has no list of rejections gets no number of them.
     pipeline.target.execute(f"update cdc.model_watermark set rejected_lsn = '0/1' {of_fact}")
     pipeline.target.execute("drop table analytics.rejected_changes cascade")
-    assert fact(status(pipeline)[1])["rejected_count"] is None
+    assert status(pipeline)[2]["rejected_count"] is None
