@@ -49,18 +49,13 @@ _HAS_WORKERS: list[str] = []
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes() -> None:
-    """Note that workers run the tests."""
-    _HAS_WORKERS.append("yes")
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadfile`, let the tests of Spark share two JVMs.
 
     One JVM would be at work for longer than all other tests together. Those of other folders that
     run Spark's jobs share a third, and the tests of dbt the databases that dbt installed into.
     """
+    _HAS_WORKERS.append("yes")
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -84,10 +79,7 @@ SECOND_JVM = "tests/spark/test_rules.py"
 @cache
 def _runs_jobs(file: str) -> bool:
     """Whether the tests of a file run Spark's jobs in their own process, with a JVM."""
-    return (
-        re.search(r"(run|spark)_job\(|\.job\(|ExamplePipeline", (ROOT / file).read_text())
-        is not None
-    )
+    return re.search(r"(run|spark)_job\(|\.job\(", (ROOT / file).read_text()) is not None
 
 
 LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")

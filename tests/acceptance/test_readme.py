@@ -1,4 +1,4 @@
-"""The README's own commands, from a table with rows to a live fact."""
+"""The commands of the README and of the tutorial, from a table with rows to a live fact."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testkit.commands import LOADER, ROOT, RunningLoader, wait_until
+from testkit.commands import LOADER, ROOT, RunningLoader, run_dbt, run_loader, wait_until
 from testkit.databases import Database
 from testkit.servers import BIN
+from testkit.spark_jobs import run_job
 from waltally.errors import NotSetUp
 
 ORDERS = """
@@ -36,45 +37,68 @@ COLUMNS = """
     select column_name, data_type from information_schema.columns
     where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
 """
+TICKETS = """
+    select day, status, team_name, row_count, minutes from analytics.ft_tickets_by_name
+    where row_count <> 0 order by 1, 2, 3
+"""
+TICKETS_RECOUNT = """
+    select
+        (opened_at at time zone 'Europe/Berlin')::date, status, name, count(*), sum(minutes)
+    from tickets inner join teams on teams.id = team_id group by 1, 2, 3 order by 1, 2, 3
+"""
+FOLLOW = "loader run --build"
 
 
-def blocks() -> list[list[str]]:
-    """Return the lines of each block that this test runs."""
-    found = re.findall(
-        r"<!-- the acceptance test runs this block -->\n```sh\n(.*?)```",
-        (ROOT / "README.md").read_text(),
-        re.DOTALL,
+def blocks(page: str, before: str = "") -> list[str]:
+    """Return the commands of each block of the page that has this line before it."""
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^{before}```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+README = blocks("README.md", "<!-- the acceptance test runs this block -->\n")
+
+
+def environment_of(database: Database, project: Path | None = None) -> dict[str, str]:
+    """What an operator has; with a project also for a loader that runs elsewhere."""
+    places = dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
+    return database.environment(
+        LOADER_MANIFEST="",
+        PATH=f"{LOADER.parent}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}",
+        DBT_SEND_ANONYMOUS_USAGE_STATS="false",
+        **(places if project else {}),
     )
-    return [block.splitlines() for block in found]
 
 
-def run(lines: list[str], cwd: Path, environment: Mapping[str, str]) -> None:
+def run(commands: str, cwd: Path, environment: Mapping[str, str]) -> str:
+    """Have bash run the commands, and return what they print."""
     done = subprocess.run(
-        ["bash", "-ec", "\n".join(lines)], cwd=cwd, env=environment, capture_output=True, text=True
+        ["bash", "-ec", commands], cwd=cwd, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
-    source: Database, tmp_path: Path
+    source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each in this process; those of the tutorial are processes."""
     source.execute(ORDERS)
-    environment = source.environment(
-        LOADER_MANIFEST="",
-        PATH=f"{LOADER.parent}{os.pathsep}{os.environ['PATH']}",
-        DBT_SEND_ANONYMOUS_USAGE_STATS="false",
-    )
-    (*first, check), (*rest, follow), _ = blocks()
-    assert first[0] == "loader init facts --table public.orders"
-    run(first, tmp_path, environment)
-    project = tmp_path / "facts"
-    findings = subprocess.run(
-        check.split(), cwd=project, env=environment, capture_output=True, text=True
-    )
-    assert findings.returncode == NotSetUp.exit_code, findings.stderr
-    run(rest, project, environment)
-    assert follow == "loader run --build"
-    environment |= {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
+    environment = environment_of(source)
+    monkeypatch.chdir(tmp_path)
+    *commands, follow = "".join(README[:2]).splitlines()
+    assert (commands[0], follow) == ("loader init facts --table public.orders", FOLLOW)
+    for command in commands:
+        program, *words = command.split()
+        if program == "cd":
+            monkeypatch.chdir(*words)
+        elif program == "spark-submit":
+            run_job(command, environment)
+        else:
+            execute = {"loader": run_loader, "dbt": run_dbt}[program]
+            done = execute(tuple(words), environment)
+            expected = NotSetUp.exit_code if "--check" in words else 0
+            assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
+    environment = environment_of(source, tmp_path / "facts")
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
         wait_until(lambda: source.value(HAS_FACT) is True, "the fact is built")
         source.execute(
@@ -96,20 +120,16 @@ def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
         if each.name not in ("profiles.yml", "target", "logs"):
             (root / each.name).symlink_to(each)
     source.insert(30, "delivered")
-    environment = source.environment(
-        LOADER_MANIFEST="", PATH=f"{LOADER.parent}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}"
-    )
-    prepare, setup, follow, seed, build, test, select = blocks()[2]
-    assert follow == "loader run --build &"
-    run([prepare, setup], root, environment)
-    log = tmp_path / "run.log"
-    project = {"DBT_PROJECT_DIR": str(root), "DBT_PROFILES_DIR": str(root)}
-    with RunningLoader({**environment, **project}, log, "--build") as running:
+    environment = environment_of(source)
+    prepare, setup, follow, seed, build, test, select = README[2].splitlines()
+    assert follow == f"{FOLLOW} &"
+    run(f"{prepare}\n{setup}", root, environment)
+    with RunningLoader(environment_of(source, root), tmp_path / "run.log", "--build") as running:
         source.insert(5)
-        run([seed, f"{build} --exclude-resource-type unit_test", test], root, environment)
+        run(f"{seed}\n{build} --exclude-resource-type unit_test\n{test}", root, environment)
         source.insert(2, "delivered")
         wait_until(lambda: source.value(COUNT) == 37, "the fact is exact")
-        run([f"{select} | grep -E 'delivered +[|] +32'"], root, environment)
+        run(f"{select} | grep -E 'delivered +[|] +32'", root, environment)
         running.end()
     assert source.execute(COLUMNS) == [
         ("id", "uuid"),
@@ -121,3 +141,25 @@ def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
         ("live_count", "bigint"),
         ("archived_count", "bigint"),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
+    database: Database, tmp_path: Path
+) -> None:
+    commands = blocks("docs/tutorial.md")
+    assert len(commands) == 10
+    follow = commands.index(f"{FOLLOW}\n")
+    begin, make, *check = commands[:follow]
+    environment, project = environment_of(database), tmp_path / "helpdesk"
+    said = run(begin + make, tmp_path, environment)
+    assert "ft_tickets counts the rows of public.tickets:\n  by day, the day of opened_at" in said
+    assert "something is missing" in run("".join(check), project, environment)
+    environment = environment_of(database, project)
+    with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
+        said = run("".join(commands[follow + 1 :]), project, environment)
+        running.end()
+    assert "Networks and Wifi" in said
+    assert re.search(r"^healthy, exact as of", said, re.MULTILINE), said
+    assert database.execute(TICKETS) == database.execute(TICKETS_RECOUNT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors, extensions
 
-from testkit.commands import RunningLoader, wait_until
+from testkit.commands import wait_until
 from testkit.models import Models
 from testkit.system import System
 from testkit.traps import traps
@@ -104,8 +104,7 @@ def test_everything_runs_beside_a_trap_for_each_name(made: System) -> None:
 def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System, tmp_path: Path) -> None:
     grant_amid_traps(made)
     made.source.insert(2)
-    with RunningLoader(made.environment(), tmp_path / "log", "--build") as running:
-        running.wait_for("following the slot")
+    with made.follow("--build") as running:
         made.by(SPARK_ROLE).spark_job(SEED_JOB)
         made.do("loader", "wait")
         made.by(SPARK_ROLE).spark_job("spark-submit spark/audit.py")

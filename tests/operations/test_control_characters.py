@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from testkit.commands import RunningLoader
 from testkit.databases import Database
 from testkit.facts import NOTIFY, declare
 from testkit.hostile import FORGED
@@ -66,7 +63,7 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     assert said.count(escaped(FORGED)) == 1
 
 
-def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path: Path) -> None:
+def test_the_log_of_a_run_has_a_line_for_each_record(source: Database) -> None:
     source.execute(
         "create table parts (id int primary key, note text) partition by range (id);"
         "create table first partition of parts for values from (0) to (9);"
@@ -75,6 +72,5 @@ def test_the_log_of_a_run_has_a_line_for_each_record(source: Database, tmp_path:
     source.declare(ft_notes=declare("public.parts", ("note", "text")))
     source.must("setup")
     source.execute(f"create table {quoted(FORGED)} partition of parts for values from (9) to (99)")
-    with RunningLoader(source.environment(), tmp_path / "log", "--once") as running:
-        assert running.process.wait() == 0, running.said()
-        assert escaped(FORGED) in harmless(running.said())
+    done = source.loader("run", "--once")
+    assert (done.returncode, escaped(FORGED) in harmless(done.stderr)) == (0, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors
 
-from testkit.commands import ROOT, RunningLoader
+from testkit.commands import ROOT
 from testkit.databases import paste
 from testkit.models import Models
 from tests.operations.roles import ACCESS, SEED_JOB, SPARK_ROLE, grant_rights, own_server
@@ -31,29 +31,29 @@ def block() -> str:
 def test_one_role_does_all_of_it(tmp_path: Path) -> None:
     with own_server(tmp_path, ACCESS, name="notify") as made:
         paste(made.source.cluster, made.source.name, block())
+        made = made.by(ROLE)
         for table in ("services", "templates"):
             with made.session(ROLE).cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(f"select id from {table}")
-        made.by(ROLE).do("loader", "setup", "--timeout", "30")
-        made.by(ROLE).do("loader", "setup", "--check")
-        made.by(ROLE).spark_job(SEED_JOB)
+        made.do("loader", "setup", "--timeout", "30")
+        made.do("loader", "setup", "--check")
+        made.spark_job(SEED_JOB)
         made.source.insert(3)
-        made.by(ROLE).do("loader", "run", "--once")
-        built = made.by(ROLE).do("dbt", "build")
+        made.do("loader", "run", "--once")
+        built = made.do("dbt", "build")
         assert re.search(r"PASS=\d+ WARN=0 ERROR=0 SKIP=0", built), built
-        made.by(ROLE).do("loader", "status")
-        made.by(ROLE).do("loader", "prune")
-        with RunningLoader(made.by(ROLE).environment(), tmp_path / "run.log", "--build") as running:
-            running.wait_for("following the slot")
+        made.do("loader", "status")
+        made.do("loader", "prune")
+        with made.follow("--build") as running:
             made.source.insert(2, "sent")
-            made.by(ROLE).spark_job("spark-submit spark/audit.py")
+            made.spark_job("spark-submit spark/audit.py")
             # A second seed has the changes applied, as it adds what the fact has written down.
-            made.by(ROLE).spark_job(SEED_JOB)
+            made.spark_job(SEED_JOB)
             running.end()
-        made.by(ROLE).do("dbt", "build")
+        made.do("dbt", "build")
         assert made.differences() == []
         assert made.source.value("select sum(count) from analytics.ft_service_stats") == 9
-        made.by(ROLE).do("loader", "teardown", "--drop-data", "--yes")
+        made.do("loader", "teardown", "--drop-data", "--yes")
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from psycopg2 import errors
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database, paste
-from testkit.models import Models
 from testkit.system import System
 from tests.operations.roles import (
     ACCESS,
@@ -43,14 +42,9 @@ EXAMPLE = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("roles")
-
-
-@pytest.fixture(scope="module")
-def bare(home: Path, models: Models) -> Iterator[System]:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """The application's database, before anything of waltally was there."""
-    with own_server(home, ACCESS) as made:
+    with own_server(tmp_path_factory.mktemp("roles"), ACCESS) as made:
         yield made
 
 
@@ -264,11 +258,11 @@ def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
 
 
 @pytest.mark.slow
-def test_a_source_and_a_target_apart_and_an_older_installation(bare: System, home: Path) -> None:
+def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> None:
     """What a superuser had made belongs to the roles afterwards, whatever they are called."""
     source, target = (empty_database(bare.source.cluster, name) for name in ("app", "apart"))
     source.manifest = bare.source.manifest
-    apart = System(source, home, target)
+    apart = System(source, bare.home, target)
     names = {"loader": "odd Loader", "dbt": "odd Dbt", "spark": "odd Spark", "reader": "odd Reader"}
     odd_owners = [("analytics", "odd Dbt"), ("cdc", "odd Loader"), ("cdc_jobs", "odd Loader")]
     build = ("loader", "run", "--once", "--build")

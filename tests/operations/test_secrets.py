@@ -41,33 +41,24 @@ where n.nspname in ('cdc', 'analytics', 'public') and c.relkind in ('r', 'p', 'v
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("secrets")
-
-
-@pytest.fixture(scope="module")
-def locked(home: Path) -> Iterator[System]:
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A server that wants passwords and logs all it is told."""
-    with own_server(home, ACCESS, settings=TALKATIVE) as made:
+    with own_server(tmp_path_factory.mktemp("secrets"), ACCESS, settings=TALKATIVE) as made:
         grant_rights(made)
         set_passwords(made, SECRET)
         yield made
 
 
-def postgres(made: System) -> str:
-    return made.source.cluster.dsn(made.source.name)
-
-
 @pytest.mark.slow
-def test_no_program_shows_its_password(locked: System, home: Path, tmp_path: Path) -> None:
-    said = []
+def test_no_program_shows_its_password(locked: System, tmp_path: Path) -> None:
+    said, dsn = [], locked.source.cluster.dsn(locked.source.name)
     locked.has_processes = True
     conf = (
         *("spark.eventLog.enabled=true", "spark.eventLog.compress=false"),
         *(f"spark.eventLog.dir=file://{tmp_path}", f"spark.local.dir={tmp_path}"),
     )
     seed = ["spark-submit", *(word for each in conf for word in ("--conf", each)), "spark/seed.py"]
-    with SecretWatch(SECRET, postgres(locked), tmp_path) as watch:
+    with SecretWatch(SECRET, dsn, tmp_path) as watch:
         said.append(locked.do("loader", "setup", PGPASSWORD=SECRET))
         grant_rights(locked)
         said.append(locked.by(SPARK_ROLE).do(*seed, PGPASSWORD=SECRET))
@@ -83,8 +74,8 @@ def test_no_program_shows_its_password(locked: System, home: Path, tmp_path: Pat
 
     assert SECRET not in "".join(said)
     assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
-    assert {file.name for file in home.rglob("*")} >= {"manifest.json", "dbt.log"}
-    assert files_with(home, SECRET) == set()
+    assert {file.name for file in locked.home.rglob("*")} >= {"manifest.json", "dbt.log"}
+    assert files_with(locked.home, SECRET) == set()
     assert "START_REPLICATION" in locked.source.cluster.log.read_text()
     assert SECRET not in locked.source.cluster.log.read_text()
     for (table,) in locked.source.execute(TABLES):

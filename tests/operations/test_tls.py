@@ -13,7 +13,7 @@ from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from loader.capture import handshake
-from testkit.commands import RunningLoader, wait_until
+from testkit.commands import wait_until
 from testkit.hostile import SECRET
 from testkit.models import Models
 from testkit.servers import Cluster
@@ -209,9 +209,7 @@ def present(guarded: Guarded, authority: Authority) -> None:
 def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) -> None:
     """A certificate of a stranger is no outage to wait for."""
     made = guarded.commands
-    environment = made.environment(**guarded.both(LOADER_ROLE))
-    with RunningLoader(environment, made.home / "changes.log") as running:
-        running.wait_for("following the slot")
+    with made.follow(**guarded.both(LOADER_ROLE)) as running:
         try:
             present(guarded, guarded.stranger)
             made.source.execute(

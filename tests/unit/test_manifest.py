@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,9 @@ from waltally.errors import SettingError
 from waltally.tables import Table
 
 
-def node(name: str, declaration: object, **more: Any) -> dict[str, Any]:
-    return {
-        "resource_type": "model",
-        "name": name,
-        "schema": "analytics",
-        "alias": name,
-        "original_file_path": f"models/{name}.sql",
-        "config": {"meta": {"waltally": declaration}},
-        **more,
-    }
+def node(name: str, declaration: Any, **more: Any) -> dict[str, Any]:
+    (found,) = json.loads(manifest_of({name: declaration}).read_text())["nodes"].values()
+    return {**found, **more}
 
 
 def test_the_facts_are_the_models_that_declare_one() -> None:

@@ -113,11 +113,6 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_this_machine_has_everything() -> None:
-    done = run("install-debian.sh")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 @pytest.mark.parametrize(
     ("script", "setting", "said"),
     [
