@@ -82,28 +82,22 @@ def test_a_thread_that_has_ended_is_told() -> None:
     assert run.health.alive().is_good
 
 
-def test_it_is_ready_while_it_follows() -> None:
+def test_it_is_ready_while_it_follows_and_the_last_build_did_not_break() -> None:
     run = Run()
     assert "not streamed yet" in run.why_not_ready()
-    run.health(Following())
-    assert run.why_not_ready() == ""
     run.health(Failed(CannotConnect("host=secret.internal is away"), retried=True))
     assert run.why_not_ready() == (
         "the slot is not streamed (CannotConnect: The source or the target cannot be reached)"
     )
     run.health(Following())
-    run.stop.set()
-    assert run.why_not_ready() == "the loader is stopping"
-
-
-def test_the_last_build_counts() -> None:
-    run = Run()
-    run.health(Following())
+    assert run.why_not_ready() == ""
     run.health(BuildBroke(BuildFailed("no such column")))
     run.health(Committed(1, 1, 0.1))
     assert run.why_not_ready().startswith("the last build failed (BuildFailed: ")
     run.health(Built(0.1))
     assert run.why_not_ready() == ""
+    run.stop.set()
+    assert run.why_not_ready() == "the loader is stopping"
 
 
 def test_an_idle_source_is_no_stall() -> None:
