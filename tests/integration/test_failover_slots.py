@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import psycopg2
+import pytest
 
 from testkit.commands import wait_until
 from testkit.databases import paste
@@ -22,11 +23,6 @@ from testkit.standbys import (
     now_the_source,
 )
 
-WAITS = (
-    "alter system set synchronized_standby_slots = 'standby'",
-    "select pg_reload_conf()",
-)
-
 
 def copied(standby: Standby, pipeline: Pipeline) -> None:
     """Write until the standby has a complete copy of the slot; the loader runs."""
@@ -39,6 +35,19 @@ def copied(standby: Standby, pipeline: Pipeline) -> None:
     wait_until(is_copied, "the standby has a copy", pause=0.5)
 
 
+def begin_with_standby(pipeline: Pipeline, family: Family) -> Standby:
+    """Begin with a slot that a standby copies, which the loader waits for."""
+    pipeline.given["LOADER_FAILOVER"] = "1"
+    pipeline.begin()
+    standby = family.standby(COPIES_SLOTS)
+    administer(
+        family.primary,
+        "alter system set synchronized_standby_slots = 'standby'",
+        "select pg_reload_conf()",
+    )
+    return standby
+
+
 def both(family: Family, standby: Standby, database: str) -> str:
     """How to connect to whichever is the primary."""
     ports = f"{family.primary.port},{standby.port}"
@@ -49,39 +58,12 @@ def both(family: Family, standby: Standby, database: str) -> str:
 
 
 @from_17
-def test_a_warehouse_in_the_source_comes_along(family: Family, make_pipeline: MakePipeline) -> None:
-    """The record is in the WAL too: no copy of the slot is beyond the record that came with it."""
-    pipeline = make_pipeline(family.primary)
-    pipeline.given["LOADER_FAILOVER"] = "1"
-    pipeline.begin()
-    standby = family.standby(COPIES_SLOTS)
-    administer(family.primary, *WAITS)
-    dsn = both(family, standby, pipeline.source.name)
-    with pipeline.follow(LOADER_SOURCE_DSN=dsn, LOADER_TARGET_DSN=dsn) as running:
-        copied(standby, pipeline)
-        with Writer(pipeline.source, 0) as writer:
-            wait_until(lambda: writer.count > 50, "the primary is written to")
-            crash(family.primary)
-        pipeline.source.connection.close()
-        standby.promote()
-        with now_the_source(pipeline, standby):
-            running.wait_for("following the slot", times=2)
-            pipeline.source.insert(3)
-            running.end()
-            pipeline.goes_on()
-    family.primary.start()
-
-
-@from_17
 def test_a_position_is_confirmed_once_the_standbys_have_its_record(
     family: Family, make_pipeline: MakePipeline
 ) -> None:
     """Else a standby could copy the slot's position without the record of it."""
     pipeline = make_pipeline(family.primary)
-    pipeline.given["LOADER_FAILOVER"] = "1"
-    pipeline.begin()
-    standby = family.standby(COPIES_SLOTS)
-    administer(family.primary, *WAITS)
+    standby = begin_with_standby(pipeline, family)
     source, position = pipeline.source, pipeline.position()
     with pipeline.follow() as running:
         with psycopg2.connect(family.primary.dsn(source.name)) as holding:
@@ -110,16 +92,16 @@ def test_a_position_is_confirmed_once_the_standbys_have_its_record(
 
 
 @from_17
+@pytest.mark.parametrize("is_apart", [True, False])
 def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, is_apart: bool
 ) -> None:
-    pipeline = make_pipeline(family.primary, cluster)
-    pipeline.given["LOADER_FAILOVER"] = "1"
-    pipeline.begin()
-    standby = family.standby(COPIES_SLOTS)
-    administer(family.primary, *WAITS)
+    """A warehouse in the source comes along: what a copied slot is beyond is in that copy too."""
+    pipeline = make_pipeline(family.primary, cluster if is_apart else None)
+    standby = begin_with_standby(pipeline, family)
     dsn = both(family, standby, pipeline.source.name)
-    with pipeline.follow(LOADER_SOURCE_DSN=dsn) as running:
+    target = {} if is_apart else {"LOADER_TARGET_DSN": dsn}
+    with pipeline.follow(LOADER_SOURCE_DSN=dsn, **target) as running:
         copied(standby, pipeline)
         with Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
             wait_until(lambda: writer.count > 50, "the primary is written to")
@@ -137,8 +119,10 @@ def test_a_crash_amid_writers_and_a_promotion_lose_and_repeat_nothing(
             pipeline.goes_on()
             assert pipeline.target.value("select timeline from cdc.slot_position") == 2
             assert pipeline.loader("status").returncode == 0
-    # The former primary has the slot too, and WAL of its own by now.
     family.primary.start()
+    if not is_apart:
+        return
+    # The former primary has the slot too, and WAL of its own by now.
     pipeline.source = pipeline.source.reconnect()
     pipeline.source.insert(3000)
     for command in (("run", "--once"), ("setup",), ("status",)):
@@ -211,13 +195,10 @@ def test_a_standby_that_is_away_holds_the_loader_and_status_says_so(
     family: Family, make_pipeline: MakePipeline, cluster: Cluster
 ) -> None:
     pipeline = make_pipeline(family.primary, cluster)
-    pipeline.given["LOADER_FAILOVER"] = "1"
-    pipeline.begin()
-    standby = family.standby(COPIES_SLOTS)
-    standby.catch_up()
     # Not of a standby: the remedy must not make the loader wait for it.
     administer(family.primary, "select pg_create_physical_replication_slot('backup')")
-    administer(family.primary, *WAITS)
+    standby = begin_with_standby(pipeline, family)
+    standby.catch_up()
     standby.stop()
     with pipeline.follow() as running:
         staged = pipeline.staged()
