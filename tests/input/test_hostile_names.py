@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from testkit.commands import LOADER, RunningLoader, run_dbt, sentence
+from testkit.commands import sentence
 from testkit.databases import Database, paste
 from testkit.hostile import ATTACK, NAMES, SECRET
-from testkit.spark_jobs import run_job
+from testkit.system import System
 from waltally.escapes import escaped
 from waltally.tables import format_names, quoted
 
@@ -72,38 +72,33 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     database: Database, tables: list[Counted], tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
+    system = System(database, tmp_path)
     for number, each in enumerate(tables):
         folder = tmp_path / str(number)
         by = format_names(each.texts)
-        database.must("init", str(folder), "--table", each.table, "--by", by)
+        system.must("init", str(folder), "--table", each.table, "--by", by)
         (model,) = (folder / "models").glob("*.sql")
         each.declare(model)
         if not project.exists():
             shutil.copytree(folder, project, symlinks=True)
         shutil.copytree(folder / "models", project / "models", dirs_exist_ok=True)
-    environment = database.environment(
-        LOADER_MANIFEST="",
-        DBT_PROJECT_DIR=str(project),
-        DBT_PROFILES_DIR=str(project),
-        LOADER_SCHEMA=STAGING,
-        DBT_SCHEMA=MARTS,
-        PGPASSWORD=SECRET,
-        PATH=f"{LOADER.parent}:/usr/bin:/bin",
-    )
-
-    def dbt(*words: str) -> None:
-        done = run_dbt(words, environment)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    dbt("deps")
+    system.given = {
+        "LOADER_MANIFEST": "",
+        "DBT_PROJECT_DIR": str(project),
+        "DBT_PROFILES_DIR": str(project),
+        "LOADER_SCHEMA": STAGING,
+        "DBT_SCHEMA": MARTS,
+        "PGPASSWORD": SECRET,
+    }
+    system.do("dbt", "deps")
     # dbt's own macros take these for the same schema.
     database.execute(f"create schema {quoted(MARTS.swapcase())}")
-    refused = database.loader("setup", **environment)
-    remedies = re.findall("^Try: (alter table .*)$", refused.stderr, re.MULTILINE)
-    assert len(remedies) == len(tables), refused.stderr
+    said = system.loader("setup").stderr
+    remedies = re.findall("^Try: (alter table .*)$", said, re.MULTILINE)
+    assert len(remedies) == len(tables), said
     for remedy in remedies:
         paste(database.cluster, database.name, remedy)
-    database.must("setup", **environment)
+    system.must("setup")
     for each in tables:
         database.execute(
             f"insert into {each.table} values (4, 'c', {BLANK}, 4.5, null), "
@@ -111,23 +106,22 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
             f"update {each.table} set {quoted(each.texts[0])} = 'd' where id = 1;"
             f"delete from {each.table} where id = 3"
         )
-    database.must("run", "--once", **environment)
-    run_job("spark-submit spark/seed.py", environment)
+    system.must("run", "--once")
+    system.spark_job("spark-submit spark/seed.py")
     for each in tables:
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
-    dbt("run")
-    database.must("run", "--once", "--build", **environment)
-    with RunningLoader(environment, tmp_path / "log", "--build") as running:
-        running.wait_for("following the slot")
-        run_job("spark-submit spark/audit.py", environment)
-        database.must("wait", **environment)
-        said = json.loads(database.must("status", "--json", **environment))
-        assert {each["state"] for each in said["facts"]} == {"follows"}
-        database.must("status", **environment)
-        archives_and_prunes(database, tables, environment, tmp_path / "archive")
+    system.do("dbt", "run")
+    system.must("run", "--once", "--build")
+    with system.follow("--build") as running:
+        system.spark_job("spark-submit spark/audit.py")
+        system.must("wait")
+        facts = json.loads(system.must("status", "--json"))["facts"]
+        assert {each["state"] for each in facts} == {"follows"}
+        system.must("status")
+        archives_and_prunes(system, tables, tmp_path / "archive")
         running.end()
-    dbt("test")
-    dbt("docs", "generate")
+    system.do("dbt", "test")
+    system.do("dbt", "docs", "generate")
     for each in tables:
         first, *_ = each.texts
         keys = f"{quoted(first)}, {quoted(each.moment)}::text, row_count, {quoted(each.paid)}"
@@ -142,7 +136,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         ]
         by = format_names([*each.texts, each.moment])
         asked = ("--by", by, "--", each.fact, f"{first}=d")
-        line = database.must("stats", *asked, **environment).splitlines()[4].split()
+        line = system.must("stats", *asked).splitlines()[4].split()
         assert (line[0], sorted(line[1:])) == ("d", ["1", "1", "2026-01-01"])
     assert database.execute("select rolname from pg_roles where rolname = 'evil'") == []
     assert not list(tmp_path.rglob("pwned")) and not Path("pwned").exists()
@@ -152,19 +146,18 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     assert database.value(described, SECRET) == 0
 
 
-def archives_and_prunes(
-    database: Database, tables: list[Counted], environment: dict[str, str], archive: Path
-) -> None:
+def archives_and_prunes(system: System, tables: list[Counted], archive: Path) -> None:
     """Archive, prune, replay and read the log while the loader runs; each has every table."""
+    database = system.source
     database.begin_block()
     database.execute(f"update {tables[0].table} set {quoted(tables[0].amount)} = 7 where id = 5")
-    database.must("wait", **environment)
-    run_job(f"spark-submit spark/archive.py --to {archive}", environment)
+    system.must("wait")
+    system.spark_job(f"spark-submit spark/archive.py --to {archive}")
     # One, or two where the WAL came to the end of its 16 MB in between.
-    assert "\nDropped " in database.must("prune", "--keep", "0s", **environment)
-    run_job(f"spark-submit spark/replay.py --from {archive} --compare", environment)
-    run_job(f"spark-submit spark/seed.py --archive {archive}", environment)
-    database.must("wait", **environment)
+    assert "\nDropped " in system.must("prune", "--keep", "0s")
+    system.spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
+    system.spark_job(f"spark-submit spark/seed.py --archive {archive}")
+    system.must("wait")
     options = {
         **{"target": database.cluster.dsn(database.name), "slot": database.slot},
         **{"schema": STAGING, "archive": str(archive)},

@@ -10,7 +10,6 @@ from warehouse import loader_progress
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job
 from tests.partitions.conftest import waits_for_a_seed
-from waltally.errors import LoaderError
 
 ARCHIVE = (
     "insert into notification_history (id, service_id, template_id, notification_type, "
@@ -103,30 +102,3 @@ def test_facts_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipeline
         running.end()
     partitioned.stage()
     waits_for_a_seed(partitioned, before)
-
-
-@pytest.mark.slow
-def test_rows_that_a_leaf_brought_are_not_taken_for_purged(partitioned: Pipeline) -> None:
-    partitioned.set_up()
-    partitioned.source.insert(2)
-    partitioned.source.execute(ARCHIVE)
-    partitioned.seed()
-    partitioned.catch_up()
-    # Each in a transaction of its own: made, filled and attached at once, it would be no matter.
-    for each in (
-        "create table filled (like notification_history)",
-        "insert into filled select * from notification_history",
-        "update filled set notification_status = 'failed'",
-        "alter table filled replica identity full",
-        "alter table notification_history attach partition filled for values in ('failed')",
-    ):
-        partitioned.source.execute(each)
-    with partitioned.follow() as running:
-        partitioned.source.insert(1)
-        running.wait_for("so its facts wait")
-        with pytest.raises(LoaderError, match="the change log does not hold everything"):
-            run_job("spark-submit spark/audit.py", partitioned.environment())
-        said = run_job("spark-submit spark/seed.py", partitioned.environment())
-        assert "the change log does not go on from" in said
-        running.end()
-    partitioned.must_be_exact()
