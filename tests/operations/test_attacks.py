@@ -197,26 +197,18 @@ READER = (
 
 
 @pytest.fixture
-def replaced(made: System) -> Iterator[extensions.cursor]:
+def replaced(made: System, models: Models) -> Iterator[extensions.cursor]:
     """A session of dbt's role, which replaces the routine and wants the rights of the loader's.
 
-    Then the routine is as dbt made it again, and the fact is tried again.
+    Then dbt makes the routine again, and the fact is tried again.
     """
     made.source.insert(1)
     made.do("loader", "run", "--once")
-    reader = READER.partition("(")[0]
-    ours = made.source.execute(
-        "select pg_get_functiondef(oid) from pg_proc "
-        f"where oid in ('{SIGNATURE}'::regprocedure, '{reader}'::regproc)"
-    )
     with made.session(DBT_ROLE).cursor() as cursor:
         cursor.execute("set search_path = pg_catalog")
         yield cursor
         cursor.execute(f"drop function {SIGNATURE}")
-        for (definition,) in ours:
-            cursor.execute(definition)
-        cursor.execute(f"revoke execute on function {SIGNATURE} from public")
-        cursor.execute(f"grant execute on function {SIGNATURE} to {LOADER_ROLE}")
+    install(made, models)
 
     def is_exact() -> bool:
         made.call("loader", "run", "--once", "--build")

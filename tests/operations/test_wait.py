@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from testkit.pipeline import Pipeline
 
 COUNT = "select sum(live_count) from analytics.ft_service_stats"
@@ -25,13 +27,16 @@ def test_what_is_committed_can_be_read_after_it_returned(apart: Pipeline) -> Non
 
 
 def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
-    assert pipeline.refused("wait", "--lsn", "7")[0] == 2
-    code, said = pipeline.refused("wait", "--timeout", "soon")
-    assert (code, "--timeout is 'soon'" in said) == (2, True)
-    assert pipeline.refused("wait")[0] == 20
+    def refused(code: int, *arguments: str) -> str:
+        found, said = pipeline.refused("wait", *arguments)
+        assert found == code, said
+        return said
+
+    refused(2, "--lsn", "7")
+    assert "--timeout is 'soon'" in refused(2, "--timeout", "soon")
+    refused(20)
     pipeline.must("setup")
-    code, said = pipeline.refused("wait", "--timeout", "0s")
-    assert code == 48
+    said = refused(48, "--timeout", "0s")
     assert "ft_service_stats waits: dbt has not installed it\nTry: `dbt build`" in said
     pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())
@@ -40,16 +45,12 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     with pipeline.follow():
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
-        code, said = pipeline.refused("wait", "--timeout", "1s")
-    assert code == 48
+        said = refused(48, "--timeout", "1s")
     assert "within 1.0 s: ft_service_stats holds what was committed before" in said
     assert f"{applied}\nTry: see that `loader run --build`" in said
     pipeline.target.execute("alter table analytics.ft_service_stats rename live_count to gone")
     assert pipeline.loader("run", "--once", "--build").returncode == 28
-    code, said = pipeline.refused("wait", "--timeout", "0s")
-    assert code == 48
-    assert "ft_service_stats failed: " in said
-    assert "live_count" in said
+    assert re.search("ft_service_stats failed: .*live_count", refused(48, "--timeout", "0s"))
 
 
 def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipeline) -> None:

@@ -93,16 +93,6 @@ def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_fact_can
     assert (digit.name, digit.part) == ("ft_2026_orders", "rows_2026_orders")
 
 
-def test_a_column_that_jinja_would_render_is_in_no_yaml() -> None:
-    names = ["{{ 1 }}", "[1] #}", "a: b", "no", "1", "- &x", "ü"]
-    proposal = propose(ORDERS, [column(name, values=2) for name in names], names)
-    text = model_yaml(proposal)
-    assert not set("{}%") & set(text)
-    (model,) = yaml.safe_load(text)["models"]
-    assert [each["name"] for each in model["columns"]] == ["id", *names[2:], "row_count"]
-    assert "ü" in text, "a person reads it"
-
-
 def test_a_dashboard_begins_with_a_day_and_a_document_has_paths() -> None:
     columns = [
         column("updated_at", TIME),
