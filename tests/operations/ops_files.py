@@ -8,8 +8,6 @@ from typing import Any
 
 import promql_parser
 import yaml
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
 from testkit.commands import ROOT
 
@@ -52,19 +50,6 @@ def selectors(query: str) -> list[promql_parser.VectorSelector]:
     return found
 
 
-def served_names(families: list[Metric]) -> set[str]:
-    """Return the names that queries may use, also of a metric that has no series yet."""
-    names = set()
-    for family in families:
-        endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}
-        names |= {family.name + ending for ending in endings.get(family.type, [""])}
-    return names
-
-
-def parse(scrape: str) -> list[Metric]:
-    return list(text_string_to_metric_families(scrape))
-
-
 def documented() -> dict[str, tuple[str, str]]:
     """Return what docs/monitoring.md says: name to type and meaning."""
     rows = re.findall(
@@ -73,3 +58,14 @@ def documented() -> dict[str, tuple[str, str]]:
         re.MULTILINE,
     )
     return {name: (kind, meaning) for name, kind, meaning in rows}
+
+
+def names() -> set[str]:
+    """Return the names that queries may use."""
+    endings = {"histogram": ("_bucket", "_sum", "_count")}
+    ours = {
+        name + ending
+        for name, (kind, _) in documented().items()
+        for ending in endings.get(kind, ("",))
+    }
+    return ours | OF_OTHERS

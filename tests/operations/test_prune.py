@@ -273,14 +273,13 @@ def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline, t
         assert start(pipeline.target) == "1/0", "nothing is done by halves"
         code, said = pipeline.refused("prune", "--timeout", "1")
         assert (code, "Another prune" in said) == (29, True)
-        for number in (8, 9):
-            wait_until_it_waits(pipeline, table)
-            other.cursor().execute("set lock_timeout to '10s'")
-            other.cursor().execute("select count(*) from cdc.change_log")
-            with closing(connect_target(dsn)) as target:
-                make_window(target, number)
-            pipeline.source.insert(2, "sent")
-            pipeline.goes_on()
+        wait_until_it_waits(pipeline, table)  # again
+        other.cursor().execute("set lock_timeout to '10s'")
+        other.cursor().execute("select count(*) from cdc.change_log")
+        with closing(connect_target(dsn)) as target:
+            make_window(target, 8)
+        pipeline.source.insert(2, "sent")
+        pipeline.goes_on()
 
         waiting.send_signal(signal.SIGKILL)
         waiting.communicate()
@@ -290,7 +289,7 @@ def test_a_prune_that_waits_for_a_reader_is_in_nobodys_way(pipeline: Pipeline, t
         assert left.returncode == 29, left.stdout
         assert left.stdout.count("\nleft  ") == 3
         assert "What keeps change_log_00000001:\n- another session still uses" in left.stdout
-    pipeline.target.execute("drop table cdc.change_log_00000008, cdc.change_log_00000009")
+    pipeline.target.execute("drop table cdc.change_log_00000008")
     pipeline.must("prune")
     require_pruned(pipeline.target)
     pipeline.goes_on()
