@@ -60,11 +60,11 @@ class Project:
         yield
         profile.write_text(shipped)
 
-    def arguments(self, *words: str, target: str = "target") -> list[str]:
+    def arguments(self, *words: str) -> list[str]:
         folders = {
             "--project-dir": self.home,
             "--profiles-dir": self.home,
-            "--target-path": self.home / target,
+            "--target-path": self.home / "target",
             "--log-path": self.home / "logs",
         }
         return [*words, *(part for name, path in folders.items() for part in (name, str(path)))]

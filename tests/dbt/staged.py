@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cache
-from pathlib import Path
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from typing import Any, TypeVar
 
 import psycopg2
@@ -41,6 +41,7 @@ STEP = 0x30
 """How far one source transaction moves the position."""
 
 FACT = "ft_service_stats"
+FOLLOWS = ("follows", None, None)
 SHIPPED = ("--exclude", "path:examples")
 """For dbt: the project's own models, without the examples of tests/dbt."""
 
@@ -96,8 +97,7 @@ def make_templates(cluster: Cluster, project: Project) -> None:
             "for values from ('0/0') to ('FFFFFFFF/FFFFFFFF')"
         )
     installed = Warehouse(cluster, project, STAGING)
-    done = installed.dbt("run")
-    assert done.success, messages(done)
+    installed.must("run")
     installed.execute(_KEEP)
     installed.close()
     administer(cluster, f"alter database {DATABASE} rename to {INSTALLED}")
@@ -275,6 +275,18 @@ class Warehouse:
         """Run dbt in this process."""
         return self.project.invoke(*words)
 
+    def must(self, *words: str) -> dbtRunnerResult:
+        """Run dbt; fail the test where it fails."""
+        done = self.dbt(*words)
+        assert done.success, messages(done)
+        return done
+
+    def must_fail(self, *words: str) -> str:
+        """Run dbt, which must fail, and return what it says."""
+        done = self.dbt(*words)
+        assert not done.success
+        return messages(done)
+
     def install(self, *names: str, refresh: bool = False) -> None:
         """Register models as dbt does at the end of an install; without names, all of them."""
         values = {
@@ -374,21 +386,26 @@ class Warehouse:
             )
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
 
+    def state(self, relation: str = f"analytics.{FACT}") -> tuple[str, str | None, str | None]:
+        """State of a model, with the reason and the remedy."""
+        ask = "select state, reason, remedy from cdc.fact_state where relation = %s"
+        ((state, reason, remedy),) = self.execute(ask, relation)
+        return state, reason, remedy
+
     def states(self) -> dict[str, str]:
         """The state of each model by its fact's name."""
         return dict(self.execute("select model_name, state from cdc.fact_state"))
 
     # Others, who get into the way.
 
-    def start_dbt(self, *words: str, target: str = "target") -> subprocess.Popen[str]:
-        """Start dbt as a process of its own, for a test that kills it or has two of them."""
-        dbt = Path(sys.executable).with_name("dbt")
-        return subprocess.Popen(
-            [str(dbt), *self.project.arguments(*words, target=target)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start_dbt(self, *words: str) -> ForkProcess:
+        """Run dbt in a fork of this process, for a test that kills it or has two of them."""
+        started = get_context("fork").Process(target=self.must, args=words)
+        with warnings.catch_warnings():
+            # Of threads that no lock of dbt knows of: those of pytest-xdist.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            started.start()
+        return started
 
     @contextmanager
     def holding(self, statement: str) -> Iterator[Connection]:

@@ -37,7 +37,7 @@ def test_an_install_that_is_killed_is_repeated_exactly(
         build = built.start_dbt(*RUN, "--full-refresh")
         built.wait_for_waiting(1)
         build.kill()
-        build.communicate()
+        build.join()
     # An apply that was sent may still end at the server, as a whole.
     assert built.counts() in (before, application.counts())
     built.apply()

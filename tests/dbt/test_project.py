@@ -10,7 +10,6 @@ from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
-from tests.dbt.project import messages
 from tests.dbt.staged import FACT, SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
@@ -102,8 +101,7 @@ def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
 def test_everything_works_on_an_empty_database(fresh: Warehouse) -> None:
     build = ("build", "--exclude", "test_type:unit", "path:examples")
     for words in (build, ("docs", "generate", "--static")):
-        done = fresh.dbt(*words)
-        assert done.success, messages(done)
+        fresh.must(*words)
     assert (fresh.project.home / "target/static_index.html").exists()
 
 
@@ -131,8 +129,7 @@ def test_a_count_of_the_live_rows_alone(counted: Warehouse) -> None:
         if change_:
             counted.append([change_])
         if words:
-            done = counted.dbt("run", *words)
-            assert done.success, messages(done)
+            counted.must("run", *words)
         counted.apply()
         assert counted.execute(counts) == expected
 
@@ -170,8 +167,7 @@ def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
 def listed(warehouse: Warehouse, *words: str) -> set[tuple[str, str]]:
     """Return kind and name of what dbt would build."""
     output = ("--output", "json", "--output-keys", "resource_type", "name")
-    done = warehouse.dbt("ls", *output, *words)
-    assert done.success, messages(done)
+    done = warehouse.must("ls", *output, *words)
     lines = [yaml.safe_load(line) for line in done.result]  # type: ignore[union-attr]
     return {(each["resource_type"], each["name"]) for each in lines}
 

@@ -21,11 +21,6 @@ INDEXES = (
 )
 
 
-def dbt_run(warehouse: Warehouse, *words: str) -> None:
-    done = warehouse.dbt("run", *words, *SHIPPED)
-    assert done.success, done
-
-
 def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
     application = Application(31)
     warehouse.append(*(application.transaction() for _ in range(100)))
@@ -79,7 +74,7 @@ def test_a_build_keeps_what_is_as_it_should_be_and_mends_the_rest(warehouse: War
     assert constraints == ["ft_service_stats_pkey", "uix_ft_service_stats_dimensions"]
     with warehouse.holding(f"select * from {VIEW}"):
         # Its lock would stop whatever replaces the view.
-        dbt_run(warehouse, "--full-refresh")
+        warehouse.must("run", "--full-refresh", *SHIPPED)
     assert (warehouse.execute(STATE), warehouse.execute(of_table)) == before
 
     indexes = warehouse.execute(INDEXES)
@@ -90,7 +85,7 @@ def test_a_build_keeps_what_is_as_it_should_be_and_mends_the_rest(warehouse: War
         "0::bigint as count, 0::bigint as requested, 0::bigint as delivered, 0::bigint as failed "
         f"from {TABLE}"
     )
-    dbt_run(warehouse)
+    warehouse.must("run", *SHIPPED)
     assert warehouse.execute(INDEXES) == indexes
     ((oid, _, grants, definition),), ((now, _, *kept),) = before[0], warehouse.execute(STATE)
     assert (now, *kept) == (oid, grants, definition), "it is replaced in place"

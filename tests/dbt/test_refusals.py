@@ -88,17 +88,13 @@ def test_dbt_prints_what_is_refused_and_what_waits(warehouse: Warehouse) -> None
         (run, "holds changes only up to"),
         ((*run, "--full-refresh"), "the change log starts at 1/0"),
     ):
-        done = warehouse.dbt(*words)
-        assert not done.success
-        assert sentence in messages(done)
-        assert "spark/seed.py" in messages(done).split("HINT")[1]
+        reason, remedy = warehouse.must_fail(*words).split("HINT")
+        assert sentence in reason and "spark/seed.py" in remedy
     warehouse.execute("delete from cdc.fact where fact_name = 'ft_service_stats'")
-    done = warehouse.dbt(*run)
-    assert done.success, messages(done)
-    assert "WAITS: it is not registered for slot" in messages(done)
+    assert "WAITS: it is not registered for slot" in messages(warehouse.must(*run))
     warehouse.execute("delete from cdc.slot_position")
-    sentence, remedy = messages(warehouse.dbt(*run)).split("HINT")
-    assert "no change log for slot" in sentence and "loader setup" in remedy
+    reason, remedy = warehouse.must_fail(*run).split("HINT")
+    assert "no change log for slot" in reason and "loader setup" in remedy
     assert stored(warehouse) == before
 
 
@@ -145,20 +141,19 @@ def test_an_empty_build_autocommit_and_no_name_of_a_slot_are_refused(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    done = warehouse.dbt("run", "--empty", "--select", FACT)
-    assert "pass over changes without applying them" in messages(done)
+    run = ("run", "--select", FACT)
+    said = warehouse.must_fail(*run, "--empty")
+    assert "pass over changes without applying them" in said
     profile = warehouse.project.home / "profiles.yml"
     usual = profile.read_text()
     try:
         profile.write_text(usual + "      autocommit: true\n")
-        done = warehouse.dbt("run", "--select", FACT)
+        assert "remove autocommit from the profile" in warehouse.must_fail(*run)
     finally:
         profile.write_text(usual)
-    assert "remove autocommit from the profile" in messages(done)
     with monkeypatch.context() as patch:
         patch.setenv("LOADER_SLOT", "x' or true --")
-        said = messages(warehouse.dbt("run", "--select", FACT))
-    assert "a slot has lower-case letters" in said
+        assert "a slot has lower-case letters" in warehouse.must_fail(*run)
     warehouse.build(FACT)
     assert list(warehouse.counts().values()) == [(1, 0)]
 
@@ -176,8 +171,7 @@ def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
     warehouse.build(FACT, refresh=True)
     assert list(warehouse.counts().values()) == [(1, 0)]
     warehouse.execute("drop table analytics.ft_service_stats cascade")
-    done = warehouse.dbt("run", "--select", FACT)
-    assert done.success, messages(done)
+    warehouse.must("run", "--select", FACT)
     assert list(warehouse.counts().values()) == [(1, 0)]
     applied = "select applied_lsn::text from cdc.model_watermark"
     assert warehouse.value(applied) == lsn.show(warehouse.position)

@@ -11,8 +11,8 @@ import pytest
 from loader.setup.roll_ups import declared_roll_ups
 from loader.staging import registration
 from testkit.servers import connect_target
-from tests.dbt.project import Project, messages
-from tests.dbt.staged import DATABASE, SLOT, Warehouse
+from tests.dbt.project import Project
+from tests.dbt.staged import DATABASE, FOLLOWS, SLOT, Warehouse
 from tests.dbt.workload import change
 from waltally.tables import Table
 
@@ -71,8 +71,7 @@ class Shops:
         return declared_roll_ups({node.name: node.to_dict() for node in self.project.nodes()})
 
     def build(self, *words: str) -> None:
-        done = self.warehouse.dbt("run", "--exclude", "path:dbt_project", *words)
-        assert done.success, messages(done)
+        self.warehouse.must("run", "--exclude", "path:dbt_project", *words)
 
     def name(self, table: str, key: int, name: str, old: bool = False) -> None:
         row = {"id": key, "name": name}
@@ -94,18 +93,12 @@ class Shops:
         return sorted(found, key=repr)
 
     def state(self, model: str = "analytics.roll") -> tuple[str, str | None, str | None]:
-        ((state, reason, remedy),) = self.warehouse.execute(
-            "select state, reason, remedy from cdc.fact_state where relation = %s", model
-        )
-        return state, reason, remedy
+        return self.warehouse.state(model)
 
 
 @pytest.fixture
 def shops(warehouse: Warehouse, tmp_path: Path) -> Shops:
     return Shops(warehouse, tmp_path)
-
-
-FOLLOWS = ("follows", None, None)
 
 
 def test_it_takes_the_models_that_it_names_whatever_stands_before(shops: Shops) -> None:
@@ -203,11 +196,10 @@ def test_a_total_may_be_larger_than_a_measure_of_its_fact(shops: Shops) -> None:
     shops.write(
         declared=rolled(measures={"n": {"sum": "n"}, "amount": {"sum": "amount", "type": "bigint"}})
     )
-    done = shops.warehouse.dbt("run", "--select", "declared")
     assert (
         "sum of measure amount is of type bigint, which would round amount of type numeric(5, 2); "
-        "use a type of as many decimals, or none" in messages(done)
-    )
+        "use a type of as many decimals, or none"
+    ) in shops.warehouse.must_fail("run", "--select", "declared")
 
 
 def test_a_text_that_no_index_holds_leaves_one_row_out(shops: Shops) -> None:
@@ -263,8 +255,7 @@ def test_a_text_that_no_index_holds_leaves_one_row_out(shops: Shops) -> None:
 def test_a_table_of_somebody_else_is_not_taken(shops: Shops) -> None:
     shops.write(roll=rolled(measures=DISTINCT))
     shops.warehouse.execute("create table analytics.roll__values_0 as select 1 as kept")
-    done = shops.warehouse.dbt("run", "--exclude", "path:dbt_project")
-    said = messages(done).replace('"', "")
+    said = shops.warehouse.must_fail("run", "--exclude", "path:dbt_project").replace('"', "")
     assert "needs a table analytics.roll__values_0, and there is another one" in said
     assert shops.warehouse.value("select kept from analytics.roll__values_0") == 1
     shops.warehouse.execute("drop table analytics.roll__values_0")

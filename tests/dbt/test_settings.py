@@ -10,10 +10,11 @@ import pytest
 from testkit.commands import wait_until
 from testkit.servers import connect
 from testkit.traps import traps
-from tests.dbt.project import Project, messages
+from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 
+RUN = ("run", *SHIPPED)
 ROLE_SETTINGS = {
     "default_transaction_read_only": "on",
     "default_transaction_isolation": "serializable",
@@ -60,16 +61,12 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     with closing(connect(builder.cluster.dsn(DATABASE))) as admin:
         admin.ask(traps("hostile"))
 
-    def build(*words: str) -> None:
-        done = builder.dbt("run", *words, *SHIPPED)
-        assert done.success, messages(done)
-
     application = Application(71)
     builder.append(*(application.transaction() for _ in range(100)))
-    build()
+    builder.must(*RUN)
     assert builder.counts() == application.counts()
     builder.append(*(application.transaction() for _ in range(100)), [{"action": "Z"}])
-    with builder.waiting("lock table cdc.model_watermark in exclusive mode", build):
+    with builder.waiting("lock table cdc.model_watermark in exclusive mode", builder.must, *RUN):
         wait_until(lambda: builder.value(WAITS), "it outwaits the timeouts")
     assert builder.counts() == application.counts()
     reasons = "select reason from analytics.rejected_changes"
@@ -81,7 +78,7 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
         "create policy none on cdc.change_log using (false)"
     )
     builder.append([change("I", LIVE, new=row())])
-    assert "row-level security" in messages(builder.dbt("run", *SHIPPED))
+    assert "row-level security" in builder.must_fail(*RUN)
 
 
 def test_each_setting_of_the_role_is_another_in_a_build(

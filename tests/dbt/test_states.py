@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
 
 import pytest
 
@@ -16,13 +15,6 @@ from waltally import locks
 
 SEED = f"`spark-submit spark/seed.py --fact {FACT}`"
 ANOTHER = '{"dimensions": [], "measures": [], "tables": []}'
-
-
-def state(warehouse: Warehouse, model: str = FACT) -> tuple[Any, ...]:
-    (found,) = warehouse.execute(
-        "select state, reason, remedy from cdc.fact_state where model_name = %s", model
-    )
-    return tuple(found)
 
 
 def findings(warehouse: Warehouse) -> dict[str, str]:
@@ -45,12 +37,12 @@ def seeded(warehouse: Warehouse) -> Warehouse:
 def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
     key = locks.key("seeding", SLOT, f"analytics.{FACT}")
     seeded.execute("update cdc.baseline set declaration = '{}', baseline_id = gen_random_uuid()")
-    assert state(seeded) == ("waits", "its baseline was counted by another declaration", SEED)
+    assert seeded.state() == ("waits", "its baseline was counted by another declaration", SEED)
     assert findings(seeded) == {
         f"The fact {FACT} waits: its baseline was counted by another declaration": SEED
     }
     with seeded.holding(f"select pg_advisory_xact_lock({key})"):
-        assert state(seeded) == (
+        assert seeded.state() == (
             "waits",
             "a seed is counting its rows",
             "nothing is needed: it goes on when the seed has ended",
@@ -59,8 +51,8 @@ def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
         change = "update cdc.fact set declaration = '{}', registered_at = now()"
         seeded.execute(f"{change} where fact_name = '{FACT}'")
         seeded.execute("update cdc.baseline set declaration = '[]'")
-        assert state(seeded)[2] == "let the seed end, then `dbt build`"
-    assert state(seeded)[2] == f"{SEED}, then `dbt build`"
+        assert seeded.state()[2] == "let the seed end, then `dbt build`"
+    assert seeded.state()[2] == f"{SEED}, then `dbt build`"
 
 
 def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
