@@ -56,7 +56,7 @@ if "WALTALLY_ALL_CASES" not in os.environ:
     # What spark-submit starts compiles, and so do the tests of Spark in `make acceptance`.
     IN_PROCESS |= INTERPRETED
 
-_JOBS = {
+APPS = {
     "spark/seed.py": seeding.job.app,
     "spark/apply.py": applying.job.app,
     "spark/audit.py": auditing.job.app,
@@ -129,7 +129,7 @@ def run_job(command: str, environment: Mapping[str, str]) -> str:
     shared = SparkSession.getActiveSession() or _start()
     with only_environment(environment), pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
-        done = CliRunner().invoke(_JOBS[job], flags)
+        done = CliRunner().invoke(APPS[job], flags)
     shared.catalog.clearCache()
     if isinstance(done.exception, LoaderError):
         raise done.exception

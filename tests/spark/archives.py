@@ -80,6 +80,10 @@ class Log:
     def rows(self) -> list[tuple[Any, ...]]:
         return self.source.execute(_LOG, self.source.slot)
 
+    def read(self) -> list[list[Any]]:
+        """What a reader who asks for position, number and payload gets."""
+        return [[row[0], row[1], row[6]] for row in self.rows()]
+
     def noted(self) -> list[tuple[Any, ...]]:
         """Where the target believes the archive to begin and to end."""
         return self.source.execute(

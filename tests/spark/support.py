@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -27,7 +27,7 @@ from testkit import facts
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.servers import Cluster, administer, connect
-from testkit.spark_jobs import FAST_START
+from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
 from waltally.facts import Fact
 
@@ -69,8 +69,15 @@ RECOUNT = """
     group by 1
 """
 
-JOBS = {"seed": "seeding", "audit": "auditing", "archive": "archiving", "replay": "replaying"}
-"""By script, the package whose command it runs."""
+READ = """
+import json, sys, waltally_source
+from pyspark.sql import SparkSession
+spark = SparkSession.getActiveSession()
+changes = spark.read.format("waltally").options(**json.loads(sys.argv[1])).load()
+rows = changes.select("commit_lsn", "ordinal", "payload").collect()
+print(json.dumps([type(spark).__module__, sorted(map(list, rows))]))
+"""
+"""Prints the kind of its session, and the changes that it reads."""
 
 Counts = dict[str, Counter[tuple[Any, ...]]]
 WhenCounted = Callable[[Callable[[int], object]], None]
@@ -84,7 +91,6 @@ def run_command(
 
     Returns the exit code, the output and the errors, as of a process.
     """
-    command = importlib.import_module(f"{JOBS[job]}.job")
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", [f"spark/{job}.py", *flags])
@@ -92,7 +98,7 @@ def run_command(
             if name.startswith(("PG", "LOADER_", "DBT_")):
                 patch.setenv(name, value)
         try:
-            command.app.main()
+            APPS[f"spark/{job}.py"].main()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
@@ -266,6 +272,19 @@ class Source(Database):
             wait_until(lambda: self.value(AT_THE_GATE) == 2 or ended())
             assert not ended(), "the seed has ended"
             yield
+
+    def read_apart(self, environment: Mapping[str, str], **options: str) -> tuple[str, list[Any]]:
+        """Read the change log in another Python; return its session's module and the changes."""
+        given = {"target": self.dsn, "slot": self.slot, **options}
+        done = subprocess.run(
+            [sys.executable, "-c", READ, json.dumps(given)],
+            env={**self.variables, "PYTHONPATH": str(ROOT / "spark"), **environment},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        kind, changes = json.loads(done.stdout)
+        return kind, changes
 
     # What came of it.
 

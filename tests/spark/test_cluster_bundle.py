@@ -128,43 +128,29 @@ def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> 
         assert {name.rpartition(".")[2] for name in code.namelist()} == {"py", "sql"}
 
 
-def spark_submit(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run ops/spark-submit as it is installed."""
+def environment_of_spark(home: Path, *words: str) -> Mapping[str, str]:
+    """The environment that ops/spark-submit, as it is installed, starts another Spark with."""
+    program = home / "bin/spark-submit"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\nexec env\n")
+    program.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    return subprocess.run(
-        [str(Path(sys.executable).parent / "spark-submit"), *words],
-        env={**kept, **environment},
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "spark-submit"), *words, "spark/seed.py"],
+        env={**kept, "SPARK_HOME": str(home)},
         capture_output=True,
         text=True,
     )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_nothing_of_this_machine_travels_with_a_driver_that_runs_elsewhere(tmp_path: Path) -> None:
+    for elsewhere in (
         ("--deploy-mode", "cluster"),
         ("--deploy-mode=cluster",),
         ("--conf", "spark.submit.deployMode=cluster"),
-    ],
-)
-def test_nothing_of_this_machine_travels_with_a_driver_that_runs_elsewhere(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
-    shown = environment_of_spark(tmp_path, *words)
-    assert "PYSPARK_PYTHON" not in shown
-    assert "SPARK_SUBMIT_OPTS" not in shown
-
-
-def test_a_driver_here_runs_this_environment_s_python(tmp_path: Path) -> None:
-    shown = environment_of_spark(tmp_path, "--deploy-mode", "client")
-    assert shown["PYSPARK_PYTHON"] == str(Path(sys.executable).parent / "python")
-
-
-def environment_of_spark(home: Path, *words: str) -> Mapping[str, str]:
-    """The environment that another Spark is started with."""
-    program = home / "bin/spark-submit"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexec env\n")
-    program.chmod(0o755)
-    done = spark_submit(*words, "spark/seed.py", SPARK_HOME=str(home))
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    ):
+        shown = environment_of_spark(tmp_path, *elsewhere)
+        assert not {"PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"} & shown.keys(), elsewhere
+    here = environment_of_spark(tmp_path, "--deploy-mode", "client")
+    assert here["PYSPARK_PYTHON"] == str(Path(sys.executable).parent / "python")

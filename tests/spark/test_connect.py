@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testkit.commands import ROOT
 from testkit.spark_connect import connect_server, run_remotely
 from tests.spark.archives import Log, archived
 from tests.spark.audited import DIMENSIONS, Audited
 from tests.spark.support import Source
-
-READ = """
-import json, sys, waltally_source
-from pyspark.sql import SparkSession
-spark = SparkSession.getActiveSession()
-rows = spark.read.format("waltally").options(**json.loads(sys.argv[1])).load()
-print(type(spark).__module__, rows.count())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +37,8 @@ def test_seed_archive_and_replay_run_over_connect(
     assert "19 changes from" in run("archive", "--to", str(log.home), "--slice-changes", "5")
     assert archived(log.slot_home) == log.rows()
     assert "ft_service_stats:" in run("replay", "--from", str(log.home))
-    # What an executor says is said.
-    source.execute("revoke select on notifications from public")
-    options = {"target": source.dsn, "slot": source.slot}
-    done = subprocess.run(
-        [sys.executable, "-c", READ, json.dumps(options)],
-        env={**source.variables, "PYTHONPATH": str(ROOT / "spark"), "SPARK_REMOTE": server},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.split() == ["pyspark.sql.connect.session", "19"], done.stderr
+    found = source.read_apart({"SPARK_REMOTE": server})
+    assert found == ("pyspark.sql.connect.session", log.read())
 
 
 @pytest.mark.slow

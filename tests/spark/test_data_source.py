@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -58,6 +59,20 @@ def staged(log: Log, begin: int = 0, end: int = 2**62) -> list[tuple[Any, ...]]:
 
 def options(log: Log, **more: str) -> dict[str, str]:
     return {"target": log.source.dsn, "slot": log.source.slot, **more}
+
+
+def run_example(
+    page: str,
+    names: dict[str, Any],
+    instead: Mapping[str, str] = MappingProxyType({}),
+    has: str = "",
+) -> None:
+    """Run the first example of a page that has these words, with OPTIONS and other words."""
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example = next(each for each in examples if has in each)
+    for written, own in {".load()": ".options(**OPTIONS).load()", **instead}.items():
+        example = example.replace(written, own)
+    exec(example, names)
 
 
 def test_a_batch_is_what_is_between_two_positions(registered: SparkSession, log: Log) -> None:
@@ -164,22 +179,17 @@ def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
 
 
 def test_the_pages_example_counts_changes_per_table_and_minute(
-    registered: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    registered: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     log.append(3, 2, at="2026-11-20T12:00:59Z")
     log.append(4, at="2026-11-20T12:01:00Z")
-    (example,) = re.findall(r"```python\n([^`]*?foreachBatch.*?)```", PAGE, re.DOTALL)
-    load = ".options(**OPTIONS).load()"
-    example = example.replace(".load()", load).replace(
-        'processingTime="10 seconds"', "availableNow=True"
-    )
     names: dict[str, Any] = {
         "spark": registered,
         "OPTIONS": options(log),
         "FOLDER": str(tmp_path / "counts"),
         "CHECKPOINT": str(tmp_path / "checkpoint"),
     }
-    exec(example, names)
+    run_example(PAGE, names, {'processingTime="10 seconds"': "availableNow=True"}, "foreachBatch")
     names["query"].awaitTermination()
     assert names["query"].exception() is None
     found = (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 import urllib.request
 import venv
 from collections.abc import Iterator
@@ -17,20 +15,12 @@ from deltalake import DeltaTable
 from pyarrow import fs
 from reading.change_log import read_archive
 
-from testkit.commands import ROOT, wait_until
+from testkit.commands import wait_until
 from testkit.servers import free_port
 from tests.spark.archives import Log
 from tests.spark.support import Source
 from waltally import lsn
 from waltally.errors import LoaderError
-
-READ = """
-import json, sys, waltally_source
-from pyspark.sql import SparkSession
-changes = SparkSession.getActiveSession().read.format("waltally")
-rows = changes.options(**json.loads(sys.argv[1])).load().select("commit_lsn", "ordinal", "payload")
-print(json.dumps(sorted(map(list, rows.collect()))))
-"""
 
 
 @pytest.fixture
@@ -68,7 +58,7 @@ def test_an_archive_is_written_to_a_bucket_and_read_from_it(
     log = Log(source, tmp_path)
     source.execute("update cdc.baseline set snapshot_lsn = %s", lsn.show(log.position))
     log.append(3, 3, 12, 1)
-    staged = [[row[0], row[1], row[6]] for row in log.rows()]
+    staged = log.read()
     send("PUT", f"{server}/backups")
 
     def job(name: str, *flags: str) -> str:
@@ -90,15 +80,7 @@ def test_an_archive_is_written_to_a_bucket_and_read_from_it(
     log.prune(log.position)
 
     for place in ("s3://backups/waltally", "s3a://backups/waltally"):
-        options = {"target": source.dsn, "slot": source.slot, "archive": place}
-        done = subprocess.run(
-            [sys.executable, "-c", READ, json.dumps(options)],
-            env={**source.variables, "PYTHONPATH": str(ROOT / "spark")},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == staged
+        assert source.read_apart({}, archive=place)[1] == staged
 
     changes = DeltaTable(f"s3://backups/waltally/slot={source.slot}/changes").to_pyarrow_dataset()
     read = duckdb.from_arrow(changes).project("commit_lsn, ordinal, payload").fetchall()

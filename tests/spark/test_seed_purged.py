@@ -126,13 +126,11 @@ def test_purged_rows_are_forgotten_when_asked(
     assert {at for at, *_ in followed.execute(WRITTEN)} == {snapshot}
 
 
-@pytest.mark.parametrize("is_built", [False, True])
 def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
-    followed: Source, purged: Groups, is_built: bool
+    followed: Source, purged: Groups
 ) -> None:
     write_down(followed, purged, "0/1")
-    if is_built:
-        mark(followed, LATE, NOTIFY | {"key": ["x"]})
+    mark(followed, LATE, NOTIFY | {"key": ["x"]})
     out = followed.must_seed("--json")
     assert said(out) == {"outcome": "first", "rows": None, "groups": None}
     assert followed.baseline() == followed.recount()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +17,7 @@ from reading.table_rows import TableRows, schema, spark_type
 
 from testkit.commands import ROOT
 from tests.spark.archives import Log
-from tests.spark.test_data_source import PAGE, options, registered
+from tests.spark.test_data_source import PAGE, options, registered, run_example
 from waltally import lsn
 from waltally.errors import SettingError
 
@@ -150,11 +149,10 @@ def test_the_readmes_example_writes_the_changes_to_a_lake(
 ) -> None:
     stream.stage(FULL)
     stream.stage(f'update {NAME} set "the name" = null, id = 2')
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     lake = str(tmp_path / "order_updates")
-    example = example.replace("s3://lake/order_updates", lake).replace("public.orders", NAME)
-    example = example.replace(".load()", ".options(**OPTIONS).load()").replace(f'"{NAME}"', "TABLE")
-    exec(example, {"spark": registered, "TABLE": NAME, "OPTIONS": options(stream.log)})
+    names = {"spark": registered, "TABLE": NAME, "OPTIONS": options(stream.log)}
+    written = {"s3://lake/order_updates": lake, '"public.orders"': "TABLE"}
+    run_example((ROOT / "README.md").read_text(), names, written)
     (kept,) = registered.read.parquet(lake).collect()
     assert (kept["op"], kept["id"], kept["old"]["id"], kept["the name"]) == ("update", 2, 1, None)
 
@@ -223,13 +221,7 @@ def test_the_pages_example_shows_what_an_update_changed(
     log.run("alter table public.orders replica identity full")
     stream.stage("insert into public.orders values (7, 'new'), (8, 'new')")
     stream.stage("update public.orders set state = 'paid'")
-    [example] = [
-        each
-        for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-        if "public.orders" in each
-    ]
-    names = {"spark": registered, "OPTIONS": options(log)}
-    exec(example.replace(".load()", ".options(**OPTIONS).load()"), names)
+    run_example(PAGE, {"spark": registered, "OPTIONS": options(log)}, has="public.orders")
     [row] = [line for line in capsys.readouterr().out.splitlines() if "2026" in line]
     before, after, _, count = (text.strip() for text in row.split("|")[1:5])
     assert (before, after, count) == ("new", "paid", "2")
