@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
+from testkit.commands import RunningLoader, short_pauses
 from testkit.databases import Database
 from testkit.second_opinion import change_log, other_slot, second_opinion
 
 FAILPOINTS = ("copy-chunk", "before-commit", "after-commit")
 
 
-def test_small_transactions_are_staged_once(source: Database) -> None:
+def code_of(source: Database, failpoint: str, folder: Path) -> int:
+    """The exit code of a loader that dies at a failpoint where it gets there."""
+    environment = source.environment(WALTALLY_KILL_AT=failpoint)
+    with RunningLoader(environment, folder / "log", "--once", limits=short_pauses()) as running:
+        return running.process.wait()
+
+
+def test_small_transactions_are_staged_once(source: Database, tmp_path: Path) -> None:
     other = other_slot(source)
     source.must("setup")
     for failpoint in FAILPOINTS:
         before = source.staged()
         source.insert(1)
-        dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
-        assert dead.returncode == -signal.SIGKILL
+        assert code_of(source, failpoint, tmp_path) == -signal.SIGKILL
         assert source.staged() - before == (failpoint == "after-commit")
         for _ in range(20):
             source.insert(1)
-        dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
-        assert dead.returncode == -signal.SIGKILL
+        assert code_of(source, failpoint, tmp_path) == -signal.SIGKILL
         source.insert(3)
         source.must("run", "--once")
         assert source.staged() - before == 24
@@ -32,7 +39,7 @@ def test_small_transactions_are_staged_once(source: Database) -> None:
 
 
 @pytest.mark.slow
-def test_a_large_transaction_is_staged_once(source: Database) -> None:
+def test_a_large_transaction_is_staged_once(source: Database, tmp_path: Path) -> None:
     other = other_slot(source)
     source.must("setup")
     for failpoint in (*FAILPOINTS, "copy-chunk:2"):
@@ -41,9 +48,8 @@ def test_a_large_transaction_is_staged_once(source: Database) -> None:
         source.insert(5_000)
         source.execute("update notifications set notification_status = 'sent'")
         for _ in range(2):
-            dead = source.loader("run", "--once", WALTALLY_KILL_AT=failpoint)
             # The second attempt may have too little left to reach the failpoint.
-            assert dead.returncode in (-signal.SIGKILL, 0)
+            assert code_of(source, failpoint, tmp_path) in (-signal.SIGKILL, 0)
             source.insert(3)
         source.must("run", "--once")
         source.execute("delete from notifications")
