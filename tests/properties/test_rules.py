@@ -21,7 +21,7 @@ from tests.properties.declared import random_history
 from tests.properties.rule_cases import Case, Raw, cases, declared, letter, must_match
 from waltally.facts import Fact
 
-HISTORIES = 1_000 if "WALTALLY_ALL_CASES" in os.environ else 100
+HISTORIES = 1_000 if "WALTALLY_ALL_CASES" in os.environ else 30
 
 
 def outcome_of(changes: list[Raw], fact: Fact) -> list[dict[str, Any]]:

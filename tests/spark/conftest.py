@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,7 +21,7 @@ from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import empty_database
-from testkit.facts import SLOT
+from testkit.facts import NOTIFY, SLOT
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
@@ -32,7 +33,6 @@ from tests.spark.support import (
     Clock,
     Source,
     WhenCounted,
-    notify_source,
 )
 from waltally.settings import SlotSettings
 
@@ -115,10 +115,22 @@ def workers() -> Iterator[SparkCluster]:
         yield started
 
 
+_numbers = itertools.count()
+
+
 @pytest.fixture
 def source(cluster: Cluster) -> Iterator[Source]:
     """Notify's tables, empty, with a registered fact, as if a loader had run."""
-    with notify_source(cluster) as made:
+    name = f"notify_{next(_numbers)}"
+    administer(cluster, f"create database {name} template {TEMPLATE}")
+    with Source(cluster, name) as made:
+        made.execute(
+            "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
+            " start_lsn, position_lsn) select %s, system_identifier, current_database(),"
+            " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
+            made.slot,
+        )
+        made.register(NOTIFY, "ft_service_stats")
         yield made
 
 

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from counting import grouping, snapshot
 from testkit import facts
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
-from testkit.servers import Cluster, administer, connect
+from testkit.servers import Cluster, connect
 from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
 from waltally.facts import Fact
@@ -307,15 +306,6 @@ class Source(Database):
             for table in TABLES
         }
 
-    def groups(self, fact: str) -> dict[tuple[Any, ...], list[Decimal]]:
-        """What is stored of a fact: the measures by part and dimensions."""
-        found = self.execute(
-            "select part, dimensions, measures from cdc.baseline_group where fact_name = %s", fact
-        )
-        stored = {(part, *dimensions): measures for part, dimensions, measures in found}
-        assert len(stored) == len(found), "a group is stored twice"
-        return stored
-
     def incoming_tables(self) -> list[tuple[Any, ...]]:
         return self.execute("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
 
@@ -341,24 +331,6 @@ class Source(Database):
                 process.kill()
             process.communicate()
         super().close()
-
-
-_numbers = itertools.count()
-
-
-def notify_source(cluster: Cluster) -> Source:
-    """Make a database with Notify's tables whose fact is registered, as if a loader had run."""
-    name = f"notify_{next(_numbers)}"
-    administer(cluster, f"create database {name} template {TEMPLATE}")
-    source = Source(cluster, name)
-    source.execute(
-        "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
-        " start_lsn, position_lsn) select %s, system_identifier, current_database(),"
-        " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
-        source.slot,
-    )
-    facts.register(source.dsn, slot=source.slot)
-    return source
 
 
 def job_settings(source: Source, *names: str, dsn: str = "", timeout: float = 30) -> Settings:

@@ -622,6 +622,8 @@ def test_a_seed_reads_each_table_once_and_stores_all_facts_at_one_position(world
     assert last.keys() == MODELS.keys() - {"ru_sizes"}
     assert (len(set(second.values())), len(set(last.values()))) == (2, 1)
     assert f"{world.rows[-1]:,} rows read" in world.said[-1]
+    twice = "group by slot_name, fact_name, part, dimensions having count(*) > 1"
+    assert world.ask(f"select fact_name from cdc.baseline_group {twice}") == []
     # One slot is the loader's.
     assert len(world.ask("select 1 from pg_replication_slots where database = 'odd'")) == 1
     assert not world.ask("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
