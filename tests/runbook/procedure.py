@@ -54,16 +54,14 @@ def blocks(title: str) -> list[Block]:
 class Operator:
     """Carries procedures out on a pipeline, with what a test machine lacks put in its place.
 
-    `instead` says what to do, given the whole command, for one that begins so; `variables` are
-    those of the text.
+    `instead` says what to do, given the whole command, for one that begins so.
     """
 
     pipeline: Pipeline
     traffic: Traffic | None = None
     instead: dict[str, Callable[[str], object]] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    """The settings of /etc/waltally/environment that differ from the pipeline's own."""
+    """Those of /etc/waltally/environment that differ from the pipeline's, and the text's own."""
     running: RunningLoader | None = None
     said: str = ""
     """What the last program printed on its standard output."""
@@ -173,7 +171,6 @@ class Operator:
                 "LOADER_SLOT": self.pipeline.slot,
                 "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",
                 **self.settings,
-                **self.variables,
             },
             cwd=ROOT,
             capture_output=True,

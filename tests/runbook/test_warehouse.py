@@ -41,7 +41,7 @@ def test_the_warehouse_moves_to_another_server(
             apart.target = place
 
         operator.instead = {"$EDITOR /etc/waltally/environment": edit}
-        operator.variables = {"NEW_TARGET_DSN": spare.dsn(place.name)}
+        operator.settings = {"NEW_TARGET_DSN": spare.dsn(place.name)}
         operator.carry_out("Move the warehouse")
         operator.write()
         operator.ends_exact()

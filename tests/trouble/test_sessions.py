@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
 from loader.staging.records import ModelState
-from testkit.commands import RunningLoader, wait_until
-from testkit.databases import Database, application_database, empty_database
+from testkit.commands import wait_until
+from testkit.databases import application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
+from testkit.system import System
 from waltally.errors import BuildFailed, LoaderError, SlotMoved
 from waltally.limits import limits
 
@@ -53,34 +56,26 @@ def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
         application_database(cluster, "trouble_one") as one,
         application_database(spare, "trouble_two") as two,
         empty_database(cluster, "trouble_warehouse") as warehouse,
+        ExitStack() as loaders,
     ):
-        environments = {}
-        for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
+        running = {}
+        for source in (one, two):
             source.slot = "slot_trouble_shared"
-            environments[schema] = source.environment(
-                LOADER_SCHEMA=schema, LOADER_TARGET_DSN=cluster.dsn(warehouse.name)
-            )
-            done = source.loader("setup", **environments[schema])
-            assert done.returncode == 0, done.stderr
-        with (
-            RunningLoader(environments["cdc_one"], tmp_path / "one.log") as first,
-            RunningLoader(environments["cdc_two"], tmp_path / "two.log") as second,
-        ):
-            for number in range(1, 6):
-                for source, schema in ((one, "cdc_one"), (two, "cdc_two")):
-                    source.insert(2)
-                    wait_until(
-                        lambda: staged(warehouse, schema) == 2 * number,  # noqa: B023
-                        f"{first.said()}{second.said()}",
-                    )
-            for running in (first, second):
-                assert running.said().count("following the slot") == 1, running.said()
-                assert "trying again" not in running.said()
-                running.end()
-
-
-def staged(warehouse: Database, schema: str) -> int:
-    return int(warehouse.value(f"select count(*) from {schema}.change_log"))
+            home = tmp_path / source.name
+            home.mkdir()
+            system = System(source, home, warehouse)
+            system.given = {"LOADER_SCHEMA": source.name}
+            system.must("setup")
+            running[source] = loaders.enter_context(system.follow())
+        for rows in range(2, 12, 2):
+            for source, loader in running.items():
+                source.insert(2)
+                staged = f"select count(*) = {rows} from {source.name}.change_log"
+                wait_until(partial(warehouse.value, staged), f"{source.name}: {loader.said()}")
+        for loader in running.values():
+            assert loader.said().count("following the slot") == 1, loader.said()
+            assert "trying again" not in loader.said()
+            loader.end()
 
 
 def test_a_reload_does_not_make_commits_asynchronous(
