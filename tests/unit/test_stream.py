@@ -15,6 +15,7 @@ from loader.capture.protocol import ProtocolError
 from loader.capture.reader import SlotReader
 from loader.capture.wal2json import Keepalive
 from loader.staging.logged_tables import ALL, Followed, after_gap, renewed
+from testkit.commands import wait_until
 from waltally.limits import limits
 from waltally.tables import Table
 
@@ -25,7 +26,6 @@ class Server:
     def __init__(self, *bundles: list[Any]) -> None:
         self.bundles = list(bundles)
         self.confirmed: list[int] = []
-        self.is_asked = threading.Event()
         self.is_finished = threading.Event()
 
     def receive(self, size: int) -> list[Any]:
@@ -70,8 +70,7 @@ def test_while_the_queue_is_full_what_is_stored_is_confirmed(
     slot.start()
     position.receive(9)
     position.store()
-    while 9 not in server.confirmed:
-        server.is_asked.wait(0.01)
+    wait_until(lambda: 9 in server.confirmed, "what is stored is confirmed", seconds=20)
     assert slot.take(10) == [Keepalive(1, False)]
     assert slot.take(10) == [Keepalive(2, False)]
     slot.close()
