@@ -1,4 +1,4 @@
-"""Faults under load, each kind once; `make soak` goes on for as long as one likes."""
+"""Faults under load; `make soak` goes on for as long as one likes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from math import ceil
 import pytest
 
 from soak.faults import OF_SPARK, WEIGHTS, Fault
-from soak.faults.of_servers import crash_target, cut
+from soak.faults.of_programs import kill_loader_building
+from soak.faults.of_servers import crash_target, cut, restart_immediate
 from soak.soak import Plan, Soak
 
 BY_SPARK = [*OF_SPARK, cut, crash_target]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "faults"),
     [
-        pytest.param(5, [*WEIGHTS], id="the database counts"),
-        pytest.param(6, BY_SPARK, id="Spark counts on a cluster"),
-        pytest.param(8, BY_SPARK, id="Spark counts over Connect"),
+        pytest.param(5, [kill_loader_building, cut, restart_immediate], id="a few"),
+        pytest.param(5, [*WEIGHTS], id="the database counts", marks=pytest.mark.slow),
+        pytest.param(6, BY_SPARK, id="Spark counts on a cluster", marks=pytest.mark.slow),
+        pytest.param(8, BY_SPARK, id="Spark counts over Connect", marks=pytest.mark.slow),
     ],
 )
-def test_each_kind_of_fault_leaves_facts_and_change_log_exact(
-    seed: int, faults: list[Fault]
-) -> None:
+def test_faults_leave_facts_and_change_log_exact(seed: int, faults: list[Fault]) -> None:
     weights = dict.fromkeys(faults, 1)
     plan = Plan(seed, fault_count=len(faults), faults_per_check=12, weights=weights)
     soak = Soak(plan)
