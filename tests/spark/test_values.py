@@ -629,6 +629,7 @@ def test_a_seed_reads_each_table_once_and_stores_all_facts_at_one_position(world
     assert not world.ask("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
 
 
+@pytest.mark.larger
 def test_a_replay_of_the_archive_holds_the_same(world: World, tmp_path: Path) -> None:
     for _ in range(2):
         # What has no letter is read in another way.
@@ -642,6 +643,7 @@ def test_a_replay_of_the_archive_holds_the_same(world: World, tmp_path: Path) ->
         world.pipeline.build()
 
 
+@pytest.mark.larger
 def test_an_audit_finds_a_wrong_cent_and_a_wrong_group_and_nothing_else(world: World) -> None:
     with world.pipeline.follow():
         world.ask("update analytics.ft_cents set total = total + 0.01")
