@@ -82,7 +82,7 @@ def _runs_jobs(file: str) -> bool:
     return re.search(r"(run|spark)_job\(|\.job\(", (ROOT / file).read_text()) is not None
 
 
-LONGEST = ("spark", "dbt", "trouble", "runbook", "operations", "partitions")
+LONGEST = ("spark", "dbt", "properties", "trouble", "runbook", "operations", "partitions")
 """Folders whose files take longest: begun last, one of them would keep a single worker busy."""
 
 

@@ -23,7 +23,7 @@ from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import quoted
 
-HISTORIES = 300 if "WALTALLY_ALL_CASES" in os.environ else 15
+HISTORIES = 200 if "WALTALLY_ALL_CASES" in os.environ else 15
 """Of each fact."""
 
 

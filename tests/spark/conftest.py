@@ -22,6 +22,7 @@ from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import empty_database
 from testkit.facts import NOTIFY, SLOT
+from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
@@ -143,7 +144,7 @@ def log(source: Source, tmp_path: Path) -> Log:
 @pytest.fixture
 def audited(cluster: Cluster, models: Models, tmp_path: Path) -> Iterator[Audited]:
     """A pipeline of the test's own with source tables, a seed and a fact that is right."""
-    with empty_database(cluster, "audited") as database:
+    with empty_database(cluster, WAREHOUSE) as database:
         made = Audited(database, tmp_path, models)
         notify.create(made.dsn)
         notify.fill(

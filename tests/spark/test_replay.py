@@ -24,6 +24,7 @@ from replaying.result import row_id
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, declare, notify
+from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.servers import Cluster, connect
 from tests.spark.archives import ArchivedPipeline, Log
@@ -152,7 +153,7 @@ def replayed(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replayed]:
-    with empty_database(cluster, "replayed") as database:
+    with empty_database(cluster, WAREHOUSE) as database:
         database.load_notify()
         made = Replayed(database, tmp_path_factory.mktemp("replayed"), models, spark)
         database.execute(INSERT, "before the slot")

@@ -11,6 +11,7 @@ from common.errors import ArchiveIncomplete, SnapshotTooOld
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, condition, day, declare, shipped_facts
+from testkit.fixtures import WAREHOUSE
 from testkit.models import Models
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
@@ -80,7 +81,7 @@ def archived(
 ) -> Iterator[Archived]:
     with (
         empty_database(cluster, "archived_source") as source,
-        empty_database(cluster, "archived_warehouse") as target,
+        empty_database(cluster, WAREHOUSE) as target,
     ):
         source.load_notify()
         made = Archived(source, tmp_path_factory.mktemp("archived"), models, target)
