@@ -9,11 +9,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg2
 import pytest
+from psycopg2.errors import DeadlockDetected
 
 from testkit.commands import wait_until
 from testkit.databases import Database
@@ -201,7 +202,8 @@ class Writer:
         try:
             connection = psycopg2.connect(self._dsn)
             while not self._stop.is_set():
-                with connection, connection.cursor() as cursor:
+                # Another writer may have the same rows, in another order.
+                with suppress(DeadlockDetected), connection, connection.cursor() as cursor:
                     self._change(cursor)
                 self.count += 1
             connection.close()
