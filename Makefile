@@ -35,7 +35,7 @@ $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit | packages
 	@install -m 755 ops/spark-submit $(BIN)/spark-submit
 	@touch $@
 
-# Spark then starts with two thirds of the CPU. That pays where it starts often: in the tests.
+# A small job then takes four fifths of the CPU. That pays where Spark starts often: in the tests.
 CLASSES := .venv/spark-classes.jsa
 
 $(CLASSES): testkit/spark_classes.py | $(INSTALLED)

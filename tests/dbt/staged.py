@@ -456,4 +456,4 @@ class Warehouse:
             assert not ended, "it ended without waiting"
             return bool(self.value(waiting, sessions))
 
-        wait_until(are_there, f"{sessions} sessions wait for a lock", pause=0.02)
+        wait_until(are_there, f"{sessions} sessions wait for a lock", seconds=60, pause=0.02)
