@@ -19,6 +19,7 @@ from loader.setup.findings import (
     findings,
     not_set_up,
 )
+from loader.setup.queries import compile_queries
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target
@@ -38,6 +39,7 @@ _TRIAL_SECONDS = 3
 
 
 class _Asked(NamedTuple):
+    declared: Declared
     source: Connection
     target: Target
     state: State
@@ -53,19 +55,22 @@ def _asked(settings: Settings, declared: Declared) -> Iterator[_Asked]:
     Where the target cannot be reached, that is raised together with what is wrong with the source.
     """
     with closing(connect(settings.source, "source")) as source:
-        state = read_source(settings, source, declared.facts)
-        problems = findings(SOURCE_RULES, state, declared)
         try:
             target = connect_target(settings)
         except LoaderError as error:
+            state = read_source(settings, source, declared.facts)
+            problems = findings(SOURCE_RULES, state, declared)
             raise combine([*problems, error]) from None
         with closing(target):
-            yield _Asked(source, target, state, problems)
+            declared = compile_queries(declared, source, target)
+            state = read_source(settings, source, declared.facts)
+            problems = findings(SOURCE_RULES, state, declared)
+            yield _Asked(declared, source, target, state, problems)
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
-    with _asked(settings, declared) as (source, target, state, problems):
+    with _asked(settings, declared) as (declared, source, target, state, problems):
         if not problems and state.slot.state is None:
             problems += _trial(source, settings.slot)
         state = _read_target(state, declared, target)
@@ -102,7 +107,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
     `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
     setup did not make, and other LoaderErrors.
     """
-    with _asked(settings, declared) as (source, target, state, problems):
+    with _asked(settings, declared) as (declared, source, target, state, problems):
         state = _read_target(state, declared, target)
         _refuse([*problems, *findings(TARGET_RULES, state, declared)])
         done = migrate.upgrade(target)

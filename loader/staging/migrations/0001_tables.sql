@@ -85,6 +85,11 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
+    -- Its columns as the last setup found them, in their order, for reading a query over it: [{"name", "type", "labels" of
+    -- an enum}, ...]. A type that is not built in is `other`.
+    columns jsonb,
+    -- The columns of its primary key.
+    key jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 

@@ -6,6 +6,7 @@ begin
         select jsonb_agg(
             jsonb_build_object(
                 'table', source.value ->> 'table',
+                'schema', source.value ->> 'schema',
                 'keeps_deleted', coalesce(options -> 'ignore_deletes' ? (source.value ->> 'table'), false),
                 'columns', coalesce((
                     select jsonb_agg(
