@@ -141,7 +141,8 @@ begin
         cdc.node_type(node.fields) = 'cdc.other_value'::regtype
         and not (
             parent.type in ('COERCEVIAIO', 'NULLTEST')
-            -- Handed up by a CTE or a sub-select.
+            -- Handed up by a join, a CTE or a sub-select.
+            or node.path ~ '\.joinaliasvars\.[0-9]+$'
             or parent.type = 'TARGETENTRY' and parent.path ~ '\.(subquery|ctequery)\.targetList\.[0-9]+$'
             or parent.type = 'TARGETENTRY' and parent.parent in (
                 select counted.path from unnest(nodes) as counted
@@ -161,10 +162,9 @@ begin
         and (
             t.typname ~ '^_?(money|reg.*)$'
             or t.typnamespace <> 'pg_catalog'::regnamespace
-            and t.oid not in (
-                select e.enumtypid from pg_enum as e
-                inner join pg_type as stub on stub.oid = e.enumtypid
-                where stub.typnamespace = pg_my_temp_schema()
+            and not exists (
+                select from pg_type as stub
+                where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
             )
         );
 end

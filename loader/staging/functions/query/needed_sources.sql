@@ -12,7 +12,7 @@ begin
                     select jsonb_agg(
                         jsonb_build_object(
                             'name', listed.value ->> 'name',
-                            'type', case when listed.value ? 'labels' or listed.value ->> 'type' = 'other'
+                            'type', case when listed.value ->> 'type' = 'other'
                                 then 'text' else listed.value ->> 'type' end,
                             'is_needed', read.is_needed
                         )

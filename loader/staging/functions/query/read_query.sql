@@ -26,7 +26,7 @@ begin
     select
         (
             select string_agg(
-                case when scanned.token ~ '^waltally_enum_[0-9_]+$' then 'text' else scanned.token end,
+                case when scanned.token ~ '^waltally_enum_[0-9a-f]+$' then 'text' else scanned.token end,
                 '' order by scanned.place
             )
             from (

@@ -4,22 +4,21 @@ create or replace function cdc.stub_sources(sources jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     source record;
-    labelled record;
+    labels jsonb;
 begin
     for source in
         select one.value, one.place from jsonb_array_elements(sources) with ordinality as one (value, place)
     loop
-        for labelled in
-            select one.value, one.place
-            from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
+        for labels in
+            select distinct one.value -> 'labels' from jsonb_array_elements(source.value -> 'columns') as one (value)
             where one.value ? 'labels'
         loop
+            -- Columns of one enum can be compared and be in one column of a UNION ALL.
+            continue when to_regtype(cdc.enum_stub(labels)) is not null;
             execute format(
-                'create type pg_temp.waltally_enum_%s_%s as enum (%s)',
-                source.place,
-                labelled.place,
-                (select string_agg(quote_literal(label), ', ' order by place)
-                from jsonb_array_elements_text(labelled.value -> 'labels') with ordinality as labels (label, place))
+                'create type %s as enum (%s)', cdc.enum_stub(labels),
+                (select string_agg(quote_literal(one.label), ', ' order by one.place)
+                from jsonb_array_elements_text(labels) with ordinality as one (label, place))
             );
         end loop;
         execute format(
@@ -29,7 +28,7 @@ begin
                 select string_agg(
                     format('%I %s', one.value ->> 'name', case
                         when one.value ? 'labels'
-                            then format('pg_temp.waltally_enum_%s_%s', source.place, one.place)
+                            then cdc.enum_stub(one.value -> 'labels') || case one.value ->> 'type' when 'text[]' then '[]' else '' end
                         when one.value ->> 'type' = 'other' then 'cdc.other_value'
                         else one.value ->> 'type'
                     end),

@@ -32,8 +32,9 @@ declare
     good cdc.change[];
     bad cdc.change[];
     messages text[];
-    emptied tid[];
-    least_count numeric;
+    -- The table may have a column of any other name.
+    waltally_emptied tid[];
+    waltally_least_count numeric;
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
@@ -78,7 +79,7 @@ begin
                     from unnest(bad) as change where change.action = 'I';
             end;
         end loop;
-        delete from {relation} where ctid = any (emptied){unless_total};
+        delete from {relation} where ctid = any (waltally_emptied){unless_total};
         return result;
     end if;
 

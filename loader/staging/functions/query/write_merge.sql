@@ -32,9 +32,9 @@ merged as (
 select
     array_agg(merged.place) filter (where merged.row_count = 0),
     min(merged.least_count)
-into emptied, least_count
+into waltally_emptied, waltally_least_count
 from merged;
-if least_count < 0 then
+if waltally_least_count < 0 then
     raise exception 'a number of rows or values would fall below zero'
         using errcode = 'WL004', hint = 'seed the model';
 end if;
@@ -43,7 +43,8 @@ $template$,
             'relation', relation,
             'totals', totals,
             'keys', case when key_list <> '' then key_list || e',\n        ' else '' end,
-            'grouped', case when key_list <> '' then e'\n    group by ' || key_list else '' end,
+            -- Of nothing there is nothing to add, to a total too.
+            'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
             'rows', format('stored.%I', compiled ->> 'rows'),
             'shown_key', '',
