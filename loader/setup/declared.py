@@ -24,3 +24,5 @@ class Declared:
     """Registered facts of other projects that may be forgotten."""
     failover: bool = False
     """Whether standbys shall keep the slot."""
+    source_is_gone: bool = False
+    """Whether the source of the record is gone for good, so that its slot may be left."""

@@ -15,6 +15,8 @@ from loader.source.slot_admin import (
     create_slot,
     drop_slot,
     foreign_slot_finding,
+    left_slot,
+    require_no_loader,
 )
 from loader.staging import registration
 from loader.staging.difference import Difference, difference
@@ -42,12 +44,17 @@ def begin_log(
     state, failover = slot.state, declared.failover
     if state is not None and state.is_copy:
         raise standby_finding(settings.slot, state)
-    if renew and state is not None:
-        if (other := foreign_slot_finding(slot)) is not None:
+    left = []
+    if renew:
+        if (other := foreign_slot_finding(slot, declared.source_is_gone)) is not None:
             raise other
-        drop_slot(source, settings.slot)
-        failover = failover or state.is_failover
-        state = None
+        require_no_loader(target)
+        if state is not None:
+            drop_slot(source, settings.slot)
+            failover = failover or state.is_failover
+            state = None
+        elif slot.record is not None and slot.is_left_elsewhere:
+            left.append(left_slot(slot.record))
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     tables = read_tables(source, settings.slot, declared)
     if state is None:
@@ -70,7 +77,7 @@ def begin_log(
     with target.transaction():
         write_record(target, slot.server, start)
         done += register_facts(target, declared, tables)
-    return done
+    return done + left
 
 
 def _take_over(name: str, state: SlotState, server: Server) -> int:

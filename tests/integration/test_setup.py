@@ -34,7 +34,7 @@ def test_setup_makes_everything_once_and_teardown_leaves_nothing(source: Databas
     assert source.value("select to_regnamespace('cdc') is null")
     origins = "select count(*) from pg_replication_origin where roname like %s"
     assert source.value(origins, f"%{source.slot}") == source.value(slots) == 0
-    assert source.must("teardown", "--yes") == "There was nothing to drop.\n"
+    assert "There was nothing to drop" in source.must("teardown", "--yes")
 
 
 def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None:
