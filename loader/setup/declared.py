@@ -24,5 +24,7 @@ class Declared:
     """Registered facts of other projects that may be forgotten."""
     failover: bool = False
     """Whether standbys shall keep the slot."""
+    take_slot: bool = False
+    """Whether to take a slot that is there, and of which the target has no record."""
     source_is_gone: bool = False
     """Whether the source of the record is gone for good, so that its slot may be left."""

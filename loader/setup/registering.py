@@ -11,7 +11,6 @@ from loader.source.leaf_catalog import LeafCatalog
 from loader.source.slot import Server, SlotInfo, SlotState, standby_finding
 from loader.source.slot_admin import (
     STANDBY_SNAPSHOT,
-    another_name,
     create_slot,
     drop_slot,
     foreign_slot_finding,
@@ -22,7 +21,7 @@ from loader.staging import registration
 from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
-from waltally.errors import SlotInUse, SlotMoved
+from waltally.errors import SlotInUse
 from waltally.facts import Fact, digits_of, source_tables
 from waltally.settings import Settings
 
@@ -69,7 +68,8 @@ def begin_log(
         if failover:
             done.append(f"standbys may keep a copy of the slot; {_CHECK_STANDBYS}")
     else:
-        start = _take_over(settings.slot, state, slot.server)
+        assert state.confirmed_flush_lsn is not None, "a rule has looked"
+        start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
     # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
@@ -78,32 +78,6 @@ def begin_log(
         write_record(target, slot.server, start)
         done += register_facts(target, declared, tables)
     return done + left
-
-
-def _take_over(name: str, state: SlotState, server: Server) -> int:
-    """Return where the log of a slot begins that somebody else made.
-
-    Raises SlotMoved where it cannot be followed, SlotInUse where somebody follows it.
-    """
-    other_name = another_name(name, server.database)
-    if state.plugin != "wal2json" or state.database != server.database:
-        what = f"of plugin {state.plugin} in database {state.database}"
-        raise SlotMoved(
-            f"A slot {name} exists already, {what if state.plugin else 'a physical one'}",
-            f"export LOADER_SLOT={other_name}; loader setup",
-        )
-    if state.active_pid is not None:
-        raise SlotInUse(
-            f"A slot {name} exists already, and pid {state.active_pid} follows it",
-            f"stop it; or, if it is another loader's: export LOADER_SLOT={other_name}; "
-            "loader setup",
-        )
-    if state.confirmed_flush_lsn is None or state.wal_status == "lost":
-        raise SlotMoved(
-            f"A slot {name} exists already and has lost its WAL",
-            f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
-        )
-    return state.confirmed_flush_lsn
 
 
 def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -143,6 +144,12 @@ def why_not_followable(
             f"{safe}, changes between are lost",
         )
     return _lost_commits(server, record, safe)
+
+
+def another_name(name: str, database: str) -> str:
+    """Return another name for a slot; slots of all databases of a server share their names."""
+    plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
+    return f"{name[:31]}_{plain[:31]}"
 
 
 def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:

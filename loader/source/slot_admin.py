@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from psycopg2 import extensions
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.slot import Server, SlotInfo, Timeline, read_timeline
+from loader.source.slot import Server, SlotInfo, Timeline, another_name, read_timeline
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -188,12 +187,6 @@ def require_no_loader(target: Target) -> None:
 
 _LOADER_ENDS_SECONDS = 1.0
 """How long the session of a loader that has just ended may still hold the lock."""
-
-
-def another_name(name: str, database: str) -> str:
-    """Return another name for a slot; slots of all databases of a server share their names."""
-    plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
-    return f"{name[:31]}_{plain[:31]}"
 
 
 def drop_slot(source: Connection, name: str) -> None:

@@ -33,6 +33,13 @@ def setup_command(
             "--renew", help="Make the slot again after it was lost; the facts then need a new seed."
         ),
     ] = False,
+    take_slot: Annotated[
+        bool,
+        typer.Option(
+            "--take-slot",
+            help="Take a slot that exists and that no other target follows: a migration made it.",
+        ),
+    ] = False,
     source_is_gone: Annotated[
         bool,
         typer.Option(
@@ -78,6 +85,7 @@ def setup_command(
             find_declared(manifest),
             forget=frozenset(forget or ()),
             failover=failover,
+            take_slot=take_slot,
             source_is_gone=source_is_gone,
         )
     if check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from testkit.commands import wait_until
-from testkit.databases import Database, application_database
+from testkit.databases import Database, application_database, empty_database
 from testkit.facts import NOTIFY, SLOT_DIMENSION
 from testkit.servers import Cluster, connect
 from waltally import locks
@@ -38,6 +38,20 @@ def test_a_slot_of_somebody_else_stays(source: Database) -> None:
         source.execute("select pg_drop_replication_slot(%s)", source.slot)
     name = said.split("export LOADER_SLOT=")[1].split(";")[0]
     source.must("setup", LOADER_SLOT=name)
+
+
+def test_the_slot_of_another_warehouse_is_not_taken(source: Database) -> None:
+    """Its loader is stopped for a moment; what another one confirmed would be lost to it."""
+    source.must("setup")
+    source.insert(3)
+    with empty_database(source.cluster) as other:
+        target = {"LOADER_TARGET_DSN": source.cluster.dsn(other.name)}
+        said = refused(source, "setup", **target)
+        assert "another target may have the record" in said
+        name = said.split("export LOADER_SLOT=")[1].split(";")[0]
+        source.must("setup", **target, LOADER_SLOT=name)
+    source.must("run", "--once")
+    assert source.staged() == 3
 
 
 def test_the_slot_of_another_database_stays(source: Database) -> None:
