@@ -204,6 +204,9 @@ class Pipeline(System):
         commands: dict[str, Callable[[], object]] = {
             "loader setup": lambda: self.must("setup"),
             "loader setup --renew": lambda: self.must("setup", "--renew"),
+            "loader setup --renew --source-is-gone": lambda: self.must(
+                "setup", "--renew", "--source-is-gone"
+            ),
             "spark-submit spark/seed.py": self.seed,
             "spark-submit spark/seed.py --fact ft_service_stats": self.seed,
             "dbt build": self.build,

@@ -86,15 +86,16 @@ def connect_target(settings: SlotSettings) -> Target:
 
 
 def _open(kind: type[_Kind], dsn: str, side: str) -> _Kind:
-    pinned = session_settings.pinned(dsn)
+    login = session_settings.pinned(dsn)
     try:
-        connection = psycopg2.connect(pinned, connection_factory=kind)
+        connection = psycopg2.connect(login.dsn, connection_factory=kind)
     except psycopg2.Error as error:
         raise server_errors.login_error(str(error), side) from error
     connection.side = side
     connection.autocommit = True
-    if not all(is_pinned for _, is_pinned in connection.ask(session_settings.PIN_NEWER)):
-        raise server_errors.behind_a_proxy(side, "it ignores the settings that we log in with")
+    ((_, mark),) = connection.ask(session_settings.PIN_NEWER)
+    if mark != login.mark:
+        raise server_errors.lent_session(side)
     return connection
 
 

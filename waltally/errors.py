@@ -256,9 +256,10 @@ class RowTooLarge(LoaderError):
 
 
 class NotOurs(LoaderError):
-    """`setup --renew` or `teardown` would drop what `loader setup` did not make.
+    """`setup` or `teardown` would drop or leave behind what is not this source's, or not ours.
 
-    That is a slot, or tables that other objects depend on.
+    That is a slot that `loader setup` did not make, the record of a slot that another server has,
+    or tables that other objects depend on.
     """
 
     exit_code = 38

@@ -46,6 +46,7 @@ where
 TRY = "select pg_try_advisory_lock(%(key)s)"
 IS_HELD = f"select count(*) > 0 {_HOLDERS}"
 """Whether a session holds the lock of this key, which may be another one."""
+HOLDERS = f"select pid {_HOLDERS}"
 END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
 
 

@@ -167,6 +167,11 @@ def behind_a_proxy(side: str, message: str) -> LoginRefused:
     )
 
 
+def lent_session(side: str) -> LoginRefused:
+    """Return the error for a session that is not the one that we logged in to."""
+    return behind_a_proxy(side, "the session lacks the settings that we logged in with")
+
+
 def connection_lost(message: str, side: str) -> CannotConnect:
     """Return the error for a server that cannot be reached, or whose connection broke."""
     return CannotConnect(

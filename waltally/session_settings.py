@@ -13,6 +13,10 @@ no triggers, and errors are judged by SQLSTATE. `synchronous_commit` is set wher
 
 from __future__ import annotations
 
+import re
+import secrets
+from typing import NamedTuple
+
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
@@ -55,13 +59,18 @@ PINS = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value
 
 PIN_NEWER = """
 select
-    set_config(name, case vartype when 'string' then '' else '0' end, false),
-    current_setting('row_security') = 'off'
+    count(set_config(name, case vartype when 'string' then '' else '0' end, false)),
+    current_setting('waltally.login', true)
 from pg_settings
 where name in ('idle_session_timeout', 'transaction_timeout', 'restrict_nonsystem_relation_kind')
 """
-"""Turns off settings that older servers do not know, and says whether the pins hold."""
+"""Turns off settings that older servers do not know, and gives the mark of the session's login.
 
+The mark is a setting of our own. A proxy may drop the settings of a login or lend the session of
+another one, and every setting that a server knows may have the pinned value by itself.
+"""
+
+_MARK = re.compile(r"-c waltally\.login=\w+ ?")
 
 NEWER_TIMEOUTS = """
 select name from pg_settings where name in ('idle_session_timeout', 'transaction_timeout')
@@ -69,15 +78,27 @@ select name from pg_settings where name in ('idle_session_timeout', 'transaction
 """Gives those of them that end a session and that this server knows."""
 
 
+class Login(NamedTuple):
+    """A connection string with every setting pinned, and the mark that its session must have."""
+
+    dsn: str
+    mark: str
+
+
 def options(users: str) -> str:
     """Return libpq's `options`: the user's own, overridden by the pins."""
     return users if users.endswith(PINS) else " ".join(filter(None, (ROLE, users, PINS)))
 
 
-def pinned(dsn: str) -> str:
+def without_mark(users: str) -> str:
+    """Return libpq's `options` of a session without its mark, for more than one session."""
+    return _MARK.sub("", users)
+
+
+def pinned(dsn: str) -> Login:
     """Return the connection string with every setting pinned, after the options that it has.
 
-    Options may also come from PGOPTIONS or a service file. A pinned string stays as it is.
+    Options may also come from PGOPTIONS or a service file. A pinned string keeps its pins.
     """
     # With a directory that does not exist, libpq resolves all options without connecting.
     resolving = pq.PGconn.connect_start(
@@ -85,5 +106,7 @@ def pinned(dsn: str) -> str:
     )
     resolved = {option.keyword: option.val or b"" for option in resolving.info}
     resolving.finish()
-    all_options = options(resolved.get(b"options", b"").decode())
-    return make_conninfo(dsn, options=all_options, client_encoding="UTF8")
+    mark = secrets.token_hex(8)
+    users = without_mark(resolved.get(b"options", b"").decode())
+    all_options = f"-c waltally.login={mark} {options(users)}"
+    return Login(make_conninfo(dsn, options=all_options, client_encoding="UTF8"), mark)

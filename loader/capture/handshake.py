@@ -16,7 +16,7 @@ from loader.source.slot import Server, SlotInfo, SlotState, read_timeline
 from loader.source.slot_admin import origin_name
 from loader.staging.records import SlotPosition
 from waltally import lsn, session_settings
-from waltally.server_errors import standby
+from waltally.server_errors import lent_session, standby
 from waltally.tables import Table
 
 
@@ -39,13 +39,14 @@ class Handshake:
 
 def connect_replication(source: str) -> ReplicationConnection:
     """Open a replication connection to the source's database. Raises LoaderError."""
+    login = session_settings.pinned(source)
     try:
-        connection = ReplicationConnection(
-            make_conninfo(session_settings.pinned(source), replication="database")
-        )
-        connection.query(session_settings.PIN_NEWER)
+        connection = ReplicationConnection(make_conninfo(login.dsn, replication="database"))
+        ((_, mark),) = connection.query(session_settings.PIN_NEWER)
     except ProtocolError as error:
         raise protocol_error(error, "") from error
+    if mark != login.mark:
+        raise lent_session("source")
     return connection
 
 

@@ -32,3 +32,7 @@ class Declared:
     """The models that are queries; `compile_queries` makes facts of them."""
     columns: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
     """What logged_table says of the columns of the queries' tables."""
+    take_slot: bool = False
+    """Whether to take a slot that is there, and of which the target has no record."""
+    source_is_gone: bool = False
+    """Whether the source of the record is gone for good, so that its slot may be left."""

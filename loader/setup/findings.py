@@ -8,10 +8,20 @@ from collections.abc import Callable, Iterable, Iterator
 from loader.setup.declared import Declared
 from loader.source import findings as source_rules
 from loader.source.server_checks import unable
+from loader.source.slot import another_name
 from loader.source.state import State
 from loader.staging.difference import difference
 from loader.staging.records import other_functions
-from waltally.errors import EncodingUnfit, IdentityTooNarrow, LoaderError, NotSetUp, SettingError
+from waltally.errors import (
+    EncodingUnfit,
+    IdentityTooNarrow,
+    LoaderError,
+    NotOurs,
+    NotSetUp,
+    SettingError,
+    SlotInUse,
+    SlotMoved,
+)
 from waltally.facts import source_tables
 
 Rule = Callable[[State, Declared], Iterable[LoaderError]]
@@ -136,6 +146,39 @@ def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
         )
 
 
+def slot_is_free(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """A slot that is there already may be another target's, which would lose its changes."""
+    slot, server = state.slot.state, state.slot.server
+    # Of a standby's copy, setup says more.
+    if slot is None or slot.is_copy or state.slot.record is not None:
+        return
+    name = state.slot.name
+    another = f"export LOADER_SLOT={another_name(name, server.database)}; loader setup"
+    if slot.plugin != "wal2json" or slot.database != server.database:
+        what = f"of plugin {slot.plugin} in database {slot.database}"
+        yield SlotMoved(
+            f"A slot {name} exists already, {what if slot.plugin else 'a physical one'}", another
+        )
+    elif slot.active_pid is not None:
+        yield SlotInUse(
+            f"A slot {name} exists already, and pid {slot.active_pid} follows it",
+            f"{another}; or stop who follows it, if nobody needs that any more",
+        )
+    elif slot.confirmed_flush_lsn is None or slot.wal_status == "lost":
+        yield SlotMoved(
+            f"A slot {name} exists already and has lost its WAL",
+            f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
+        )
+    elif not declared.take_slot:
+        yield NotOurs(
+            f"A slot {name} exists already, and schema {state.schema} of this target has no "
+            "record of it: another target may have the record, and would lose what is confirmed "
+            "from here",
+            f"{another}; or, if no other target follows it, because a migration made it or a setup "
+            "was interrupted: `loader setup --take-slot`",
+        )
+
+
 def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
@@ -198,6 +241,7 @@ def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
 
 
 CHECK_RULES: tuple[Rule, ...] = (
+    slot_is_free,
     functions_are_ours,
     _of_source(source_rules.standby_keeps_slot),
     standbys_keep_slot,

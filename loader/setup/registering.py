@@ -11,16 +11,17 @@ from loader.source.leaf_catalog import LeafCatalog
 from loader.source.slot import Server, SlotInfo, SlotState, standby_finding
 from loader.source.slot_admin import (
     STANDBY_SNAPSHOT,
-    another_name,
     create_slot,
     drop_slot,
     foreign_slot_finding,
+    left_slot,
+    require_no_loader,
 )
 from loader.staging import registration
 from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
-from waltally.errors import SlotInUse, SlotMoved
+from waltally.errors import SlotInUse
 from waltally.facts import Fact, digits_of, source_tables
 from waltally.settings import Settings
 
@@ -42,12 +43,17 @@ def begin_log(
     state, failover = slot.state, declared.failover
     if state is not None and state.is_copy:
         raise standby_finding(settings.slot, state)
-    if renew and state is not None:
-        if (other := foreign_slot_finding(slot)) is not None:
+    left = []
+    if renew:
+        if (other := foreign_slot_finding(slot, declared.source_is_gone)) is not None:
             raise other
-        drop_slot(source, settings.slot)
-        failover = failover or state.is_failover
-        state = None
+        require_no_loader(target)
+        if state is not None:
+            drop_slot(source, settings.slot)
+            failover = failover or state.is_failover
+            state = None
+        elif slot.record is not None and slot.is_left_elsewhere:
+            left.append(left_slot(slot.record))
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     tables = read_tables(source, settings.slot, declared)
     if state is None:
@@ -62,7 +68,8 @@ def begin_log(
         if failover:
             done.append(f"standbys may keep a copy of the slot; {_CHECK_STANDBYS}")
     else:
-        start = _take_over(settings.slot, state, slot.server)
+        assert state.confirmed_flush_lsn is not None, "a rule has looked"
+        start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
     # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
@@ -70,33 +77,7 @@ def begin_log(
     with target.transaction():
         write_record(target, slot.server, start)
         done += register_facts(target, declared, tables)
-    return done
-
-
-def _take_over(name: str, state: SlotState, server: Server) -> int:
-    """Return where the log of a slot begins that somebody else made.
-
-    Raises SlotMoved where it cannot be followed, SlotInUse where somebody follows it.
-    """
-    other_name = another_name(name, server.database)
-    if state.plugin != "wal2json" or state.database != server.database:
-        what = f"of plugin {state.plugin} in database {state.database}"
-        raise SlotMoved(
-            f"A slot {name} exists already, {what if state.plugin else 'a physical one'}",
-            f"export LOADER_SLOT={other_name}; loader setup",
-        )
-    if state.active_pid is not None:
-        raise SlotInUse(
-            f"A slot {name} exists already, and pid {state.active_pid} follows it",
-            f"stop it; or, if it is another loader's: export LOADER_SLOT={other_name}; "
-            "loader setup",
-        )
-    if state.confirmed_flush_lsn is None or state.wal_status == "lost":
-        raise SlotMoved(
-            f"A slot {name} exists already and has lost its WAL",
-            f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
-        )
-    return state.confirmed_flush_lsn
+    return done + left
 
 
 def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:

@@ -18,6 +18,7 @@ from loader.setup.findings import (
     TARGET_RULES,
     findings,
     not_set_up,
+    slot_is_free,
 )
 from loader.setup.queries import compile_queries
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
@@ -116,6 +117,8 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         state = read_record(read_target(state, target), settings, source, target)
         stays = state.slot.record is not None and not renew
         rules = SLOT_RULES if stays else NEW_SLOT_RULES
+        if not renew:  # which says itself why a slot is not dropped
+            rules = (slot_is_free, *rules)
         _refuse(findings((*TARGET_RULES, *rules), state, declared))
         if stays:
             tables = read_tables(source, settings.slot, declared)

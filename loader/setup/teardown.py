@@ -11,10 +11,15 @@ from loader.source.slot_admin import (
     drop_origin,
     drop_slot,
     foreign_slot_finding,
+    left_slot,
     read_slot,
+    require_no_loader,
     writable,
 )
 from loader.staging import migrate
+from loader.staging.records import SlotPosition
+from loader.staging.target_state import read_slot_position
+from waltally import lsn
 from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError, NotOurs, SlotInUse
 from waltally.settings import Settings, jobs_schema
@@ -50,8 +55,8 @@ where n.nspname = %s and c.relname ~ '^baseline_group_incoming_[0-9a-f]{16}$'
 def tear_down(settings: Settings, drop_data: bool) -> list[str]:
     """Drop the slot, with `drop_data` also what is staged for it; return what was done.
 
-    Raises SlotInUse while a loader follows the slot, NotOurs where the slot is not ours or other
-    objects depend on the staged tables; then nothing was dropped.
+    Raises SlotInUse while a loader follows the slot, NotOurs where slot or record are of another
+    source or other objects depend on the staged tables; then nothing was dropped.
     """
     done = []
     with (
@@ -61,14 +66,21 @@ def tear_down(settings: Settings, drop_data: bool) -> list[str]:
         slot = read_slot(settings, source, target)
         if (other := foreign_slot_finding(slot)) is not None:
             raise other
+        if slot.is_left_elsewhere:
+            raise NotOurs(
+                f"The slot {settings.slot} was followed on another server of this cluster: the "
+                "source is a standby, or it is the primary and a standby has the slot",
+                "name that server in LOADER_SOURCE_DSN; if it is gone for good, add "
+                "--source-is-gone",
+            )
         if slot.state is not None and slot.state.active_pid is not None:
             raise SlotInUse(
                 f"The slot {settings.slot} is in use by pid {slot.state.active_pid}",
                 "stop the loader first",
             )
-        is_staged = bool(migrate.version(target))
+        require_no_loader(target)
         with target.transaction():
-            notes = _clear(target, drop_data) if is_staged else []
+            notes = _clear(target, slot.record, drop_data)
             # After the tables were dropped and before that is committed: if the slot cannot be
             # dropped, it keeps its row and the command can be repeated.
             if slot.state is not None:
@@ -79,28 +91,56 @@ def tear_down(settings: Settings, drop_data: bool) -> list[str]:
             writable(slot.server, source, target), settings.slot
         ):
             done.append("dropped the replication origin")
+        if slot.record is not None and slot.state is None:
+            done.append(f"the source has no slot {settings.slot}")
     return done + notes
 
 
-def _clear(target: Target, drop_data: bool) -> list[str]:
+def forget_source(settings: Settings, drop_data: bool) -> list[str]:
+    """Do the same without a source, where that is gone for good; return what was done.
+
+    Raises SlotInUse, NotOurs.
+    """
+    with closing(connect_target(settings)) as target:
+        record = read_slot_position(target) if migrate.version(target) else None
+        require_no_loader(target)
+        with target.transaction():
+            done = _clear(target, record, drop_data)
+    if record is not None:
+        done.append(left_slot(record))
+    return done
+
+
+def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list[str]:
     """Delete the slot's row, or what is staged for it, or all of it; return what to say."""
+    if not migrate.version(target):
+        return []
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     target.ask("set local lock_timeout to '30s'")
+    deleted = [] if record is None else [_said(record)]
     if not drop_data:
         _delete(target, ("slot_position",))
-        return []
+        return deleted
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
         _delete(target, _OF_A_SLOT)
         return [
+            *deleted,
             f"deleted what schema {target.schema} held for the slot; it still holds "
-            + ", ".join(others)
+            + ", ".join(others),
         ]
     jobs = jobs_schema(target.schema)
     for (table,) in target.ask(_LEFT_BY_JOBS, (jobs,)):
         target.ask("drop table {}.{}", None, jobs, table)
     _drop_tables(target)
-    return [_drop_schema(target, name) for name in (target.schema, jobs)]
+    return deleted + [_drop_schema(target, name) for name in (target.schema, jobs)]
+
+
+def _said(record: SlotPosition) -> str:
+    return (
+        f"deleted the record of the slot {record.slot_name}, of database {record.source_database} "
+        f"in cluster {record.system_identifier}, which was at {lsn.show(record.position_lsn)}"
+    )
 
 
 def _delete(target: Target, tables: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -41,7 +42,8 @@ _REASONS = {
 }
 """By the server's reason for giving a slot up: a sentence, and the steps before a new slot."""
 
-RENEW = "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`"
+_THEN_SEED = ", then `spark-submit spark/seed.py`, then `dbt build`"
+RENEW = f"`loader setup --renew`{_THEN_SEED}"
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def why_not_followable(
         return AnotherCluster(
             f"The source is database {server.database} of cluster {server.system_identifier}, but "
             f"the change log is of {record.source_database} of {record.system_identifier}",
-            f"name the right source; if the cluster was replaced for good: {RENEW}",
+            "name the right source; if the cluster was replaced for good: "
+            f"`loader setup --renew --source-is-gone`{_THEN_SEED}",
             safe,
         )
     if server.in_recovery and (slot is None or slot.is_copy):
@@ -141,6 +144,12 @@ def why_not_followable(
             f"{safe}, changes between are lost",
         )
     return _lost_commits(server, record, safe)
+
+
+def another_name(name: str, database: str) -> str:
+    """Return another name for a slot; slots of all databases of a server share their names."""
+    plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
+    return f"{name[:31]}_{plain[:31]}"
 
 
 def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStandby:
@@ -264,6 +273,21 @@ class SlotInfo:
         """Whether the server is a standby that lacks the slot, or has only a copy of it."""
         is_elsewhere = self.state is None or self.state.is_copy
         return self.server.in_recovery and self.record is not None and is_elsewhere
+
+    @property
+    def is_of_another_source(self) -> bool:
+        """Whether the record is of another cluster or database, where its slot is too."""
+        here = (self.server.system_identifier, self.server.database)
+        record = self.record
+        return record is not None and (record.system_identifier, record.source_database) != here
+
+    @property
+    def is_left_elsewhere(self) -> bool:
+        """Whether another server has the record's slot: of another source, a standby, a primary."""
+        if self.record is None or self.is_of_another_source:
+            return self.is_of_another_source
+        is_here = self.state is not None and not self.state.is_copy
+        return not is_here and self.record.on_standby != self.server.in_recovery
 
     @property
     def finding(self) -> LoaderError | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,11 @@ from psycopg2 import extensions
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.slot import Server, SlotInfo, Timeline, read_timeline
+from loader.source.slot import Server, SlotInfo, Timeline, another_name, read_timeline
 from loader.staging import migrate
+from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import LoaderError, NotOurs, SlotCreationBlocked, SlotInUse
 from waltally.server_errors import ServerError
@@ -121,27 +121,33 @@ def creation_finding(
     return slot_finding(ServerError.of(error), "", source.info.user, major, provider)
 
 
-def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
-    """Return why the slot must not be dropped; None where `loader setup` made it or took it over.
+def foreign_slot_finding(slot: SlotInfo, source_is_gone: bool = False) -> LoaderError | None:
+    """Return why slot and record must not be dropped; None where `loader setup` made both.
 
     A slot is ours if it is a slot of wal2json in this database, and this schema has a row for it
-    with the same cluster and database.
+    with the same cluster and database. Without a slot here, the row has to be of this database all
+    the same, because its slot is there; unless that source is gone for good.
     """
     state, server, record = slot.state, slot.server, slot.record
+    name = slot.name
+    if record is not None and slot.is_of_another_source:
+        if source_is_gone:
+            return foreign_slot_finding(replace(slot, record=None))
+        return NotOurs(
+            f"The slot {name} was set up in database {record.source_database} of cluster "
+            f"{record.system_identifier}, and the source is {server.database} of "
+            f"{server.system_identifier}, so nothing is dropped",
+            "name the right source in LOADER_SOURCE_DSN; if that one is gone for good, add "
+            "--source-is-gone",
+        )
     if state is None:
         return None
-    name = slot.name
     if state.plugin is None:
         what = "is a physical slot, of a standby or a backup"
     elif state.plugin != "wal2json" or state.database != server.database:
         what = f"is of plugin {state.plugin} in database {state.database}"
     elif record is None:
         what = "has no row in slot_position: `loader setup` did not make it"
-    elif (record.system_identifier, record.source_database) != (
-        server.system_identifier,
-        server.database,
-    ):
-        what = f"is not the one that was set up, in {record.source_database} of another source"
     else:
         return None
     return NotOurs(
@@ -152,10 +158,35 @@ def foreign_slot_finding(slot: SlotInfo) -> LoaderError | None:
     )
 
 
-def another_name(name: str, database: str) -> str:
-    """Return another name for a slot; slots of all databases of a server share their names."""
-    plain = re.sub(r"[^a-z0-9_]", "_", database.lower())
-    return f"{name[:31]}_{plain[:31]}"
+def left_slot(record: SlotPosition) -> str:
+    """Return what to say of a slot that another server may still have."""
+    return (
+        f"the slot {record.slot_name} is left, in database {record.source_database} of cluster "
+        f"{record.system_identifier}; if that server still runs or comes back, drop it there, or "
+        f"it holds WAL: psql -c \"select pg_drop_replication_slot('{record.slot_name}')\""
+    )
+
+
+def require_no_loader(target: Target) -> None:
+    """Raise SlotInUse while a loader writes for the slot into this target, whatever it follows.
+
+    The lock is held until the session ends. A loader that starts meanwhile ends this session, and
+    what was not committed is undone.
+    """
+    names = (target.schema, target.slot)
+    if locks.acquire(target, "loader", *names, seconds=_LOADER_ENDS_SECONDS):
+        return
+    holders = target.ask(locks.HOLDERS, {"key": locks.key("loader", *names)})
+    pids = ", ".join(f"pid {pid}" for (pid,) in holders) or "another session"
+    raise SlotInUse(
+        f"A loader writes for the slot {target.slot} into schema {target.schema} of the target "
+        f"({pids} there)",
+        "stop the loader first",
+    )
+
+
+_LOADER_ENDS_SECONDS = 1.0
+"""How long the session of a loader that has just ended may still hold the lock."""
 
 
 def drop_slot(source: Connection, name: str) -> None:

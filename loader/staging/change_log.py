@@ -17,6 +17,7 @@ from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
 from waltally.database import connect_target, explained
 from waltally.errors import Interrupted, LoaderError
+from waltally.server_errors import lent_session
 from waltally.settings import SlotSettings
 from waltally.tables import Table
 
@@ -47,12 +48,13 @@ class ChangeLog:
         self._move = (
             f"update {self.connection.table('slot_position')} set position_lsn = %s, "
             "moved_at = now(), stored_changes = stored_changes + %s "
-            "where slot_name = %s and position_lsn = %s returning registration"
+            "where slot_name = %s and position_lsn = %s "
+            "returning registration, current_setting('synchronous_commit')"
         )
         # Only what is durable is confirmed. A setting that the session does not set itself changes
         # when the server's configuration is reloaded. The lock timeout turns a lock that somebody
         # holds for long into an error: the slot would hold WAL unnoticed.
-        self.connection.ask("set synchronous_commit to 'on'")
+        self._wait_for_commits("on")
         self.connection.ask("set lock_timeout to '60s'")
         self.connection.ask("set idle_in_transaction_session_timeout to '10min'")
 
@@ -102,7 +104,11 @@ class ChangeLog:
         the same position, so waiting for standbys adds nothing. A loader that counted as a
         standby would even wait for itself.
         """
-        self.connection.ask("set synchronous_commit to 'local'")
+        self._wait_for_commits("local")
+
+    def _wait_for_commits(self, value: str) -> None:
+        self.connection.ask("select set_config('synchronous_commit', %s, false)", (value,))
+        self._synchronous_commit = value
 
     def acquire_slot_lock(self) -> None:
         """Make this the only session that writes for the slot. Raises Interrupted.
@@ -175,7 +181,8 @@ class ChangeLog:
         """Move the position of record and commit it with the `changes` rows appended since.
 
         Return the number of the newest registration. Raises Interrupted where the row is not at
-        `before`: another loader moved it.
+        `before`: another loader moved it; LoginRefused where a proxy has lent another session,
+        whose commit might be lost in a crash.
         """
         self._begin()
         moved = self.connection.ask(
@@ -187,9 +194,13 @@ class ChangeLog:
                 f"The position of {self.connection.slot} is no longer {lsn.show(before)}",
                 "see that only one loader runs; this one goes on from the new position",
             )
+        ((registered, synchronous_commit),) = moved
+        if synchronous_commit != self._synchronous_commit:
+            self.rollback()
+            raise lent_session("target")
         failpoints.reach("before-commit")
         self.commit()
-        return int(moved[0][0])
+        return int(registered)
 
     def write_source(self, timeline: int, began_at: int | None, on_standby: bool) -> None:
         """Write down which timeline the position is of, and whether its slot is on a standby.

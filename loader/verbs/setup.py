@@ -33,6 +33,20 @@ def setup_command(
             "--renew", help="Make the slot again after it was lost; the facts then need a new seed."
         ),
     ] = False,
+    take_slot: Annotated[
+        bool,
+        typer.Option(
+            "--take-slot",
+            help="Take a slot that exists and that no other target follows: a migration made it.",
+        ),
+    ] = False,
+    source_is_gone: Annotated[
+        bool,
+        typer.Option(
+            "--source-is-gone",
+            help="With --renew: this source replaces another one for good, whose slot is left.",
+        ),
+    ] = False,
     failover: Annotated[
         bool,
         typer.Option(
@@ -68,7 +82,11 @@ def setup_command(
     settings = Settings.of(source, target, slot, schema)
     with shown("dbt parses the project", is_long=True):
         declared = replace(
-            find_declared(manifest), forget=frozenset(forget or ()), failover=failover
+            find_declared(manifest),
+            forget=frozenset(forget or ()),
+            failover=failover,
+            take_slot=take_slot,
+            source_is_gone=source_is_gone,
         )
     if check:
         with shown("checking servers and tables"):

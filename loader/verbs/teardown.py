@@ -21,21 +21,36 @@ def teardown_command(
         bool,
         typer.Option("--drop-data", help="Drop what is staged for the slot too."),
     ] = False,
+    source_is_gone: Annotated[
+        bool,
+        typer.Option(
+            "--source-is-gone",
+            help="The source is gone for good: delete what the target holds, without it.",
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Drop the slot, so that it holds no WAL; the counts then stand still.
+    """Drop the slot and its record, so that it holds no WAL; the counts then stand still.
 
     Example: loader teardown
     """
     from loader.setup import teardown
 
     settings = Settings.of(source, target, slot, schema)
-    what = f"the slot {slot}" + (f" and what schema {schema} holds for it" if drop_data else "")
+    what = f"the {'record of the ' if source_is_gone else ''}slot {slot}"
+    what += f" and what schema {schema} holds for it" if drop_data else ""
     if not yes:
         typer.confirm(
             f"Drop {what}? The counts then stand still; to go on later needs a new seed",
             abort=True,
         )
     with shown(f"dropping {what}"):
-        done = teardown.tear_down(settings, drop_data)
-    text_lines.write(done or ["There was nothing to drop."])
+        drop = teardown.forget_source if source_is_gone else teardown.tear_down
+        done = drop(settings, drop_data)
+    text_lines.write(
+        done
+        or [
+            f"There was nothing to drop: the source has no slot {slot}, and schema {schema} of the "
+            "target has no record of it."
+        ]
+    )

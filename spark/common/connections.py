@@ -50,7 +50,8 @@ def resolved(connection: Connection) -> str:
     if info.password:
         parts["password"] = info.password
     newer = connection.ask(session_settings.NEWER_TIMEOUTS)
-    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), parts.get("options", "")])
+    options = session_settings.without_mark(parts.get("options", ""))
+    parts["options"] = " ".join([*(f"-c {name}=0" for (name,) in newer), options])
     return make_conninfo("", **parts)
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from testkit.databases import Database, application_database
+from contextlib import closing
+
+from testkit.commands import wait_until
+from testkit.databases import Database, application_database, empty_database
 from testkit.facts import NOTIFY, SLOT_DIMENSION
+from testkit.servers import Cluster, connect
+from waltally import locks
 
 DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--drop-data", "--yes"))
 OTHERS = (
@@ -33,6 +38,20 @@ def test_a_slot_of_somebody_else_stays(source: Database) -> None:
         source.execute("select pg_drop_replication_slot(%s)", source.slot)
     name = said.split("export LOADER_SLOT=")[1].split(";")[0]
     source.must("setup", LOADER_SLOT=name)
+
+
+def test_the_slot_of_another_warehouse_is_not_taken(source: Database) -> None:
+    """Its loader is stopped for a moment; what another one confirmed would be lost to it."""
+    source.must("setup")
+    source.insert(3)
+    with empty_database(source.cluster) as other:
+        target = {"LOADER_TARGET_DSN": source.cluster.dsn(other.name)}
+        said = refused(source, "setup", **target)
+        assert "another target may have the record" in said
+        name = said.split("export LOADER_SLOT=")[1].split(";")[0]
+        source.must("setup", **target, LOADER_SLOT=name)
+    source.must("run", "--once")
+    assert source.staged() == 3
 
 
 def test_the_slot_of_another_database_stays(source: Database) -> None:
@@ -110,3 +129,47 @@ def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:
     assert "holds something else and stays" in said
     held = "select tablename from pg_tables where schemaname = 'cdc'"
     assert source.execute(held) == [("notes",)]
+
+
+def test_a_wrong_source_leaves_a_running_pipeline_as_it_is(
+    source: Database, spare: Cluster
+) -> None:
+    """`--source-is-gone` says that the source is not wrong, and still no loader may run."""
+    source.must("setup")
+    with application_database(spare) as other, source.follow() as running:
+        there = {"LOADER_SOURCE_DSN": spare.dsn(other.name)}
+        target = {"LOADER_TARGET_DSN": source.cluster.dsn(source.name)}
+        for arguments in DROPS:
+            said = refused(source, *arguments, **there, **target)
+            assert f"set up in database {source.name} of cluster" in said
+            code, said = source.refused(*arguments, "--source-is-gone", **there, **target)
+            assert (code, "stop the loader first" in said) == (24, True), said
+        source.insert(3)
+        wait_until(lambda: source.staged() == 3, "it stages")
+        running.end()
+        said = source.must("teardown", "--yes", "--source-is-gone", **there, **target)
+    assert "deleted the record of the slot" in said
+    assert f"the slot {source.slot} is left, in database {source.name} of cluster" in said
+    assert slots(source, source.slot) == 1
+
+
+def test_a_loader_that_writes_is_not_torn_down(source: Database) -> None:
+    """Also where the slot does not show it: of a copy of the source nobody follows the slot."""
+    source.must("setup")
+    with closing(connect(source.cluster.dsn(source.name))) as loader:
+        locks.hold(loader, "loader", "cdc", source.slot)
+        for arguments in DROPS:
+            code, said = source.refused(*arguments)
+            assert code == 24 and f"pid {loader.info.backend_pid}" in said, said
+    assert slots(source, source.slot) == 1
+    # The primary of a standby does not show the standby's slot.
+    source.execute("update cdc.slot_position set on_standby = true")
+    source.execute("select pg_drop_replication_slot(%s)", source.slot)
+    assert "on another server of this cluster" in refused(source, "teardown", "--yes")
+    assert f"the slot {source.slot} is left, in" in source.must("setup", "--renew")
+    source.execute("update cdc.slot_position set on_standby = false")
+    said = source.must("teardown", "--yes")
+    assert f"dropped the slot {source.slot}" in said
+    assert "deleted the record of the slot" in said
+    nothing = source.must("teardown", "--yes")
+    assert "There was nothing to drop: the source has no slot" in nothing

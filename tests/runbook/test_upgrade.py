@@ -96,7 +96,7 @@ def test_a_major_upgrade_ends_with_renew(
     }
     operator.carry_out("Upgrade PostgreSQL: major")
     assert pipeline.differences() == []
-    assert pipeline.refused("run")[0] == 23
+    assert pipeline.refused("run")[0] == 20
 
     def renew(command: str) -> None:
         pipeline.must(*command.split()[1:])

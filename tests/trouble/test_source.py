@@ -26,8 +26,10 @@ def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: C
         pipeline.goes_on()
         pipeline.source = other
         other.insert(3)
-        # Nobody set up the slot there, so it is not dropped without a word.
+        # Nobody says that the source was replaced, and then nobody set up the slot there.
         code, refused = pipeline.refused("setup", "--renew")
+        assert code == 38 and "--source-is-gone" in refused
+        code, refused = pipeline.refused("setup", "--renew", "--source-is-gone")
         assert code == 38 and "pg_drop_replication_slot" in refused
         other.execute("select pg_drop_replication_slot(%s)", other.slot)
         pipeline.recovers_from(said)
