@@ -71,6 +71,9 @@ def read_stored(target: Target) -> StoredState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     _require_functions(target)
     with target.transaction():
+        # One snapshot, taken before each statement is planned: else one could show a position and
+        # lack the partition with its changes, which was attached in between.
+        target.ask("set transaction isolation level repeatable read")
         rows = target.ask_staging(_STATE, (target.slot,))
         if not rows:
             return None
