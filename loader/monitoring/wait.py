@@ -36,6 +36,7 @@ def wait(
     deadline = time.monotonic() + timeout
     named = list(facts) or None
     with closing(connect_target(settings)) as target:
+        target.give_up_locks()
         _states(target, named)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
