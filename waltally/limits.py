@@ -37,6 +37,8 @@ class Limits:
     """How often to look for models that are behind."""
     stop_apply: float = 10.0
     """How long the end of a run waits for an apply before it cancels it."""
+    stop_seconds: float = 30.0
+    """After how long a run that is told to stop ends, also where a server does not answer."""
     longest_pause: float = 0.1
     """The longest pause between two applies."""
     log_progress: float = 10.0
