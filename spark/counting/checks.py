@@ -93,17 +93,27 @@ def slot_goes_on(connection: Connection, target: TargetSession) -> None:
         raise finding
 
 
-def tables(connection: Connection, facts: Sequence[Fact]) -> None:
+def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
     """Raise TableUnfit or MissingRight unless every needed column of the facts can be read.
 
-    The findings on the tables are those of `loader setup`; all are raised together.
+    The findings on the tables are those of `loader setup`; all are raised together. They also say
+    how to count the other facts.
     """
-    if found := [
-        finding
-        for table in source_tables(facts)
-        for finding in table_findings(connection, table, facts)
-    ]:
-        raise combine(found)
+    findings = {table: table_findings(connection, table, facts) for table in source_tables(facts)}
+    if not any(findings.values()):
+        return
+    others = [fact for fact in facts if not any(findings[part.table] for part in fact.tables)]
+    found = [finding for each in findings.values() for finding in each]
+    if others:
+        names = ", ".join(fact.name for fact in others)
+        flags = "".join(f" --fact {fact.name}" for fact in others)
+        found.append(
+            TableUnfit(
+                f"because of that, the {settings.work} has not counted {names} either",
+                f"`spark-submit spark/{settings.work}.py{flags}`",
+            )
+        )
+    raise combine(found)
 
 
 def table_findings(

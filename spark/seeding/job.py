@@ -77,7 +77,7 @@ def from_tables(
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
     checks.source(source, slot)
     checks.slot_goes_on(source, target)
-    checks.tables(source, facts)
+    checks.tables(source, settings, facts)
     remembering = archived.remembering(target, settings, facts)
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.

@@ -63,6 +63,22 @@ def test_what_is_not_there_is_refused(
     assert caught.value.remedy
 
 
+def test_a_view_in_a_table_s_place_keeps_no_other_fact_from_being_counted(source: Source) -> None:
+    source.register(declare("public.templates", ("template_type", "text")), "ft_templates")
+    source.execute("alter table templates replica identity full")
+    source.fill()
+    source.execute(
+        "alter table notifications rename to former;"
+        "create view notifications as select * from former"
+    )
+    code, _, err = source.seed()
+    assert (code, "notifications is not a table" in err) == (17, True), err
+    assert "has not counted ft_templates either" in err
+    remedy = "`spark-submit spark/seed.py --fact ft_templates`"
+    assert remedy in err
+    source.must_seed(*remedy.strip("`").split()[2:])
+
+
 @contextmanager
 def reader(source: Source, rights: str) -> Iterator[str]:
     """A role, and how it connects to the source."""
