@@ -95,9 +95,12 @@ class Cluster:
             os.chown(self.home, owner.pw_uid, owner.pw_gid)
 
     def run(self, program: str, *arguments: str, check: bool = True) -> str:
-        """Run a PostgreSQL program as the server's owner and return its standard output."""
+        """Run a PostgreSQL program as the server's owner and return its standard output.
+
+        psql runs as the caller: the owner may not read the caller's files, as in a folder of root.
+        """
         command = [str(BIN / program), *arguments]
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and program != "psql":
             command = ["runuser", "-u", "postgres", "--", *command]
         done = subprocess.run(command, cwd=self.home, capture_output=True, text=True)
         if check and done.returncode:

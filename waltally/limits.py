@@ -39,6 +39,8 @@ class Limits:
     """How long the end of a run waits for an apply before it cancels it."""
     read_lock: float = 5.0
     """How long a command that only reads waits for a lock."""
+    stop_seconds: float = 30.0
+    """After how long a run that is told to stop ends, also where a server does not answer."""
     longest_pause: float = 0.1
     """The longest pause between two applies."""
     log_progress: float = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from loader.capture import wal2json
@@ -22,6 +22,8 @@ COPY_TRAILER = struct.pack(">h", -1)
 
 _ROW_END = struct.Struct(">qici")
 _ROW_END_NO_ACTION = struct.Struct(">qii")
+_LARGE = 1024 * 1024
+"""libpq's buffer grows to the largest part that it gets, and stays so large."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,19 @@ class Batch:
                     self._position.receive(message.position)
             messages.popleft()
 
-    def take_piece(self) -> bytes:
-        """Return the rows that came since the last call."""
-        piece = b"".join(self._piece)
-        self._piece.clear()
-        self.piece_size = 0
-        return piece
+    def take_pieces(self) -> Iterator[bytes]:
+        """Yield the rows that came since the last call, in parts of which none is empty.
+
+        A large change is not copied: it may be as large as PostgreSQL's largest value.
+        """
+        rows, size = self._piece, self.piece_size
+        self._piece, self.piece_size = [], 0
+        if size <= _LARGE:
+            yield b"".join(rows)
+            return
+        for part in rows:
+            for start in range(0, len(part), _LARGE):
+                yield part[start : start + _LARGE]
 
     def _begin_transaction(self, begin: Begin) -> None:
         self._begin = begin

@@ -130,7 +130,7 @@ class ReplicationConnection:
                 if length < 0:
                     raise self._stream_end()
                 size -= length
-                messages.append(data.tobytes()[25:] if data[0] == _DATA else _keepalive(data))
+                messages.append(bytes(data[25:]) if data[0] == _DATA else _keepalive(data))
         except ProtocolError as error:
             self._ended = error
         except psycopg.Error as error:

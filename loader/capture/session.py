@@ -138,7 +138,7 @@ class Session:
         yield COPY_HEADER
         while True:
             if batch.piece_size:
-                yield batch.take_piece()
+                yield from batch.take_pieces()
             has_come = not batch.ends and self._receive()
             if not has_come and (not batch.in_transaction or self._reader.is_over):
                 break

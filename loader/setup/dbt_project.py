@@ -126,10 +126,10 @@ def _refused(error: BaseException | None, project: Path) -> BuildFailed:
     message = " ".join(
         line for line in lines if line and not line.startswith(("> in ", "> called by "))
     )
-    return BuildFailed(
-        f"dbt cannot parse the project in {project}: {message}",
-        f"`dbt parse` in {project} shows the whole error",
-    )
+    remedy = f"`dbt parse` in {project} shows the whole error"
+    if "Env var required" in message:
+        remedy = "set the variables that it names, for `loader setup` and for dbt"
+    return BuildFailed(f"dbt cannot parse the project in {project}: {message}", remedy)
 
 
 def _is_project(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 
@@ -23,6 +24,7 @@ from waltally.errors import (
     SlotMoved,
 )
 from waltally.facts import source_tables
+from waltally.tables import quoted
 
 Rule = Callable[[State, Declared], Iterable[LoaderError]]
 
@@ -62,6 +64,17 @@ def encoding_fits(state: State, _: Declared) -> Iterator[LoaderError]:
         f"name a target database made with: create database ... encoding '{theirs}' template "
         "template0" + ("" if theirs == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
     )
+
+
+def dbt_can_name_target(state: State, _: Declared) -> Iterator[LoaderError]:
+    """The SQL of dbt itself does not escape a quote in the database's name."""
+    name = state.target_database
+    if "'" in name or '"' in name:
+        plain = re.sub(r"\W", "_", name)
+        yield SettingError(
+            f"The target's database is named {name}, and dbt cannot use a name with a quote",
+            f"alter database {quoted(name)} rename to {quoted(plain)}; -- or name another database",
+        )
 
 
 def zones_are_known(state: State, declared: Declared) -> Iterator[LoaderError]:
@@ -197,6 +210,7 @@ SOURCE_RULES: tuple[Rule, ...] = (
 
 TARGET_RULES: tuple[Rule, ...] = (
     encoding_fits,
+    dbt_can_name_target,
     zones_are_known,
     no_other_slot,
     rows_can_be_deleted,

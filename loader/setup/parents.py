@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from loader.setup.proposal import COUNT, Proposal, describe, table_name
+from loader.setup.proposal import COUNT, ID, Proposal, describe, free, plain, table_name
 from waltally.tables import Table
 
 MOST = 2
@@ -24,21 +24,39 @@ class Parent:
     key_type: str
     label: str
     """The parent's column that says what a person calls the row."""
+    model: str = ""
+    """The name of the model of its current rows."""
+    lookup: str = ""
+    """Its name in the roll-up."""
+    dimension: str = ""
+    """The name of its label in the roll-up."""
 
-    @property
-    def model(self) -> str:
-        """The name of the model of its current rows."""
-        return _plain(self.table.name)[:55]
 
-    @property
-    def lookup(self) -> str:
-        """Its name in the roll-up: the column without `_id`."""
-        return _plain(re.sub(r"_?id$", "", self.column, flags=re.I)) or self.model
+def with_names(
+    parents: Sequence[Parent], proposal: Proposal, model_of: Callable[[str, Sequence[str]], str]
+) -> list[Parent]:
+    """Return the parents with names that differ; `model_of` chooses one of a table's model."""
+    tables = dict.fromkeys((proposal.name, roll_up_name(proposal)), proposal.table)
+    lookups: set[str] = set()
+    taken = {ID, COUNT, *proposal.names, *proposal.sums} - {parent.column for parent in parents}
+    named = []
+    for parent in parents:
+        table = parent.table
+        short = re.sub(r"_?id$", "", parent.column, flags=re.I) or table.name
+        lookup = free([_plain(short), _plain(parent.column)], lookups)
+        dimension = free([f"{lookup}_{_plain(parent.label)}"], taken)
+        names = (_plain(name)[:55] for name in (table.name, f"{table.schema}_{table.name}"))
+        model = model_of(
+            table_name(table), [name for name in names if tables.get(name, table) == table]
+        )
+        tables[model] = table
+        named.append(replace(parent, model=model, lookup=lookup, dimension=dimension))
+    return named
 
-    @property
-    def dimension(self) -> str:
-        """The name of its label in the roll-up."""
-        return f"{self.lookup}_{_plain(self.label)}"
+
+def _plain(name: str) -> str:
+    made = plain(name) or "rows"
+    return f"rows_{made}" if made[0].isdigit() else made
 
 
 def roll_up_name(proposal: Proposal) -> str:
@@ -102,8 +120,3 @@ def files(proposal: Proposal, parents: Sequence[Parent]) -> dict[str, str]:
         },
     )
     return models
-
-
-def _plain(name: str) -> str:
-    plain = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
-    return f"rows_{plain}" if plain[:1].isdigit() else plain

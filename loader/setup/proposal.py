@@ -15,7 +15,7 @@ from waltally.tables import Table, format_names, quoted
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
-_ID, COUNT = "id", "row_count"
+ID, COUNT = "id", "row_count"
 """The fact's own columns."""
 
 _TYPES = {
@@ -152,17 +152,15 @@ def propose(
     days = [times[name] for name in named if name in times] if named else _created(times)
     if not chosen and not named:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
-    plain = re.sub(r"[^a-z0-9_]+", "_", table.name.lower()).strip("_") or "rows"
-    taken = {_ID, COUNT, *sums, *(column.name for column in chosen)}
+    taken = {ID, COUNT, *sums, *(column.name for column in chosen)}
     return Proposal(
-        # A fact's name has at most 48 bytes (the macro check_names).
-        f"ft_{plain}"[:48],
+        fact_names(table)[0],
         table,
         tuple(chosen),
         tuple(sums),
-        tuple((_free(["day", f"{time.name}_day"], taken), time) for time in days),
+        tuple((free(["day", f"{time.name}_day"], taken), time) for time in days),
         tuple(
-            (_free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
+            (free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
             for path in paths.values()
             if path is not None
         ),
@@ -171,13 +169,27 @@ def propose(
     )
 
 
+def plain(name: str) -> str:
+    """Return a name that needs no quotes; empty where nothing is left of it."""
+    return re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
+
+
+def fact_names(table: Table) -> list[str]:
+    """Return the name of a table's fact, and one for where that is taken.
+
+    It has at most 48 bytes (the macro check_names).
+    """
+    names = (table.name, f"{table.schema}_{table.name}")
+    return [f"ft_{plain(name) or 'rows'}"[:48] for name in names]
+
+
 def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str, ...]] | None:
     column, *keys = name.split(".")
     usable = column in documents and keys and all(keys)
     return (documents[column], tuple(keys)) if usable else None
 
 
-def _free(names: Sequence[str], taken: set[str]) -> str:
+def free(names: Sequence[str], taken: set[str]) -> str:
     """Return the first name that no other column has, and take it."""
     free = next((name for name in names if name not in taken), f"{names[-1]}_{len(taken)}")
     taken.add(free)
@@ -248,7 +260,7 @@ def model_yaml(proposal: Proposal) -> str:
         proposal.name,
         "How many rows, one line per group of the dimensions.",
         {
-            _ID: "Made from the dimensions, so that a rebuild gives the same id.",
+            ID: "Made from the dimensions, so that a rebuild gives the same id.",
             **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
             **{column.name: "As the rows have it." for column in proposal.dimensions},
             **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
@@ -277,7 +289,7 @@ def describe(name: str, description: str, columns: Mapping[str, str]) -> str:
 
 def _can_be_declared(name: str) -> bool:
     """Whether a fact may have such a column (the macro check_name), beside its own."""
-    return escaped(name) == name and name not in (_ID, COUNT)
+    return escaped(name) == name and name not in (ID, COUNT)
 
 
 def table_name(table: Table) -> str:

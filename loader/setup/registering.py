@@ -121,15 +121,16 @@ _DELETE_FROM_START = (
 )
 _WRITE = """
 insert into {}.slot_position (
-    slot_name, system_identifier, source_database, timeline, timeline_began_lsn, start_lsn,
-    position_lsn
+    slot_name, system_identifier, source_database, timeline, timeline_began_lsn, on_standby,
+    start_lsn, position_lsn
 )
-values (%s, %s, %s, %s, %s, %s, %s)
+values (%s, %s, %s, %s, %s, %s, %s, %s)
 on conflict (slot_name) do update set
     system_identifier = excluded.system_identifier,
     source_database = excluded.source_database,
     timeline = excluded.timeline,
     timeline_began_lsn = excluded.timeline_began_lsn,
+    on_standby = excluded.on_standby,
     start_lsn = excluded.start_lsn,
     position_lsn = excluded.position_lsn,
     moved_at = now(),
@@ -156,6 +157,7 @@ def write_record(target: Target, server: Server, start: int) -> None:
             server.database,
             None if timeline is None else timeline.number,
             None if began_at is None else lsn.show(began_at),
+            server.in_recovery,
             lsn.show(start),
             lsn.show(start),
         ),

@@ -101,7 +101,10 @@ def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
     declarations = {fact.name: fact.declaration for fact in state.facts}
     registered = state.registration.facts
     unchanged = [fact for fact in registered if declarations.get(fact.name) == fact.declaration]
-    return table_identity.replaced_findings(unchanged, state.counted, state.identities)
+    # Of what is no table any more, another rule says that: a seed could not count it.
+    gone = {str(info.table) for info in state.tables if info.kind not in ("r", "p")}
+    current = {name: now for name, now in state.identities.items() if name not in gone}
+    return table_identity.replaced_findings(unchanged, state.counted, current)
 
 
 _LISTED = 5

@@ -101,7 +101,7 @@ def why_not_followable(
     The server sends only changes from the slot's confirmed position on. Where that is beyond the
     record, the changes between the two are lost.
     """
-    safe = f"everything before {lsn.show(record.position_lsn)} is stored"
+    safe = _stored(record)
     cluster = (record.system_identifier, record.source_database)
     if (server.system_identifier, server.database) != cluster:
         return AnotherCluster(
@@ -143,7 +143,7 @@ def why_not_followable(
             RENEW,
             f"{safe}, changes between are lost",
         )
-    return _lost_commits(server, record, safe)
+    return lost_commits(server, record)
 
 
 def another_name(name: str, database: str) -> str:
@@ -169,8 +169,13 @@ def standby_finding(name: str, slot: SlotState | None, safe: str = "") -> IsStan
     )
 
 
-def _lost_commits(server: Server, record: SlotPosition, safe: str) -> LoaderError | None:
+def _stored(record: SlotPosition) -> str:
+    return f"everything before {lsn.show(record.position_lsn)} is stored"
+
+
+def lost_commits(server: Server, record: SlotPosition) -> LoaderError | None:
     """Return why the log or a baseline may hold commits that the source does not have."""
+    safe = _stored(record)
     also = f"{safe}, also changes that the source no longer has"
     reached, what = record.position_lsn, "the position of record"
     if (record.baseline_lsn or 0) > reached:

@@ -57,11 +57,13 @@ def init_command(
     Example: loader init facts --table public.orders --by created_at,status --sum amount --parents
     """
     from contextlib import closing
+    from dataclasses import replace
+    from functools import partial
 
     from loader.setup.cost import cost_lines
-    from loader.setup.parents import MOST, files, roll_up_name
-    from loader.setup.project import missing_tools, next_steps, write_project
-    from loader.setup.proposal import MOST_VALUES, propose
+    from loader.setup.parents import MOST, files, roll_up_name, with_names
+    from loader.setup.project import missing_tools, model_name, next_steps, write_project
+    from loader.setup.proposal import MOST_VALUES, fact_names, propose, table_name
     from loader.setup.read_catalog import read_columns, read_parents
     from waltally.database import connect
     from waltally.tables import format_names, parse_names, parse_table
@@ -80,8 +82,14 @@ def init_command(
         timezone,
         [parent.column for parent in leading if parent.column not in named][:MOST],
     )
+    of_table = partial(model_name, folder)
+    proposal = replace(proposal, name=of_table(table_name(counted), fact_names(counted)))
     counted_by = [parent for parent in leading if parent.column in proposal.names]
-    more = files(proposal, counted_by) if counted_by else None
+    counted_by = with_names(counted_by, proposal, of_table)
+    more = None
+    if counted_by:
+        of_table(proposal.name, [roll_up_name(proposal)])
+        more = files(proposal, counted_by)
     is_new = write_project(folder, proposal, more)
     lines = [f"{proposal.name} counts the rows of {counted}:"]
     lines += [

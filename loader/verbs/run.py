@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from loader.monitoring import text_lines
 from waltally.errors import LoaderError
+from waltally.limits import limits
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
@@ -149,8 +151,13 @@ def stop_event(
     A handler must not set it: it runs in the main thread, perhaps in the middle of `Event.wait`,
     which holds the lock that `Event.set` waits for, and the process would never stop. So the
     interpreter writes each signal's number into a socket, and a thread sets the event.
+
+    A server that does not answer holds up every thread that asks it. So the process ends where the
+    block does not end in time: for the servers that is a kill, after which nothing is lost.
     """
     stop = threading.Event()
+    overdue = threading.Timer(limits.stop_seconds, _end)
+    overdue.daemon = True
     reader, writer = socket.socketpair()
     writer.setblocking(False)
 
@@ -158,6 +165,8 @@ def stop_event(
         while received := reader.recv(1):
             if received[0] in numbers:
                 stop.set()
+                if overdue.ident is None:
+                    overdue.start()
                 then()
 
     thread = threading.Thread(target=wait, name=SIGNAL_THREAD, daemon=True)
@@ -168,8 +177,19 @@ def stop_event(
         try:
             yield stop
         finally:
+            overdue.cancel()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(before)
             writer.close()
             thread.join()
+
+
+def _end() -> None:
+    """End the process without waiting for anything."""
+    log.warning(
+        "not stopped after %g s, because a server does not answer: the loader ends now; "
+        "what it has not stored comes again",
+        limits.stop_seconds,
+    )
+    os._exit(0)

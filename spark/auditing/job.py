@@ -144,7 +144,7 @@ def comparable(
     facts, refused = readable(target, declared)
     if not facts:
         raise combine(list(refused.values()))
-    checks.tables(source, facts)
+    checks.tables(source, settings, facts)
     loader_progress.require_follower(target, settings)
     return facts, refused
 

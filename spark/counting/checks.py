@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from common.command import Settings
 from common.connections import TargetSession, resolved
@@ -11,10 +12,10 @@ from common.errors import SnapshotTooOld
 
 from counting import ranges
 from counting.snapshot import connect_replication
-from loader.source.asking import ask_server
+from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.asking_tables import ask_table
 from loader.source.server_checks import server_findings
-from loader.source.slot import Timeline, read_timeline
+from loader.source.slot import Timeline, lost_commits, read_timeline, why_not_followable
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn
@@ -74,17 +75,45 @@ def source(connection: Connection, position: SlotPosition) -> None:
     timeline(connection, position)
 
 
-def tables(connection: Connection, facts: Sequence[Fact]) -> None:
+def slot_goes_on(connection: Connection, target: TargetSession) -> None:
+    """Raise what `loader run` refuses to go on with: counting again mends none of it.
+
+    Raises SlotLost, SlotMoved, SourceBehind.
+    """
+    # In this order, because a running loader moves all three.
+    state = read_slot_state(connection, target.slot)
+    record = target.position()
+    server = replace(read_server(connection), timeline=_of_server(connection))
+    if record.on_standby:
+        # The slot is there, and what is read here is the primary.
+        finding = lost_commits(server, record)
+    else:
+        finding = why_not_followable(target.slot, server, state, record)
+    if finding is not None:
+        raise finding
+
+
+def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
     """Raise TableUnfit or MissingRight unless every needed column of the facts can be read.
 
-    The findings on the tables are those of `loader setup`; all are raised together.
+    The findings on the tables are those of `loader setup`; all are raised together. They also say
+    how to count the other facts.
     """
-    if found := [
-        finding
-        for table in source_tables(facts)
-        for finding in table_findings(connection, table, facts)
-    ]:
-        raise combine(found)
+    findings = {table: table_findings(connection, table, facts) for table in source_tables(facts)}
+    if not any(findings.values()):
+        return
+    others = [fact for fact in facts if not any(findings[part.table] for part in fact.tables)]
+    found = [finding for each in findings.values() for finding in each]
+    if others:
+        names = ", ".join(fact.name for fact in others)
+        flags = "".join(f" --fact {fact.name}" for fact in others)
+        found.append(
+            TableUnfit(
+                f"because of that, the {settings.work} has not counted {names} either",
+                f"`spark-submit spark/{settings.work}.py{flags}`",
+            )
+        )
+    raise combine(found)
 
 
 def table_findings(

@@ -39,7 +39,6 @@ from seeding.store import acquire_seed_lock
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
-from waltally.errors import SourceBehind
 from waltally.facts import Fact, QueryFact, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -77,7 +76,8 @@ def from_tables(
     """Count the tables at the source; write the groups."""
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
     checks.source(source, slot)
-    checks.tables(source, facts)
+    checks.slot_goes_on(source, target)
+    checks.tables(source, settings, facts)
     remembering = archived.remembering(target, settings, facts)
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
@@ -86,12 +86,6 @@ def from_tables(
     loader_progress.wait_until_followed(target, settings, facts)
     spark = cache(lambda: stack.enter_context(session.running(timeout=settings.timeout)))
     counted = count(spark, target, source, settings, facts, bool(remembering))
-    if counted.snapshot_lsn < slot.position_lsn:
-        raise SourceBehind(
-            f"the source's WAL ends at {lsn.show(counted.snapshot_lsn)}, before the position of"
-            f" record {lsn.show(slot.position_lsn)}: it was restored or failed over with loss",
-            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-        )
     # Again: a fact may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, facts)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)

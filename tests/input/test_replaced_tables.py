@@ -99,6 +99,16 @@ def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_cou
     assert problems(pipeline) == []
 
 
+def test_a_view_in_a_table_s_place_is_reported_with_what_helps(pipeline: Pipeline) -> None:
+    """Not as another table, which a seed would count."""
+    pipeline.set_up()
+    pipeline.source.execute(
+        "alter table notifications rename to former;"
+        "create view notifications as select * from former"
+    )
+    assert problems(pipeline) == ["TableUnfit"]
+
+
 def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(3)

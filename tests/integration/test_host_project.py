@@ -13,13 +13,16 @@ from testkit.commands import (
     RunningLoader,
     profiles,
     run,
+    run_dbt,
     sentence,
     short_pauses,
     wait_until,
 )
-from testkit.databases import Database
+from testkit.databases import Database, paste
 from testkit.pipeline import Pipeline
 from testkit.project import host_project
+from testkit.servers import administer
+from waltally.tables import quoted
 
 NOTES = """
 {{ waltally.fact(
@@ -163,6 +166,48 @@ def test_what_dbt_cannot_parse_or_refuses_is_one_sentence(
     assert said.startswith("Error: ft_wrong: measure row_count is max; use {'count': table} or ")
     remedy = f"Try: correct models/ft_wrong.sql in {project}\n"
     assert said.endswith(f"does not allow; a roll_up of the fact has those\n{remedy}")
+    assert source.value("select to_regnamespace('cdc') is null")
+
+
+def test_what_dbt_does_not_take_of_libpq_is_refused_and_not_another_server(
+    source: Database, host: dict[str, str], tmp_path: Path
+) -> None:
+    """With a profile of ours, dbt and setup say which variables; the loader itself takes them."""
+    host = {**host, **profiles(tmp_path), "PGHOST": "127.0.0.1,127.0.0.1"}
+    several = {**host, "PGPORT": f"{source.cluster.port},{source.cluster.port}"}
+    service = {**host, "PGSERVICE": "application"}
+    for environment, words in (
+        (several, "PGPORT with one port"),
+        (service, "in place of PGSERVICE"),
+    ):
+        done = run_dbt(("parse",), source.environment(**environment))
+        assert done.returncode and words in done.stdout + done.stderr
+        code, said = source.refused("setup", **environment)
+        assert (code, words in said) == (28, True), said
+        assert said.endswith(
+            "Try: set the variables that it names, for `loader setup` and for dbt\n"
+        )
+    assert "registered ft_notes" in source.must("setup", **host), "several hosts and one port"
+    source.dbt("run", **host)
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_target_that_dbt_cannot_name_is_refused(
+    source: Database, host: dict[str, str], quote: str
+) -> None:
+    name = f"ware{quote}house"
+    administer(source.cluster, f"create database {quoted(name)}")
+    try:
+        target = source.cluster.dsn(name)
+        code, said = source.refused("setup", **host, LOADER_TARGET_DSN=target)
+        assert (code, f"is named {name}" in said) == (2, True), said
+        paste(source.cluster, "postgres", said.split("Try: ")[1])
+    finally:
+        administer(
+            source.cluster,
+            f"drop database if exists {quoted(name)}",
+            "drop database if exists ware_house",
+        )
     assert source.value("select to_regnamespace('cdc') is null")
 
 

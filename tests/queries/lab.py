@@ -183,8 +183,14 @@ class Model:
     def _needs(source: dict[str, Any]) -> list[str]:
         return [column["name"] for column in source["columns"] if column["is_needed"]]
 
-    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
-             truncated: list[str] | None = None) -> None:
+    def step(
+        self,
+        step: str,
+        to: int | None,
+        cancel: int | None = None,
+        each: bool = False,
+        truncated: list[str] | None = None,
+    ) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
@@ -207,7 +213,8 @@ class Model:
         """Return rows of the model that the query does not give, and the other way round."""
         self._find_bad()
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f"{_quoted(name)}::{type_}"
+            + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(self._asked(*column) for column in self.columns)
@@ -259,8 +266,13 @@ class Model:
     def _fails(self, schema: str) -> bool:
         """Return whether the query fails, or gives a total that is not finite."""
         totals = [n for n, t, kind in self.columns if kind != "key" and t == "numeric"]
-        ask = ", ".join([f"count(*) filter (where {_quoted(n)} in ('NaN', 'Infinity', '-Infinity'))"
-                         for n in totals] + ["count(query)"])
+        ask = ", ".join(
+            [
+                f"count(*) filter (where {_quoted(n)} in ('NaN', 'Infinity', '-Infinity'))"
+                for n in totals
+            ]
+            + ["count(query)"]
+        )
         try:
             ((*not_finite, _),) = self._in_timezone(
                 f"select {ask} from (\n{self.lab.named(self.query, schema)}\n) as query"

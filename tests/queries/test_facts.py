@@ -125,7 +125,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "grouped_without_aggregate": ("select code, flag from {a} group by 1, 2", {}),
-    "cash": ("select cash::text as cash, bits::text as bits, count(cash) as n from {a} group by 1, 2", {}),
+    "cash": (
+        "select cash::text as cash, bits::text as bits, count(cash) as n from {a} group by 1, 2",
+        {},
+    ),
     "null_sum": (
         """select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
         sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av

@@ -127,8 +127,9 @@ def source(cluster: Cluster) -> Iterator[Source]:
     with Source(cluster, name) as made:
         made.execute(
             "insert into cdc.slot_position (slot_name, system_identifier, source_database,"
-            " start_lsn, position_lsn) select %s, system_identifier, current_database(),"
-            " pg_current_wal_lsn(), pg_current_wal_lsn() from pg_control_system()",
+            " start_lsn, position_lsn) select slot_name, system_identifier, current_database(),"
+            " lsn, lsn from pg_create_logical_replication_slot(%s, 'wal2json')"
+            " cross join pg_control_system()",
             made.slot,
         )
         made.register(NOTIFY, "ft_service_stats")

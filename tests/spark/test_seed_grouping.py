@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from counting import grouping, reading
+from counting import grouping, ranges, reading
 from counting.grouping import Estimate, judge
 
 from testkit.commands import wait_until
@@ -70,3 +70,27 @@ def test_what_a_sample_says_of_a_range() -> None:
     assert judge(1000, 100, 100, 100, 0.5) == Estimate(2000, 200)
     assert judge(0, 0, 0, 0, 1.0).are_few
     assert not Estimate(1e9, grouping.MAX_GROUPS + 1).are_few
+
+
+@pytest.mark.parametrize("estimate", [None, Estimate(1e9, 1)])
+def test_small_partitions_are_counted_by_few_tasks(
+    source: Source, monkeypatch: pytest.MonkeyPatch, estimate: Estimate | None
+) -> None:
+    """Row by row, and where the server counts: as many tasks took a third of a second each."""
+    monkeypatch.setattr(grouping, "estimate", lambda *_: estimate)
+    source.execute(
+        "alter table notifications rename to former;"
+        "create table notifications (like former including defaults) partition by hash (id)"
+    )
+    for number in range(130):
+        source.execute(
+            f"create table leaf_{number} partition of notifications"
+            f" for values with (modulus 130, remainder {number})"
+        )
+    source.fill()
+    source.must_seed()
+    assert source.baseline() == source.recount()
+    with exported(source) as held:
+        (_, leaves), _ = held.found
+        assert len(leaves) == 130
+        assert len(ranges.plan(leaves, ranges.PAGES_PER_RANGE, str)) == 3

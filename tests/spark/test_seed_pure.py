@@ -43,5 +43,16 @@ def test_a_leaf_is_read_by_itself_for_its_table() -> None:
     assert part == Range('select 1 as x from only "Odd"."le""af" where true', 3)
 
 
+def test_small_leaves_are_read_together_and_each_once() -> None:
+    leaves = [Leaf(Table("a", f"leaf_{number}"), number % 3) for number in range(1000)]
+    leaves.insert(500, Leaf(Table("a", "large"), 9000))
+    parts = plan(leaves, 8192, "select 1 as x {}".format)
+    assert len(parts) == 18
+    text = " ".join(part.query for part in parts)
+    assert [text.count(f"{leaf.table.quoted} where") for leaf in leaves].count(1) == 1000
+    middling = [Leaf(Table("a", "b"), 1500), Leaf(Table("a", "c"), 1500)]
+    assert len(plan(middling, 8192, "{}".format)) == 2, "they are read side by side"
+
+
 def test_connection_strings_are_not_shown() -> None:
     assert "secret" not in repr(Settings("password=secret", "s", "cdc", "password=secret"))

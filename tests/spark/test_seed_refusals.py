@@ -16,7 +16,7 @@ from seeding import store
 from seeding.job import seed
 from seeding.store import acquire_seed_lock
 
-from testkit.facts import declare, notify
+from testkit.facts import SLOT, declare, notify
 from tests.spark.support import Source, WhenCounted, exported, job_settings
 from waltally import errors, locks, lsn
 
@@ -38,6 +38,13 @@ PARTITIONED = """
         ("update cdc.slot_position set system_identifier = '1'", errors.AnotherCluster, "cluster"),
         ("update cdc.slot_position set source_database = 'x'", errors.AnotherCluster, "database x"),
         ("update cdc.slot_position set timeline = 7", errors.SourceBehind, "follows timeline 7"),
+        ("update cdc.slot_position set position_lsn = 'F000/0'", errors.SourceBehind, "WAL ends"),
+        (
+            "update cdc.slot_position set position_lsn = '0/1', start_lsn = '0/1'",
+            errors.SlotMoved,
+            "was restored",
+        ),
+        (f"select pg_drop_replication_slot('{SLOT}')", errors.SlotLost, "no longer exists"),
         ("drop table notifications", errors.TableUnfit, "does not exist"),
         ("alter table notifications drop service_id", errors.TableUnfit, "no column service_id"),
         (
@@ -54,6 +61,22 @@ def test_what_is_not_there_is_refused(
     with pytest.raises(error, match=words) as caught:
         seed(job_settings(source))
     assert caught.value.remedy
+
+
+def test_a_view_in_a_table_s_place_keeps_no_other_fact_from_being_counted(source: Source) -> None:
+    source.register(declare("public.templates", ("template_type", "text")), "ft_templates")
+    source.execute("alter table templates replica identity full")
+    source.fill()
+    source.execute(
+        "alter table notifications rename to former;"
+        "create view notifications as select * from former"
+    )
+    code, _, err = source.seed()
+    assert (code, "notifications is not a table" in err) == (17, True), err
+    assert "has not counted ft_templates either" in err
+    remedy = "`spark-submit spark/seed.py --fact ft_templates`"
+    assert remedy in err
+    source.must_seed(*remedy.strip("`").split()[2:])
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,3 +87,36 @@ def test_the_watch_connects_again(pipeline: Pipeline) -> None:
         pipeline.wait_for_staged(2)
         loader.end()
     assert loader.said().count("following the slot") == 1
+
+
+def test_a_loader_that_is_told_to_stop_ends_although_a_server_does_not_answer(
+    apart: Pipeline,
+) -> None:
+    """Its threads wait for that server, so nothing else would end them."""
+    apart.limits = replace(short_pauses(), log_progress=0.1, stop_seconds=1.0)
+    apart.must("setup")
+    held = "select exists (select from pg_replication_slots where slot_name = %s and active)"
+    for number, silent in enumerate((apart.target, apart.source), 1):
+        with apart.follow("--build") as loader:
+            apart.source.insert(1)
+            apart.wait_for_staged(2 * number - 1)
+            stopped = silent.execute(
+                "select pid from pg_stat_activity "
+                "where datname = %s and application_name like 'waltally%%'",
+                silent.name,
+            )
+            assert len(stopped) > 1
+            for (pid,) in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                apart.source.insert(1)
+                if silent is apart.target:
+                    loader.wait_for("a batch has been open")
+                loader.end()
+            finally:
+                for (pid,) in stopped:
+                    os.kill(pid, signal.SIGCONT)
+        assert "not stopped after 1 s, because a server does not answer" in loader.said()
+        wait_until(lambda: not apart.source.value(held, apart.slot), "the slot is free")
+        apart.must("run", "--once")
+        assert apart.staged() == 2 * number

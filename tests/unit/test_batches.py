@@ -72,7 +72,7 @@ def drain(
         waiting = deque(bundle)
         while waiting:
             batch.add(waiting)
-            rows += rows_of(batch.take_piece())
+            rows += rows_of(b"".join(batch.take_pieces()))
             assert batch.piece_size == 0
             if batch.ends:
                 assert not batch.in_transaction

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from loader.setup.cost import cost_lines
-from loader.setup.parents import Parent, files
+from loader.setup.parents import Parent, files, with_names
 from loader.setup.proposal import Column, model_sql, model_yaml, propose
 from waltally.errors import SettingError
 from waltally.tables import Table
@@ -136,7 +136,7 @@ def test_parents_are_current_rows_and_the_fact_has_a_roll_up_by_their_names() ->
     parent = Parent("customer_id", Table("public", "customers"), "id", "bigint", "name")
     proposal = propose(ORDERS, columns, ["status"], more=["customer_id"])
     assert proposal.names == ("status", "customer_id")
-    found = files(proposal, [parent])
+    found = files(proposal, with_names([parent], proposal, lambda _, names: names[0]))
     assert found.keys() == {
         f"models/{name}.{kind}"
         for name in ("customers", "ft_web_orders_by_name")

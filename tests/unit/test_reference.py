@@ -90,8 +90,11 @@ JOBS = (applying.job, archiving.job, auditing.job, replaying.job, seeding.job)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""
-NO_SETTINGS = {"USER", "PATH_INFO", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "WALTALLY_KILL_AT"}
-"""Of the operating system, of a web request, of Spark itself, and of the tests."""
+NO_SETTINGS = {
+    *("USER", "PATH_INFO", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "WALTALLY_KILL_AT"),
+    "PGSERVICE",
+}
+"""Of the system, of a web request, of Spark itself, of the tests, and what dbt refuses."""
 
 
 def every_option() -> Iterator[TyperOption]:
