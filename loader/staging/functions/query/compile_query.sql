@@ -28,6 +28,8 @@ begin
     if options ? 'timezone' then
         perform set_config('timezone', options ->> 'timezone', true);
     end if;
+    -- dbt and its manifest name them in other orders.
+    sources := (select jsonb_agg(value order by value ->> 'table' collate "C") from jsonb_array_elements(sources));
     perform cdc.stub_sources(sources);
     read := cdc.read_query(query, sources);
     tree := cdc.parse_tree(read.tree) -> 0;
