@@ -7,6 +7,8 @@ declare
     query text;
     refused record;
     share integer;
+    -- Their key is the table's own: one value has one row, however it is spelled.
+    is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
     execute format(
         'create temporary view waltally_query as with %s select * from (%s) as query',
@@ -16,7 +18,7 @@ begin
         ),
         compiled ->> 'query'
     );
-    select jsonb_object_agg(a.attname, format_type(a.atttypid, null)) into types
+    select jsonb_object_agg(a.attname, format_type(a.atttypid, -1)) into types
     from pg_attribute as a
     where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
     drop view pg_temp.waltally_query;
@@ -26,7 +28,7 @@ begin
     where types ->> (value ->> 'name') !~ (
         '^(boolean|smallint|integer|bigint|numeric|text|character varying|character|bpchar|"char"|name|uuid|date|bytea|inet|cidr|'
         'macaddr|macaddr8|time without time zone|timestamp without time zone|timestamp with time zone|pg_lsn)$'
-    )
+    ) and not is_rows
     limit 1;
     if found then
         raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
@@ -36,7 +38,7 @@ begin
         options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
         and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
     ) then
-        raise exception 'unique_key is not what the query groups by.'
+        raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
             using errcode = 'WL003', hint = format(
                 'Leave unique_key out, or write %s.',
                 (select string_agg(quote_literal(value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'keys'))
@@ -53,7 +55,7 @@ begin
                 case
                     when is_key and type in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
                         then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
-                    when is_key and type = 'numeric' then format('    trim_scale(query.%I) as %I', name, name)
+                    when is_key and type = 'numeric' and not is_rows then format('    trim_scale(query.%I) as %I', name, name)
                     else format('    query.%I', name)
                 end,
                 e',\n' order by place
@@ -69,6 +71,7 @@ begin
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || jsonb_build_object(
         'query', query,
+        'text_share', share,
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
                 when types ->> (value ->> 'name') in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
