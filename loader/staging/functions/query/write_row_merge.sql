@@ -18,7 +18,7 @@ $template${check}with changed as materialized (
                 on conflict ({keys}) do update
                 set ({columns}) = row({excluded})
                 -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
-                where row({stored}) *<> row({excluded});$template$,
+                where record_image_ne(row({stored}), row({excluded}));$template$,
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
