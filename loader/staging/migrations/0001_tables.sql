@@ -428,7 +428,8 @@ comment on column change.problem is 'Why no model can count the change; null whe
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
 comment on column change.missing is
-    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none.';
+    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none. '
+    'Those that the new image of an update lacks are there once more, below zero.';
 
 create type tree_node as (
     path text,

@@ -1,0 +1,181 @@
+"""A rows model equals its query after each batch of a random history, however it is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import psycopg2
+import pytest
+
+from testkit.databases import empty_database
+from testkit.servers import Cluster
+from tests.queries.rows_lab import RowsLab, RowsModel
+
+TABLES = """
+create type lab.mood as enum ('sad', 'ok', 'it''s "x"');
+create table lab.a (
+    id bigint primary key, kind text, mood lab.mood, amount numeric, discount numeric(6, 2), price double precision,
+    n integer, flag boolean, at timestamptz, day date, span interval, code char(6), tags text[], doc text, raw bytea,
+    j json, dot point, range int4range, u uuid, "odd ""name" varchar(40), unused text
+);
+create table lab.b (region text, "No" numeric, letter char(3), note text, doc text, primary key (letter, region, "No"));
+create table lab.c (id integer primary key deferrable, kind text);
+create table lab.d (id integer, kind text);
+"""
+
+VALUES = {
+    "kind": "null 'draft' 'paid' 'Ünder' '' '12' '{\"name\":\"kind\",\"value\":null}' E'two\\nlines'",
+    "mood": "null 'sad' 'ok' 'it''s\\u0020\"x\"'",
+    "amount": "null 0 1.5 1.50 -3 1e20 'NaN' 'Infinity' 0.001",
+    "discount": "null 0 1.25 2",
+    "price": "null 0 '-0' 1.5 1e300 'NaN'",
+    "n": "null 0 1 2 -7",
+    "flag": "null true false",
+    "at": "null '2026-03-29T01:30:00Z' '2026-03-28T23:30:00Z' '0044-03-15T00:00:00Z\\u0020BC' 'infinity'",
+    "day": "null '2026-01-01' 'infinity'",
+    "span": "null '1\\u0020day' '24:00'",
+    "code": "null 'ab' 'abcdef' ''",
+    "tags": "null '{}' '{b,a,NULL}' '{\"x\\u0020y\"}'",
+    "doc": "null 'short' repeat('long\\u0020',20) repeat('other\\u0020',20)",
+    "raw": "null '\\\\x' '\\\\x00ff' decode(repeat('00ff',40),'hex')",
+    "j": "null '{\"a\":1}' '{\"a\":\\u00201}'",
+    "dot": "null '(1,2)' '(1,2.5)'",
+    "range": "null 'empty' '[1,3)'",
+    "u": "null '8b1bd2c0-0000-4000-8000-000000000001'",
+    '"odd ""name"': "null 'x' 'y'",
+    "unused": "null 'x' 'y'",
+}
+
+
+def _value(rng: Random, column: str) -> str:
+    return rng.choice(VALUES[column].split()).replace("\\u0020", " ").replace("\\\\", "\\")
+
+
+def _change_a(rng: Random) -> str:
+    row_id = rng.randrange(9)
+    if rng.random() < 0.35:
+        names = list(VALUES)
+        return (
+            f"insert into lab.a (id, {', '.join(names)}) values ({row_id}, "
+            f"{', '.join(_value(rng, name) for name in names)})"
+        )
+    names = rng.sample(list(VALUES), rng.choice((1, 1, 2, 5)))
+    values = ", ".join(f"{name} = {_value(rng, name)}" for name in names)
+    return rng.choices(
+        (
+            f"update lab.a set {values} where id = {row_id}",
+            f"update lab.a set {values} where id % 3 = {row_id % 3}",
+            f"update lab.a set id = {rng.randrange(9)}, {values} where id = {row_id}",
+            f"update lab.a set id = id + 9, {values} where id < 9 and not exists (select from lab.a where id >= 9)",
+            "update lab.a set id = id - 9 where id >= 9",
+            f"delete from lab.a where id = {row_id}",
+            f"delete from lab.a where id % 2 = {row_id % 2}",
+            "truncate lab.a",
+        ),
+        (8, 2, 4, 1, 2, 3, 1, 0.3),
+    )[0]
+
+
+def _change_b(rng: Random) -> str:
+    number = rng.choice(("1.5", "1.50", "2", "'NaN'", "'Infinity'"))
+    region = rng.choice(("'n'", "'N'", "''", "repeat('ü', 900)", "repeat('ü', 899)"))
+    letter = rng.choice(("'a'", "'ab'", "''"))
+    other = rng.choice((f'"No" = {number}', f"region = {region}", f"letter = {letter}"))
+    doc = rng.choice(("repeat('long ', 20)", "'short'", "doc"))
+    return rng.choices(
+        (
+            f"insert into lab.b values ({region}, {number}, {letter}, {_value(rng, 'kind')}, {doc.replace('doc', 'null')})",
+            f"update lab.b set note = {_value(rng, 'kind')}, doc = {doc} where region = {region}",
+            f"update lab.b set {other} where region = {region} and letter = {letter} and \"No\" = {number}",
+            f"delete from lab.b where \"No\" = {number}",
+        ),
+        (5, 3, 3, 1),
+    )[0]
+
+
+def _change_c(rng: Random) -> str:
+    return rng.choice(
+        (
+            f"insert into lab.c select id, {rng.choice(('null', repr('x'), repr('y')))} from generate_series(1, 4) as id on conflict do nothing"
+            if False
+            else f"insert into lab.c values ({rng.randrange(9)}, {rng.choice(('null', repr('x'), repr('y')))})",
+            f"update lab.c set id = id + {rng.choice((1, -1, 2))}",
+            "update lab.c set id = 8 - id",
+            f"update lab.c set kind = {rng.choice(('null', repr('x'), repr('y')))} where id % 2 = 0",
+            f"delete from lab.c where id = {rng.randrange(9)}",
+        )
+    )
+
+
+WHOLE = """select id, kind, mood, amount, discount, price, n, flag, at, day, span, code, tags, doc, raw, j, dot, range, u,
+    "odd ""name" as "odd", n as again from {a} as a"""
+
+MODELS_OF_A: dict[str, tuple[str, dict[str, str]]] = {
+    "whole": (WHOLE, {}),
+    "key_alone": ("select id from {a} as a order by kind", {}),
+    "entering": (
+        """with import as (select * from {a} as a), final as (
+            select i.id as "The id", lower(kind) as kind, mood::text || '!' as mood, amount * n as product,
+                (select max(tag) from unnest(tags) as tag) as tag, at::date as day, extract(hour from at) as hour,
+                octet_length(raw) as size, j ->> 'a' as a, coalesce(x.more, 0) as more
+            from import as i left join lateral (select n + 1 as more where n > 0) as x on true
+            where (kind <> 'draft' or flag) and at >= '2026-01-01'
+        ) select * from final""",
+        {"timezone": "Europe/Berlin"},
+    ),
+    "labels": ("select id, doc, n from {a} as a where mood = 'ok' or mood is null", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Iterator[RowsLab]:
+    with empty_database(cluster) as database:
+        made = RowsLab(cluster.dsn(database.name), TABLES)
+        yield made
+        made.connection.close()
+
+
+@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_follows_its_table(lab: RowsLab, has_old_rows: bool, seed: int) -> None:
+    rng = Random(seed)
+    lab.follow("a", has_old_rows)
+    models = [
+        RowsModel(lab, f"{name}_{seed}_{has_old_rows}", query, rng, **options)
+        for name, (query, options) in MODELS_OF_A.items()
+    ]
+    for _ in range(40):
+        _write(lab, rng, _change_a)
+        for model in models:
+            _follow(lab, model, rng)
+            assert model.differences() == []
+
+
+@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+def test_a_key_of_several_columns_is_the_tables_own(lab: RowsLab, has_old_rows: bool) -> None:
+    rng = Random(1)
+    lab.follow("b", has_old_rows, leaves_out=True)
+    query = 'select note, region, letter, "No" as number, doc from {b} as b'
+    # A text in the key is cut; what is not finite is null, and no key.
+    expected = (
+        "select note, case when octet_length(region) > 1000 "
+        "then left(region, 241) || '-' || md5(convert_to(region, 'UTF8')) else region end as region, "
+        'letter, "No" as number, doc from {b} as b where "No" is not null'
+    )
+    model = RowsModel(lab, f"several_{has_old_rows}", query, rng, expected)
+    assert [key["name"] for key in model.compiled["keys"]] == ["letter", "region", "number"]
+    for _ in range(60):
+        _write(lab, rng, _change_b)
+        model.catch_up()
+        assert model.differences() == []
+    assert lab.value("select count(distinct reason) from lab.rejected where fact = %s", model.name) == 1
+
+
+def _write(lab: RowsLab, rng: Random, change: object) -> None:
+    for _ in range(rng.randrange(1, 5)):
+        lab.transact(*(change(rng) for _ in range(rng.choice((1, 1, 3, 8)))))  # type: ignore[operator]
+
+
+def _follow(lab: RowsLab, model: RowsModel, rng: Random) -> None:
+    model.catch_up()
