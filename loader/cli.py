@@ -20,7 +20,7 @@ from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 from loader.verbs.wait import wait_command
 from waltally.errors import LoaderError, SettingError
-from waltally.usage import UsageError, usage_lines
+from waltally.usage import Command, UsageError, usage_lines
 
 
 class Loader(TyperGroup):
@@ -68,7 +68,7 @@ for name, command in (
     ("teardown", teardown_command),
     ("files", files_command),
 ):
-    app.command(name)(command)
+    app.command(name, cls=Command)(command)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -38,7 +38,14 @@ LOADER = Path(sys.executable).parent / "loader"
 def short_pauses() -> Limits:
     """Return limits whose pauses a test can wait for; a loader has seconds to half a minute."""
     tries = (0.1, 0.3, 1.0, 2.0, 5.0)
-    return replace(limits, follow_again=tries, apply_again=0.2, look_behind=0.2, idle_seconds=0.2)
+    return replace(
+        limits,
+        follow_again=tries,
+        apply_again=0.2,
+        look_behind=0.2,
+        idle_seconds=0.2,
+        read_lock=0.5,
+    )
 
 
 @contextmanager

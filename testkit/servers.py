@@ -222,6 +222,7 @@ As on a server of some age, positions soon get a digit more, and oids have 32 bi
 def connect(dsn: str) -> Connection:
     """Open a session in autocommit mode."""
     connection = psycopg2.connect(dsn, connection_factory=Connection)
+    connection.login = dsn
     connection.autocommit = True
     return connection
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
-from psycopg2 import extensions, sql
+from psycopg2 import errors, extensions, sql
 
 from waltally import server_errors, session_settings
+from waltally.errors import Interrupted, LoaderError
+from waltally.limits import limits
+from waltally.locks import HOLDER, Holder
 from waltally.server_errors import ServerError
 from waltally.settings import SlotSettings
 from waltally.tables import Table
@@ -19,11 +22,31 @@ Row = tuple[Any, ...]
 Values = Sequence[object] | Mapping[str, object] | None
 
 
+# A lock in this mode keeps readers out as soon as it is asked for.
+_TABLE_HOLDERS = f"""
+select {HOLDER}, c.oid::regclass::text, lock.granted
+from pg_locks as lock
+inner join pg_class as c on c.oid = lock.relation
+inner join pg_stat_activity as session on session.pid = lock.pid
+where
+    lock.locktype = 'relation'
+    and lock.mode = 'AccessExclusiveLock'
+    and lock.database = (select oid from pg_database where datname = current_database())
+    and c.relpersistence <> 't'
+    and c.relkind in ('r', 'p', 'm')
+    and lock.pid <> %s
+order by lock.granted desc, c.relkind <> 'p', session.xact_start, 2
+limit 1
+"""
+
+
 class Connection(extensions.connection):
     """A connection in autocommit mode: a statement is a transaction, outside of `transaction`."""
 
     side = "target"
     """`source`, `target` or `standby`, for errors."""
+    login: str
+    """With a password, perhaps."""
 
     def ask(self, query: str, values: Values = None, *names: str) -> list[Row]:
         """Run a statement and return its rows. Raises LoaderError.
@@ -35,14 +58,39 @@ class Connection(extensions.connection):
             # Where there are values, the driver would take the % of a name for a placeholder.
             escaped = names if values is None else [name.replace("%", "%%") for name in names]
             statement = sql.SQL(query).format(*map(sql.Identifier, escaped))
-        with explained(self.side), self.cursor() as cursor:
+        with self._explained(), self.cursor() as cursor:
             cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
+
+    def give_up_locks(self) -> None:
+        """Wait for a lock for some seconds at most: for commands that only read."""
+        self.ask("select set_config('lock_timeout', %s, false)", (f"{limits.read_lock}s",))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except errors.LockNotAvailable as error:
+            raise self._name_holder(
+                server_errors.explain(ServerError.of(error), self.side)
+            ) from error
+        except psycopg2.Error as error:
+            raise server_errors.explain(ServerError.of(error), self.side) from error
+
+    def _name_holder(self, error: LoaderError) -> LoaderError:
+        # Over another connection: the transaction that waited is broken now.
+        with suppress(LoaderError), closing(_open(Connection, self.login, self.side)) as other:
+            for named, table, is_granted in other.ask(_TABLE_HOLDERS, (self.info.backend_pid,)):
+                holder, does = Holder(**named), "has locked" if is_granted else "waits to lock"
+                return Interrupted(
+                    f"{error}; the {holder} {does} {table}", holder.remedy(self.side)
+                )
+        return error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the block in one transaction. Raises LoaderError."""
-        with explained(self.side), self:
+        with self._explained(), self:
             yield
 
 
@@ -91,7 +139,7 @@ def _open(kind: type[_Kind], dsn: str, side: str) -> _Kind:
         connection = psycopg2.connect(login.dsn, connection_factory=kind)
     except psycopg2.Error as error:
         raise server_errors.login_error(str(error), side) from error
-    connection.side = side
+    connection.side, connection.login = side, dsn
     connection.autocommit = True
     ((_, mark),) = connection.ask(session_settings.PIN_NEWER)
     if mark != login.mark:

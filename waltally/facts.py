@@ -210,8 +210,53 @@ class Fact:
         return tuple(part.column(column) for column in keys if column is not None)
 
 
+class QueryFact(Fact):
+    """A model whose file is a query: PostgreSQL alone knows what it means."""
+
+    def used_columns(self, part: FactTable) -> tuple[str, ...]:
+        """Return the columns of a table on whose values the query's result depends."""
+        return tuple(
+            column["name"]
+            for source in self.declaration["sources"]
+            for column in source["columns"]
+            if source["table"] == part.name and column["is_needed"]
+        )
+
+
+def _parse_query(name: str, relation: Table, declaration: Declaration) -> QueryFact:
+    tables = tuple(
+        FactTable(
+            source["table"],
+            Table(source["schema"], source["table"].removeprefix(f"{source['schema']}.")),
+            "ignore" if source["keeps_deleted"] else "count",
+            {},
+        )
+        for source in declaration["sources"]
+    )
+    blank: dict[str, Any] = {attribute.name: None for attribute in fields(Dimension)}
+    blank |= {"kind": "column", "nulls": "count"}
+    dimensions = (
+        Dimension(**blank | {"name": key["name"], "type": key["type"], "value_type": key["type"]})
+        for key in declaration["keys"]
+    )
+    names = tuple(part.name for part in tables)
+    measures = (
+        Measure(
+            kept["name"],
+            "count" if kept["name"] == declaration["rows"] else "sum",
+            *((), names, kept["type"], ()),
+        )
+        for kept in declaration["kept"]
+    )
+    return QueryFact(
+        name, relation, "fact", tables, tuple(dimensions), tuple(measures), (), (), declaration
+    )
+
+
 def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
     """Return the fact that a registered declaration describes."""
+    if "query" in declaration:
+        return _parse_query(name, relation, declaration)
     return Fact(
         name,
         relation,

@@ -37,6 +37,8 @@ class Limits:
     """How often to look for models that are behind."""
     stop_apply: float = 10.0
     """How long the end of a run waits for an apply before it cancels it."""
+    read_lock: float = 5.0
+    """How long a command that only reads waits for a lock."""
     longest_pause: float = 0.1
     """The longest pause between two applies."""
     log_progress: float = 10.0

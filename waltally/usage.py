@@ -5,9 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """The error for a misspelt option, a missing argument or a bad value; typer does not export it."""
+
+
+class Command(TyperCommand):
+    """A command that refuses an option given twice whose first value would not count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Return what is left of the arguments. Raises UsageError."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            takes_one = option.param_type_name == "option" and not (
+                option.multiple or getattr(option, "is_flag", False)
+            )
+            if takes_one and given.count(option) > 1:
+                ctx.fail(f"Option '{option.opts[0]}' is given twice, and takes one value.")
+        return super().parse_args(ctx, args)
 
 
 def usage_lines(error: Any, program: str) -> list[str]:

@@ -19,7 +19,7 @@ from loader.capture.events import (
     ignore,
 )
 from loader.staging.records import ModelState
-from loader.staging.target_state import apply, newest_age, newest_rejections
+from loader.staging.target_state import APPLIER, apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Target, connect_target
 from waltally.errors import BuildFailed, LoaderError, unexpected
@@ -241,7 +241,7 @@ def _connect(settings: Settings) -> Target:
     # Facts and watermarks are one transaction: a server that loses the last commits loses both, and
     # the log still has the changes. What relies on a watermark commits later in the same WAL.
     target.ask("set synchronous_commit to off")
-    target.ask("set application_name to 'waltally apply'")
+    target.ask(f"set application_name to '{APPLIER}'")
     return target
 
 

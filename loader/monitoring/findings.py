@@ -101,8 +101,8 @@ def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]
         if fact.lag_seconds > limits.lag_seconds and not is_reported:
             yield Unhealthy(
                 f"The builds have stopped: the fact {fact.name} was not built for "
-                f"{duration(fact.lag_seconds)}, and more is staged",
-                f"see that {builder(fact.engine)} runs, and what it logs",
+                f"{duration(fact.lag_seconds)}, and more is staged{_held(fact)}",
+                _apply_remedy(fact, ", and what it logs"),
             )
 
 
@@ -215,15 +215,30 @@ def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     if late is not None and late.lag_seconds > RECENT_SECONDS:
         waits = f"{late.name} was not built for {duration(late.lag_seconds)}"
         return Summary(
-            f"behind: {waits}, and more is staged; {_exact(state)}",
-            f"see that {builder(late.engine)} runs",
+            f"behind: {waits}, and more is staged{_held(late)}; {_exact(state)}",
+            _apply_remedy(late),
         )
     return Summary(f"healthy, {_exact(state)}")
+
+
+def _held(fact: FactStatus) -> str:
+    return (
+        "" if fact.held_by is None else f", while the {fact.held_by} holds the lock of the builds"
+    )
+
+
+def _apply_remedy(fact: FactStatus, more: str = "") -> str:
+    """Return what brings the fact to what is staged; `more` is what to look at beside."""
+    if fact.held_by is not None:
+        return fact.held_by.remedy("target")
+    return f"see that {builder(fact.engine)} runs{more}"
 
 
 def _exact(state: State) -> str:
     """Return until when everything that was committed is counted."""
     age = None if state.stored is None else state.stored.exact[1]
+    if any(fact.applied_lsn is None and not fact.is_finding for fact in facts_of(state)):
+        return "nothing is applied yet"
     unread = lag_bytes(state)
     is_behind = any(fact.lag_seconds for fact in facts_of(state))
     if age is None:

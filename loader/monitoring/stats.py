@@ -51,6 +51,7 @@ def stats_lines(target: str, schema: str, name: str, where: Sequence[str], by: s
     was never built, MissingRight.
     """
     with closing(connect(target, "target")) as connection:
+        connection.give_up_locks()
         connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=True)
         models = {fact.name: fact for fact in _read_models(connection, schema)}
         listed = [f"{fact.name} (by {format_names(_names(fact))})" for fact in models.values()]

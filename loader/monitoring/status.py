@@ -80,6 +80,8 @@ def report(settings: Settings, thresholds: Thresholds, target: Target | None = N
         source = opened.enter_context(closing(connect(settings.source, "source")))
         if target is None:
             target = opened.enter_context(closing(connect_target(settings)))
+        source.give_up_locks()
+        target.give_up_locks()
         state = read_state(settings, source, target)
     return Report(state, thresholds, findings(state, thresholds))
 

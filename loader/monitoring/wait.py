@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 
 from loader.source.asking import read_server
@@ -15,49 +16,55 @@ from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s = '' or model_name = %s) order by fact_state.applied_lsn, model_name
+where slot_name = %s and (%s::text[] is null or model_name = any (%s))
+order by fact_state.applied_lsn, model_name
 """
-_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', nullif(%s, ''))"
+_WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', %s)"
 
 _ONE_CALL_SECONDS = 1.0
 """Between two calls Ctrl-C is noticed, and the target's vacuum is not held back."""
 
 
-def wait(settings: Settings, position: int | None, timeout: float, fact: str = "") -> None:
-    """Return once every model, or the named one, holds what was committed before the position.
+def wait(
+    settings: Settings, position: int | None, timeout: float, facts: Sequence[str] = ()
+) -> None:
+    """Return once every model, or each named one, holds what was committed before the position.
 
     Without a position: what is committed at the source now. Raises NotReached after `timeout`
     seconds, NotSetUp, MissingRight, CannotConnect.
     """
     deadline = time.monotonic() + timeout
+    named = list(facts) or None
     with closing(connect_target(settings)) as target:
-        _states(target, fact)
+        target.give_up_locks()
+        _states(target, named)
         if position is None:
             with closing(connect(settings.source, "source")) as source:
                 position = read_server(source).wal_end
         while True:
             left = max(0.0, deadline - time.monotonic())
-            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), fact)
+            values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), named)
             if target.ask_staging(_WAIT, values) == [(True,)]:
                 return
             if left == 0.0:
-                raise _not_reached(_states(target, fact), settings.slot, position, timeout)
+                raise _not_reached(_states(target, named), settings.slot, position, timeout)
 
 
-def _states(target: Target, fact: str) -> list[ModelState]:
+def _states(target: Target, named: Sequence[str] | None) -> list[ModelState]:
     """Return the models of the slot, the one that is furthest behind first. Raises NotSetUp."""
     try:
-        states = [
-            ModelState.of(row) for row in target.ask_staging(_STATES, (target.slot, fact, fact))
-        ]
+        rows = target.ask_staging(_STATES, (target.slot, named, named))
     except NotSetUp:
-        states = []
+        rows = []
+    states = [ModelState.of(row) for row in rows]
+    if unknown := set(named or ()).difference(model.name for model in states):
+        # Where none is registered, that is what is said.
+        _states(target, None)
+        raise SettingError(
+            f"No model of the slot {target.slot} is named {', '.join(sorted(unknown))}",
+            "`loader stats` lists the models",
+        )
     if not states:
-        if fact and _states(target, ""):
-            raise SettingError(
-                f"No model of the slot {target.slot} is named {fact}",
-                "`loader stats` lists the models",
-            )
         raise NotSetUp(
             f"No model of the slot {target.slot} is registered in schema {target.schema} of "
             "the target",

@@ -8,17 +8,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
+from loader.setup.queries import declared_queries, has_queries
 from loader.setup.roll_ups import declared_roll_ups, meta
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse
 from waltally.settings import DEFAULT_DBT_SCHEMA
 from waltally.tables import Table
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
 
 log = logging.getLogger("loader")
 
@@ -77,6 +81,11 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
             _write_profile(profiles, name, environment)
         folders += ["--profiles-dir", str(profiles), *_unchanged(project)]
         outcome = dbtRunner().invoke(["parse", *folders, *_QUIET])
+        if outcome.success and has_queries(_nodes(Path(temporary) / "manifest.json")):
+            # A manifest has no compiled code before; a query of it would need the target.
+            outcome = dbtRunner(cast("Manifest", outcome.result)).invoke(
+                ["compile", "--no-introspect", "--no-populate-cache", *folders, *_QUIET]
+            )
         if not outcome.success:
             raise _refused(outcome.exception, project)
         return read_manifest(Path(temporary) / "manifest.json")
@@ -166,6 +175,7 @@ def read_manifest(path: Path) -> Declared:
     try:
         manifest = json.loads(path.read_text())
         nodes, project = manifest["nodes"], manifest["metadata"]["project_name"]
+        sources = manifest.get("sources", {})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingError(
             f"{path} is not a manifest of dbt: {type(error).__name__} ({error})",
@@ -177,7 +187,18 @@ def read_manifest(path: Path) -> Declared:
         for node in nodes.values()
         if meta(node).get("waltally")
     }
-    return Declared(project, facts, declared_roll_ups(nodes), derived)
+    return Declared(
+        project,
+        facts,
+        declared_roll_ups(nodes),
+        derived,
+        queries=declared_queries(nodes, sources),
+    )
+
+
+def _nodes(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
+    nodes: Mapping[str, Mapping[str, Any]] = json.loads(manifest.read_text())["nodes"]
+    return nodes
 
 
 def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from waltally.facts import Fact
 from waltally.tables import Table
+
+if TYPE_CHECKING:
+    from loader.setup.queries import Query
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,10 @@ class Declared:
     """Registered facts of other projects that may be forgotten."""
     failover: bool = False
     """Whether standbys shall keep the slot."""
+    queries: tuple[Query, ...] = ()
+    """The models that are queries; `compile_queries` makes facts of them."""
+    columns: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
+    """What logged_table says of the columns of the queries' tables."""
     take_slot: bool = False
     """Whether to take a slot that is there, and of which the target has no record."""
     source_is_gone: bool = False

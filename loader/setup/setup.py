@@ -20,6 +20,7 @@ from loader.setup.findings import (
     not_set_up,
     slot_is_free,
 )
+from loader.setup.queries import compile_queries
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target
@@ -39,6 +40,7 @@ _TRIAL_SECONDS = 3
 
 
 class _Asked(NamedTuple):
+    declared: Declared
     source: Connection
     target: Target
     state: State
@@ -48,25 +50,32 @@ class _Asked(NamedTuple):
 
 
 @contextmanager
-def _asked(settings: Settings, declared: Declared) -> Iterator[_Asked]:
-    """Connect to both and ask the source.
+def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator[_Asked]:
+    """Connect to both and ask the source; who only reads does not wait long for a lock.
 
     Where the target cannot be reached, that is raised together with what is wrong with the source.
     """
     with closing(connect(settings.source, "source")) as source:
-        state = read_source(settings, source, declared.facts)
-        problems = findings(SOURCE_RULES, state, declared)
+        if only_reads:
+            source.give_up_locks()
         try:
             target = connect_target(settings)
         except LoaderError as error:
+            state = read_source(settings, source, declared.facts)
+            problems = findings(SOURCE_RULES, state, declared)
             raise combine([*problems, error]) from None
         with closing(target):
-            yield _Asked(source, target, state, problems)
+            if only_reads:
+                target.give_up_locks()
+            declared = compile_queries(declared, source, target)
+            state = read_source(settings, source, declared.facts)
+            problems = findings(SOURCE_RULES, state, declared)
+            yield _Asked(declared, source, target, state, problems)
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
-    with _asked(settings, declared) as (source, target, state, problems):
+    with _asked(settings, declared, only_reads=True) as (declared, source, target, state, problems):
         if not problems and state.slot.state is None:
             problems += _trial(source, settings.slot)
         state = _read_target(state, declared, target)
@@ -78,6 +87,7 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
 def check_standby(settings: Settings, declared: Declared) -> list[LoaderError] | None:
     """Return what keeps a standby from taking the slot over; None where the source is none."""
     with closing(connect(settings.source, "source")) as source:
+        source.give_up_locks()
         state = read_source(settings, source, declared.facts)
         if not state.server.in_recovery:
             return None
@@ -103,7 +113,13 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
     `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
     setup did not make, and other LoaderErrors.
     """
-    with _asked(settings, declared) as (source, target, state, problems):
+    with _asked(settings, declared, only_reads=False) as (
+        declared,
+        source,
+        target,
+        state,
+        problems,
+    ):
         state = _read_target(state, declared, target)
         _refuse([*problems, *findings(TARGET_RULES, state, declared)])
         done = migrate.upgrade(target)

@@ -118,36 +118,41 @@ def upgrade(target: Target) -> list[str]:
 
     Safe to repeat and to run concurrently. Raises StagingTooNew, MissingRight.
     """
-    done = []
     with target.transaction():
-        # Two concurrent setups would both see no schema. The lock ends with the transaction.
-        locks.wait(target, "setup", target.schema)
-        for name in (target.schema, jobs_schema(target.schema)):
-            if not target.ask("select 1 from pg_namespace where nspname = %s", (name,)):
-                target.ask("create schema {}", None, name)
-                target.ask("comment on schema {} is %s", (MADE_BY_SETUP,), name)
-        # A migration makes its tables where search_path points. The bodies of functions run later,
-        # in any session: they say `cdc.`, in place of which the schema is written.
-        target.ask_staging("set local search_path to {}")
-        if not (present := version(target)):
-            target.ask(_LEDGER)
-        for number, name, text in migrations():
-            if number > present:
-                target.ask(in_schema(text, target.schema))
-                target.ask(
-                    "insert into schema_migration (version, name) values (%s, %s)", (number, name)
-                )
-                done.append(f"applied {name} in schema {target.schema}")
-        # Left as they are where they are the same: a role that does not own them may repeat setup.
-        has_others = has_other_functions(target)
-        if has_others:
-            _replace_functions(target)
-            done.append(f"made the functions of schema {target.schema}")
-        if done:
-            target.ask(_MADE, {"schema": quoted(target.schema), "version": migrations()[-1][0]})
-        if has_others:
-            for (identity,) in target.ask(_LEFT_OVER):
-                target.ask(f"drop function {identity}")
+        return install(target)
+
+
+def install(target: Target) -> list[str]:
+    """As `upgrade`, in the open transaction."""
+    done = []
+    # Two concurrent setups would both see no schema. The lock ends with the transaction.
+    locks.wait(target, "setup", target.schema)
+    for name in (target.schema, jobs_schema(target.schema)):
+        if not target.ask("select 1 from pg_namespace where nspname = %s", (name,)):
+            target.ask("create schema {}", None, name)
+            target.ask("comment on schema {} is %s", (MADE_BY_SETUP,), name)
+    # A migration makes its tables where search_path points. The bodies of functions run later,
+    # in any session: they say `cdc.`, in place of which the schema is written.
+    target.ask_staging("set local search_path to {}")
+    if not (present := version(target)):
+        target.ask(_LEDGER)
+    for number, name, text in migrations():
+        if number > present:
+            target.ask(in_schema(text, target.schema))
+            target.ask(
+                "insert into schema_migration (version, name) values (%s, %s)", (number, name)
+            )
+            done.append(f"applied {name} in schema {target.schema}")
+    # Left as they are where they are the same: a role that does not own them may repeat setup.
+    has_others = has_other_functions(target)
+    if has_others:
+        _replace_functions(target)
+        done.append(f"made the functions of schema {target.schema}")
+    if done:
+        target.ask(_MADE, {"schema": quoted(target.schema), "version": migrations()[-1][0]})
+    if has_others:
+        for (identity,) in target.ask(_LEFT_OVER):
+            target.ask(f"drop function {identity}")
     return done
 
 

@@ -10,6 +10,7 @@ from loader.staging.logged_tables import Followed, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, source_tables
+from waltally.locks import Holder
 from waltally.tables import Table
 
 
@@ -186,6 +187,8 @@ class FactStatus:
     left_out: Mapping[str, int] | None
     built_on: str | None
     baseline: Baseline | None
+    held_by: Holder | None = None
+    """Where it is behind: the session that keeps others from applying; not a loader's."""
     rejected_count: int | None = None
     rejected_reasons: Reasons | None = None
     rejected_remedy: str | None = None
@@ -209,10 +212,15 @@ class StoredState:
 
     @property
     def exact(self) -> tuple[str | None, float | None]:
-        """As of when every fact is exact, and how many seconds ago that was."""
-        applied = [fact for fact in self.facts if fact.applied_lsn is not None]
-        if not applied:
+        """As of when every fact is exact, and how many seconds ago that was.
+
+        Not of one that waits for a person: a finding says so.
+        """
+        facts = [fact for fact in self.facts if fact.applied_lsn or not fact.is_finding]
+        if not self.facts:
             return self.newest_commit_at, self.newest_commit_age
-        moments = [(fact.exact_as_of, fact.exact_age_seconds) for fact in applied]
+        moments = [(fact.exact_as_of, fact.exact_age_seconds) for fact in facts]
         known = [moment for moment in moments if moment[0] is not None]
+        if any(fact.applied_lsn is None for fact in facts):
+            return None, None
         return max(known, key=lambda moment: moment[1] or 0.0, default=(None, None))

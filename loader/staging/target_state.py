@@ -22,6 +22,10 @@ from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection, Target
 from waltally.errors import NotSetUp
+from waltally.locks import HOLDER, Holder
+
+APPLIER = "waltally apply"
+"""The name of the sessions in which a loader has the database apply."""
 
 SETUP_REMEDY = "run `loader setup` with the same LOADER_SLOT, LOADER_SCHEMA and target"
 
@@ -45,7 +49,9 @@ json_build_object(
 
 
 def _age(moment: str) -> str:
-    return f"greatest(0, round(extract(epoch from now() - {moment})::numeric, 1))"
+    # Not by greatest(): it takes null for the smallest.
+    age = f"round(extract(epoch from now() - {moment})::numeric, 1)"
+    return f"case when {age} < 0 then 0 else {age} end"
 
 
 _STATE = f"""
@@ -71,6 +77,9 @@ def read_stored(target: Target) -> StoredState | None:
     """Return what is stored, None where the slot has no row. Raises LoaderError."""
     _require_functions(target)
     with target.transaction():
+        # One snapshot, taken before each statement is planned: else one could show a position and
+        # lack the partition with its changes, which was attached in between.
+        target.ask("set transaction isolation level repeatable read")
         rows = target.ask_staging(_STATE, (target.slot,))
         if not rows:
             return None
@@ -142,8 +151,9 @@ select
         -- A source that was quiet for long is not behind for long.
         'lag_seconds', case when waiting.staged_at is null then 0.0
             else {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
-        'exact_as_of', newest.committed_at,
-        'exact_age_seconds', {_age("newest.committed_at")},
+        -- Where no applied change is in the log: the oldest that is not applied.
+        'exact_as_of', coalesce(newest.committed_at, waiting.committed_at),
+        'exact_age_seconds', {_age("coalesce(newest.committed_at, waiting.committed_at)")},
         'rejected_lsn', own.rejected_lsn,
         'left_out', own.left_out,
         'built_on', own.baseline_id,
@@ -152,6 +162,15 @@ select
             'snapshot_lsn', baseline.snapshot_lsn,
             'counted_at', baseline.counted_at,
             'age_seconds', {_age("baseline.counted_at")}
+        ) end,
+        'held_by', case when waiting.staged_at is not null then (
+            select {HOLDER} from pg_stat_activity as session
+            where
+                session.pid = coalesce(
+                    {{0}}.holder_of({{0}}.lock_key('slot', plans.slot_name)),
+                    {{0}}.holder_of({{0}}.lock_key('model', plans.model_name))
+                )
+                and session.application_name <> '{APPLIER}'
         ) end
     )
 from (
@@ -190,7 +209,7 @@ left join lateral (
 left join {{0}}.baseline
     on baseline.slot_name = plans.slot_name and baseline.fact_name = plans.fact_name
 left join lateral (
-    select staged.staged_at from {{0}}.change_log as staged
+    select staged.staged_at, staged.committed_at from {{0}}.change_log as staged
     where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
     order by staged.slot_name, staged.commit_lsn, staged.ordinal
     limit 1
@@ -234,7 +253,7 @@ def _read_facts(target: Target) -> tuple[FactStatus, ...]:
     uncounted = _rejected_rows(target)
     facts = []
     for name, row in target.ask_staging(_FACTS, {"slot": target.slot}):
-        baseline = None
+        baseline, held_by = None, row["held_by"]
         if row["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
             baseline = Baseline(**row["baseline"], **_rejected(of_rows))
@@ -242,7 +261,7 @@ def _read_facts(target: Target) -> tuple[FactStatus, ...]:
         reasons = rejected_reasons(target, row["relation"], target.slot) if is_rejected else {}
         facts.append(
             FactStatus(
-                **{**row, "baseline": baseline},
+                **{**row, "baseline": baseline, "held_by": held_by and Holder(**held_by)},
                 **_rejected(reasons),
                 rejected_remedy=rejection_remedy(name) if is_rejected else None,
             )

@@ -68,6 +68,7 @@ def init_command(
 
     counted = parse_table(table if "." in table else f"public.{table}")
     with closing(connect(source, "source")) as connection:
+        connection.give_up_locks()
         columns = read_columns(connection, counted)
         leading = read_parents(connection, counted) if parents else []
     named = _names(by)

@@ -25,12 +25,15 @@ def wait_command(
             help="Wait for what was committed before this WAL position.",
         ),
     ] = "",
-    fact: Annotated[
-        str,
+    facts: Annotated[
+        list[str] | None,
         typer.Option(
-            "--fact", metavar="NAME", show_default="every model", help="Wait for this model alone."
+            "--fact",
+            metavar="NAME",
+            show_default="every model",
+            help="Wait for this model alone; repeatable.",
         ),
-    ] = "",
+    ] = None,
     timeout: Annotated[
         str,
         typer.Option(
@@ -38,7 +41,7 @@ def wait_command(
         ),
     ] = "10s",
 ) -> None:
-    """Wait until every model of the slot, or one, holds what is committed at the source now.
+    """Wait until all models of the slot, or the named ones, hold what is committed at the source.
 
     The exit code is 48 where that did not happen in time; the sentence names the models that do not
     follow, or says how far the slot is.
@@ -52,4 +55,4 @@ def wait_command(
     seconds = parse_age(timeout, "--timeout")
     at = parse_lsn(position or None, "--lsn")
     with shown("waiting for the models"):
-        wait(settings, at, seconds, fact)
+        wait(settings, at, seconds, facts or ())

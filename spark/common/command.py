@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -14,7 +15,7 @@ from common.errors import FAILURES, first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import SlotSettings
-from waltally.usage import UsageError, usage_lines
+from waltally.usage import Command, UsageError, usage_lines
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -66,6 +67,9 @@ Timeout = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class Job(typer.Typer):
     """The command of a job; `intact` says what a failure leaves as it was."""
 
@@ -77,6 +81,10 @@ class Job(typer.Typer):
             context_settings={"help_option_names": ["-h", "--help"]},
         )
         self._intact = intact
+
+    def command(self, *names: Any, **more: Any) -> Callable[[F], F]:
+        """As that of Typer, with a `Command`."""
+        return super().command(*names, cls=Command, **more)
 
     def check(self, shown: int) -> None:
         """Parse the arguments and run nothing; end with `shown` where they ask for the help."""

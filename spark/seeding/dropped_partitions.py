@@ -28,7 +28,7 @@ from waltally.facts import Fact, FactTable
 
 
 def write(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     target: TargetSession,
     facts: Sequence[Fact],
     position: int,
@@ -48,7 +48,7 @@ def write(
             raise unknown(fact, "the change log does not go on from the fact")
         with open_facts(target, [fact]) as [built]:
             for part in built.emptied_parts(emptied):
-                rows = _beyond(lambda: spark, target, built, part, position)
+                rows = _beyond(spark, target, built, part, position)
                 rows_by_attempt |= written(store.writing(target)(iter([rows])))
     return rows_by_attempt
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Annotated
@@ -26,7 +26,7 @@ from common.command import (
 from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
-from counting import checks, ranges, snapshot
+from counting import checks, queries, ranges, snapshot
 from counting.reading import bucket_count, counted_groups
 from pyspark.sql import SparkSession
 from warehouse import loader_progress
@@ -40,7 +40,7 @@ from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import SourceBehind
-from waltally.facts import Fact, source_tables
+from waltally.facts import Fact, QueryFact, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 
@@ -84,7 +84,7 @@ def from_tables(
         loader_progress.require_follower(target, settings, archived.FORGET)
     stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
-    spark = stack.enter_context(session.running(timeout=settings.timeout))
+    spark = cache(lambda: stack.enter_context(session.running(timeout=settings.timeout)))
     counted = count(spark, target, source, settings, facts, bool(remembering))
     if counted.snapshot_lsn < slot.position_lsn:
         raise SourceBehind(
@@ -129,7 +129,7 @@ def from_archive(
 
 
 def count(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     target: TargetSession,
     source: Connection,
     settings: Settings,
@@ -149,15 +149,35 @@ def count(
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        buckets = bucket_count(ranges.rows_of(exported.found))
-        with (
-            counted_groups(spark, settings, facts, exported, buckets) as rows,
-            spark_errors("seed", exported.check),
-        ):
-            stored = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
-            written = {row["attempt"]: row["row_count"] for row in stored}
-            store.keep(target, written)
+        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
+        groups = queries.counted(settings, target, of_queries, exported)
+        with spark_errors("seed", exported.check):
+            written = arrow.written(store.writing(target)(groups)) if of_queries else {}
+        others = [fact for fact in facts if fact not in of_queries]
+        if others:
+            written |= _counted_by_spark(spark(), target, settings, others, exported)
+        store.keep(target, written)
     return replace(found, written=written)
+
+
+def _counted_by_spark(
+    spark: SparkSession,
+    target: TargetSession,
+    settings: Settings,
+    facts: Sequence[Fact],
+    exported: snapshot.ExportedSnapshot,
+) -> dict[int, int]:
+    """Write the groups of facts of the old language; return what the attempts have written."""
+    tables = set(source_tables(facts))
+    found = [(table, leaves) for table, leaves in exported.found if table in tables]
+    exported = replace(exported, found=found)
+    buckets = bucket_count(ranges.rows_of(found))
+    with (
+        counted_groups(spark, settings, facts, exported, buckets) as rows,
+        spark_errors("seed", exported.check),
+    ):
+        stored = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
+        return {row["attempt"]: row["row_count"] for row in stored}
 
 
 app = Job("The previous seed, if any, is intact.")

@@ -24,7 +24,7 @@ from seeding import archived
 from seeding.archived import Purged
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
-from waltally.facts import Fact
+from waltally.facts import Fact, QueryFact
 
 
 @dataclass(frozen=True)
@@ -204,13 +204,20 @@ def _replace_one(
         "select %(slot)s, %(fact)s, part, dimensions, sums::numeric[] as measures"
         f" from {incoming} where fact = %(fact)s and reason is null"
     )
-    if purged.outcome == "kept" and purged.groups:
+    is_kept = purged.outcome == "kept" and purged.groups
+    # A query is evaluated range by range, and a group may have rows in several.
+    if is_kept or isinstance(fact, QueryFact):
         kept = archived.of_fact(target, fact, position)
         places = range(1, len(fact.measures) + 1)
         query = (
             f"select %(slot)s, %(fact)s, part, dimensions,"
             f" array[{', '.join(f'sum(measures[{place}])' for place in places)}] from ({query}"
-            f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept})"
+            + (
+                f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept}"
+                if is_kept
+                else ""
+            )
+            + ")"
             " as together group by part, dimensions"
         )
     target.ask(

@@ -211,3 +211,35 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
             stop.set()
         writing.result()
         running.end()
+
+
+def test_a_fact_that_is_behind_is_not_exact(pipeline: Pipeline) -> None:
+    pipeline.must("setup")
+    pipeline.seed()
+    pipeline.install()
+    pipeline.source.insert(5)
+    pipeline.must("run", "--once")
+    said = pipeline.must("status")
+    assert said.startswith("no loader is running: nothing is applied yet\n"), said
+    body = json.loads(pipeline.must("status", "--json"))
+    assert (body["exact_as_of"], body["exact_age_seconds"]) == (None, None)
+
+    pipeline.build()
+    pipeline.target.execute("truncate cdc.change_log")
+    with closing(pipeline.session("postgres")) as session:
+        session.ask("set application_name to 'report'")
+        session.autocommit = False
+        session.ask("select cdc.apply(%s)", (pipeline.slot,))
+        with pipeline.follow("--build"):
+            pipeline.source.insert(5)
+            pipeline.wait_for_staged(5)
+            body = status.report(pipeline.loader_settings, Thresholds()).as_json()
+            assert body["findings"] == []
+            (fact,) = body["facts"]
+            newest = pipeline.target.value("select to_json(max(committed_at)) from cdc.change_log")
+            assert fact["exact_as_of"] == body["exact_as_of"] == newest
+            pid = session.info.backend_pid
+            assert (fact["held_by"]["pid"], fact["held_by"]["application"]) == (pid, "report")
+            session.rollback()
+            pipeline.must("wait")
+    assert json.loads(pipeline.must("status", "--json"))["facts"][0]["held_by"] is None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from testkit.pipeline import Pipeline
+from testkit.waiting import wait_until
 
 COUNT = "select sum(live_count) from analytics.ft_service_stats"
 
@@ -86,3 +89,50 @@ def test_a_role_that_may_call_the_function_alone_waits(pipeline: Pipeline) -> No
         assert done.returncode == 15, done.stderr
     finally:
         pipeline.target.execute("drop owned by only_waits; drop role only_waits")
+
+
+def test_what_is_in_a_partition_that_was_attached_meanwhile_is_waited_for(
+    pipeline: Pipeline,
+) -> None:
+    pipeline.must("setup")
+    pipeline.build()
+    pipeline.source.insert(3)
+    end = pipeline.source.value("select pg_current_wal_insert_lsn()")
+    wait = "select cdc.wait_for(%s, %s, %s)"
+    is_waiting = "select cdc.is_locked(cdc.lock_key('wait', %s))"
+    with closing(pipeline.session("postgres")) as session, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(session.ask, wait, (pipeline.slot, end, "3 s"))
+        wait_until(lambda: pipeline.target.value(is_waiting, pipeline.slot))
+        pipeline.must("run", "--once")
+        assert waiting.result() == [(False,)]
+    pipeline.build()
+    assert pipeline.target.value(wait, pipeline.slot, end, "0 s")
+
+
+def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: Pipeline) -> None:
+    def stage() -> dict[str, object]:
+        pipeline.source.insert(4)
+        pipeline.must("run", "--once")
+        newest = pipeline.target.value("select max(committed_at) from cdc.change_log")
+        return {"slot": pipeline.slot, "position": pipeline.position(), "newest": newest}
+
+    for ask, before, after in (
+        ("select cdc.wait_for(%(slot)s, %(position)s, '0 s')", True, False),
+        ("select cdc.exact_as_of(%(slot)s) = %(newest)s", False, True),
+        ("select applied_lsn = %(position)s from cdc.apply(%(slot)s)", True, True),
+    ):
+        pipeline.begin(2)
+        at = stage()
+        if "apply" not in ask:
+            pipeline.build()
+        with closing(pipeline.session("postgres")) as session:
+            session.autocommit = False
+            assert session.ask(ask, at) == [(before,)], ask
+            # The next partition is there already: the one after it is new.
+            pipeline.source.begin_block()
+            pipeline.source.execute("insert into unrelated (note) values ('x')")
+            pipeline.source.begin_block()
+            assert session.ask(ask, stage()) == [(after,)], ask
+            session.commit()
+        pipeline.build()
+        assert pipeline.fact() == pipeline.recount(), ask

@@ -186,13 +186,14 @@ update cdc.model_watermark set declaration = '{}', applied_lsn = '0/A0';
 insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, is_due)
 values ('app.top', 'top', 'p', '{}', 'g()', '{app.ft,app.up}', false);
 create temporary view waited as
-select string_agg(cdc.wait_for('s', '0/A0', '0', fact)::text, ' ' order by fact) as words
+select string_agg(cdc.wait_for('s', '0/A0', '0', array[fact])::text, ' ' order by fact)
+    || ' ' || cdc.wait_for('s', '0/A0', '0', '{ft,top}') as words
 from unnest('{ft,top,up}'::text[]) as fact;
-insert into got select 'one below it is to be filled', words, 'true false false' from waited;
+insert into got select 'one below it is to be filled', words, 'true false false false' from waited;
 update cdc.roll_up set is_due = false;
-insert into got select 'all are filled', words, 'true true true' from waited;
+insert into got select 'all are filled', words, 'true true true true' from waited;
 update cdc.roll_up_input set declaration = '{"is": "another"}';
-insert into got select 'one below it was compiled for something else', words, 'true false false' from waited;
+insert into got select 'one below it was compiled for something else', words, 'true false false false' from waited;
 update cdc.roll_up_input set declaration = '{}';
 do $$
 begin
@@ -200,6 +201,22 @@ begin
     raise exception 'it did not refuse';
 exception when others then
     insert into got select 'no end', sqlerrm, 'the position and the time to wait for must not be null';
+end
+$$;
+do $$
+begin
+    perform cdc.wait_for('s', '0/A0', '0', '{ft,none,other}');
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'names that no model has', sqlerrm, 'no model of slot s is named none, other';
+end
+$$;
+do $$
+begin
+    perform cdc.wait_for('s', '0/A0', '0', '{}');
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'no name', sqlerrm, 'a model to wait for has no name';
 end
 $$;
 

@@ -81,6 +81,21 @@ def test_a_password_in_a_flag_is_refused_and_not_repeated(words: list[str]) -> N
     assert "hunter2" not in f"{done.output}{done.exception}{done.exception.remedy}"
 
 
+def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() -> None:
+    for words in (
+        ["wait", "--timeout", "1s", "--timeout=2s"],
+        ["init", "folder", "--table", "orders", "--by", "status", "--by", "country"],
+        ["stats", "ft_orders", "--by", "a", "--by", "b"],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == SettingError.exit_code, words
+        option = next(word for word in words if words.count(word) > 1 or word == "--timeout")
+        assert f"Error: Option '{option}' is given twice, and takes one value\nTry: " in done.stderr
+    done = CliRunner().invoke(seeding.job.app, ["--at", "0/1", "--at", "0/2"])
+    assert done.exit_code == SettingError.exit_code
+    assert "given twice" in done.output
+
+
 DAY = 86_400
 
 

@@ -20,6 +20,7 @@ from testkit.hostile import FORGED
 from tests.unit.test_checks import SOUND
 from waltally.errors import LoaderError, SettingError, combine
 from waltally.escapes import escaped
+from waltally.locks import Holder
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)
@@ -75,6 +76,7 @@ def report(
     return Report(state, LIMITS, [*given, *findings(state, LIMITS)])
 
 
+HOLDER = Holder(4711, "psql", "eve", "idle in transaction")
 NEXT_APPLY: dict[str, Any] = {
     "state": "waits",
     "reason": "it was not built yet",
@@ -133,6 +135,24 @@ SENTENCES: dict[str, tuple[Report, str, str]] = {
         report(fact(41, lag_seconds=40.0, lag_bytes=9)),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `loader run --build` or a scheduled `dbt build` runs",
+    ),
+    "somebody holds the builds up": (
+        report(fact(41, lag_seconds=40.0, lag_bytes=9, held_by=HOLDER)),
+        "behind: ft_orders was not built for 40 s, and more is staged, while the session 4711 "
+        "(psql, role eve, idle in transaction) holds the lock of the builds; exact as of 41 s ago",
+        "let that session end, or end it on the target: select pg_terminate_backend(4711);",
+    ),
+    "somebody holds the builds up for long": (
+        report(fact(410, lag_seconds=400.0, lag_bytes=9, held_by=HOLDER)),
+        "not healthy: The builds have stopped: the fact ft_orders was not built for 6.7 min, and "
+        "more is staged, while the session 4711 (psql, role eve, idle in transaction) holds the "
+        "lock of the builds",
+        "let that session end, or end it on the target: select pg_terminate_backend(4711);",
+    ),
+    "not built yet, and nobody does": (
+        report(fact(None, applied_lsn=None, **NEXT_APPLY), pid=None),
+        "no loader is running: nothing is applied yet",
+        "start `loader run --build`",
     ),
     "Spark's builds are late": (
         report(fact(41, lag_seconds=40.0, lag_bytes=9, engine="spark")),

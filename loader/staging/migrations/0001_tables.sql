@@ -85,6 +85,11 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
+    -- Its columns as the last setup found them, in their order, for reading a query over it: [{"name", "type", "labels" of
+    -- an enum}, ...]. A type that is not built in is `other`.
+    columns jsonb,
+    -- The columns of its primary key.
+    key jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 
@@ -397,7 +402,8 @@ create type change as (
     old_values text[],
     new_values text[],
     change_count bigint,
-    last_lsn pg_lsn
+    last_lsn pg_lsn,
+    missing integer[]
 );
 
 comment on type change is
@@ -413,6 +419,27 @@ comment on column change.is_cancelled is 'Whether a TRUNCATE of the table comes 
 comment on column change.problem is 'Why no model can count the change; null where nothing is wrong with it as such.';
 
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
+
+comment on column change.missing is
+    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none.';
+
+create type tree_node as (
+    path text,
+    parent text,
+    type text,
+    fields jsonb,
+    queries text[],
+    container text
+);
+
+comment on type tree_node is 'A node of a query''s parse tree: see tree_nodes.';
+
+create type other_value as (
+    value text
+);
+
+comment on type other_value is
+    'A column of a type that is not built in, while PostgreSQL reads a query over it: it may be cast to text alone.';
 
 create type moved_row as (
     before text[],

@@ -36,6 +36,7 @@ cross join lateral (
         when not is_rebuild then 'follows'
         -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
         when baseline_id is not null and (counted_by is distinct from registered) then 'baseline of another declaration'
+        when baseline_id is null and registered ? 'query' then 'not seeded'
         when unready_slot is not null then 'other slot not ready'
         when baseline_id is null and pruned_from_lsn is not null and (built_by is not distinct from registered)
             then 'log pruned'

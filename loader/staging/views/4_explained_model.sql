@@ -32,6 +32,7 @@ select
             when 'follows without a baseline'
                 then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
+            when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
             when 'other slot not ready' then format(
                 'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
             )

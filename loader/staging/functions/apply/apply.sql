@@ -40,6 +40,7 @@ begin
         perform pg_advisory_xact_lock(cdc.lock_key('slot', slot));
     end if;
     plans := array(select planned from cdc.plan_models(slot) as planned);
+    perform cdc.see_partitions();
     front_lsn := (select max(planned.applied_lsn) from unnest(plans) as planned where planned.is_ready);
     if part <> 'behind' then
         select done.front, done.front_lsn, done.is_more into front, front_lsn, is_more

@@ -21,6 +21,7 @@ begin
             -- The last piece: the front does not move on meanwhile.
             perform pg_advisory_xact_lock(cdc.lock_key('slot', plan.slot_name));
             front_lsn := coalesce(cdc.front_of(plan.slot_name), front_lsn);
+            perform cdc.see_partitions();
             to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, front_lsn, slice_size)).end_lsn;
         end if;
     elsif to_lsn < plan.from_lsn then

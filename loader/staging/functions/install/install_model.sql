@@ -23,12 +23,9 @@ begin
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
     perform cdc.note_objects(model, functions, '{}', columns);
-    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
-    insert into cdc.batch_reader as stored (reader, gives)
-    values (install_model.reader, install_model.gives)
-    on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
-    where stored.gives <> excluded.gives;
-
+    if gives is not null then
+        perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
+    end if;
     insert into cdc.installed_model as stored (
         slot_name, model_name, fact_name, declaration, routine, reader, needs, is_refresh_asked, engine
     )
@@ -54,6 +51,12 @@ begin
         failures = 0,
         retry_at = null;
 
+    -- The reader of models that are queries is made of what they need.
+    gives := coalesce(gives, cdc.make_reader(slot));
+    insert into cdc.batch_reader as stored (reader, gives)
+    values (install_model.reader, install_model.gives)
+    on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
+    where stored.gives <> excluded.gives;
     -- The reader may have another order now, for models that were installed before.
     update cdc.installed_model as stored
     set (table_nos, places) = (

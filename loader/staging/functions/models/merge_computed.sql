@@ -34,7 +34,7 @@ begin
         end if;
     end if;
     for changes in
-        select array_agg((null, null, null, null, null, null, one.sums, one.dimensions, null, null)::cdc.change)
+        select array_agg((null, null, null, null, null, null, one.sums, one.dimensions, null, null, null)::cdc.change)
         from (
             select
                 computed.sums,

@@ -3,6 +3,7 @@
 create or replace function cdc.exact_as_of(slot text, fact text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform cdc.see_partitions();
     return (
         with mark as (
             select min(own.applied_lsn) as applied_lsn

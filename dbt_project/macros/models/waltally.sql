@@ -1,0 +1,98 @@
+{# The materialization of a model that is a query: dbt installs, the database applies. One transaction makes the table and
+   the routines that fill it. Then cdc.apply, which everybody calls, brings it to the position of the change log. The
+   table is never swapped, so readers never find it missing. #}
+{% materialization waltally, adapter='postgres' %}
+    {%- set relation = this.incorporate(type='table') -%}
+    {%- set staging = waltally.get_staging_schema() -%}
+    {%- set is_new = load_cached_relation(this) is none -%}
+
+    {%- if target.get('autocommit') -%}
+        {{ exceptions.raise_compiler_error(
+            'Table and routine are made in one transaction: remove autocommit from the profile.'
+        ) }}
+    {%- elif flags.EMPTY -%}
+        {{ exceptions.raise_compiler_error(
+            'An --empty build would pass over changes without applying them: run without it.'
+        ) }}
+    {%- endif -%}
+
+    {{ run_hooks(pre_hooks, inside_transaction=false) }}
+
+    {% call statement('lock') %}
+        {#- A query of dbt's may have begun a transaction, and no isolation level could be set in it. It
+            may hold the profile's `set role` too, which a rollback would undo. -#}
+        commit;
+        begin;
+        {{ waltally.pin_transaction() }};
+        {#- Any apply of this model ends before, and none begins. -#}
+        select pg_advisory_xact_lock({{ staging }}.lock_key(
+            'model', {{ waltally.quote_literal(waltally.get_model_key()) }}
+        ))
+    {% endcall %}
+
+    {{ run_hooks(pre_hooks, inside_transaction=true) }}
+    {% call statement('install') %}
+        select {{ staging }}.install_query(
+            {{ waltally.quote_literal(waltally.get_slot_name()) }},
+            {{ waltally.quote_literal(this.schema) }},
+            {{ waltally.quote_literal(this.identifier) }},
+            {{ waltally.quote_literal(model.name) }},
+            {{ waltally.quote_literal(sql) }},
+            {{ waltally.quote_literal(tojson(waltally.list_relations())) }},
+            {{ waltally.quote_literal(tojson(waltally.list_options())) }},
+            {{ waltally.quote_literal(waltally.name_rejected_changes()) }},
+            {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
+            {{ flags.FULL_REFRESH or is_new }}
+        )
+    {% endcall %}
+    {%- if is_new -%}
+        {% do create_indexes(relation) %}
+    {%- endif -%}
+    {%- set grants = config.get('grants') -%}
+    {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(relation))) if grants else {} -%}
+    {%- if grants and (diff_of_two_dicts(grants, present) or diff_of_two_dicts(present, grants)) -%}
+        {%- do apply_grants(relation, grants, should_revoke=true) -%}
+    {%- endif -%}
+    {% do waltally.keep_descriptions(relation) %}
+    {{ run_hooks(post_hooks, inside_transaction=true) }}
+    {{ adapter.commit() }}
+
+    {%- do waltally.apply_model() -%}
+    {{ run_hooks(post_hooks, inside_transaction=false) }}
+
+    {{ return({'relations': [relation]}) }}
+{% endmaterialization %}
+
+{# The tables that the query reads, each with its name as the compiled query has it. #}
+{% macro list_relations() %}
+    {%- set relations = [] -%}
+    {%- for id in model.depends_on.nodes if id in graph.sources -%}
+        {%- set named = graph.sources[id] -%}
+        {%- do relations.append({'relation': named.relation_name, 'table': named.schema ~ '.' ~ named.identifier}) -%}
+    {%- endfor -%}
+    {{ return(relations) }}
+{% endmacro %}
+
+{# rejected_changes, as SQL writes it. A materialization's ref() would be no dependency, so it may not be made yet. #}
+{% macro name_rejected_changes() -%}
+    {%- set node = graph.nodes['model.waltally.rejected_changes'] -%}
+    {{ waltally.quote_name(node.schema) }}.{{ waltally.quote_name(node.alias) }}
+{%- endmacro %}
+
+{# What the model's config says of its query; loader/setup/queries.py reads the same. #}
+{% macro list_options() %}
+    {%- set options = {} -%}
+    {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key'] if config.get(name) -%}
+        {%- do options.update({name: [config.get(name)] if name == 'unique_key' and config.get(name) is string else config.get(name)}) -%}
+    {%- endfor -%}
+    {{ return(options) }}
+{% endmacro %}
+
+{# The types of the contract's columns by their names. #}
+{% macro list_contract() %}
+    {%- set types = {} -%}
+    {%- for column in model.columns.values() -%}
+        {%- do types.update({column.name: column.data_type}) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{% endmacro %}

@@ -1,0 +1,148 @@
+"""The models of a dbt project that are queries: the target reads them over the source's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg2
+from psycopg2.extras import Json
+
+from loader.setup.declared import Declared
+from loader.source.column_types import read_columns
+from loader.staging import migrate
+from waltally.database import Connection, Target
+from waltally.errors import LoaderError, SettingError, combine
+from waltally.facts import Fact, parse
+from waltally.tables import Table
+
+MATERIALIZED = "waltally"
+_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A model whose file is a query."""
+
+    name: str
+    relation: Table
+    path: str
+    """Its file in the project."""
+    text: str
+    """The query, as dbt compiles it."""
+    sources: tuple[tuple[str, Table], ...]
+    """The tables that it reads, each with its name as the text has it."""
+    options: Mapping[str, Any]
+    """What its config says: see cdc.compile_query."""
+
+
+def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a model among the manifest's nodes is a query."""
+    return any(map(_is_query, nodes.values()))
+
+
+def _is_query(node: Mapping[str, Any]) -> bool:
+    return (
+        node.get("resource_type") == "model"
+        and node.get("config", {}).get("materialized") == MATERIALIZED
+    )
+
+
+def declared_queries(
+    nodes: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Mapping[str, Any]]
+) -> tuple[Query, ...]:
+    """Return the queries among a manifest's nodes. Raises SettingError without compiled code."""
+    queries = []
+    for node in filter(_is_query, nodes.values()):
+        if not node.get("compiled_code"):
+            raise SettingError(
+                f"The manifest has no compiled query of {node['name']}",
+                "write it by `dbt compile` in place of `dbt parse`",
+            )
+        named = [sources[name] for name in node["depends_on"]["nodes"] if name in sources]
+        options = {name: node["config"][name] for name in _OPTIONS if node["config"].get(name)}
+        if isinstance(options.get("unique_key"), str):
+            options["unique_key"] = [options["unique_key"]]
+        queries.append(
+            Query(
+                str(node["name"]),
+                Table(node["schema"], node["alias"]),
+                str(node.get("original_file_path", "its file")),
+                node["compiled_code"],
+                tuple((s["relation_name"], Table(s["schema"], s["identifier"])) for s in named),
+                options,
+            )
+        )
+    return tuple(sorted(queries, key=lambda query: query.name))
+
+
+def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:
+    """Return what is declared with the queries among the facts, as the target reads them.
+
+    Nothing of it stays in the target. Raises every refusal at once.
+    """
+    if not declared.queries:
+        return declared
+    tables = {table for query in declared.queries for _, table in query.sources}
+    columns = read_columns(source, sorted(tables, key=str))
+    facts: list[Fact] = []
+    refused: list[LoaderError] = []
+    with suppress(_Undone), target.transaction():
+        if migrate.has_other_functions(target):
+            migrate.install(target)
+        for query in declared.queries:
+            target.ask("savepoint before")
+            try:
+                facts.append(_compile(query, columns, target))
+            except LoaderError as error:
+                refused.append(_of_model(query, error))
+            target.ask("rollback to savepoint before")
+        raise _Undone
+    if refused:
+        raise combine(refused)
+    known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
+    return replace(declared, facts=known, columns=columns)
+
+
+class _Undone(Exception):
+    """Ends a transaction of which nothing stays."""
+
+
+def _compile(query: Query, columns: Mapping[Table, Mapping[str, Any]], target: Target) -> Fact:
+    sources = [
+        {
+            "relation": relation,
+            "name": table.name,
+            "table": str(table),
+            "schema": table.schema,
+            **columns[table],
+        }
+        for relation, table in query.sources
+    ]
+    for source in sources:
+        if not source["columns"]:
+            raise SettingError(
+                f"The table {source['table']} does not exist at the source",
+                "name an existing table in the source's YAML",
+            )
+    values = (query.text, Json(sources), Json(query.options))
+    ((declaration,),) = target.ask_staging("select {}.compile_query(%s, %s, %s)", values)
+    return parse(query.name, query.relation, declaration)
+
+
+def _of_model(query: Query, error: LoaderError) -> LoaderError:
+    """Return why the model is refused, in the server's words, with its file and the place."""
+    if not isinstance(cause := error.__cause__, psycopg2.Error):
+        return SettingError(f"{query.name}: {error}", f"correct {query.path}. {error.remedy}")
+    place, position = "", cause.diag.internal_position
+    if position and cause.diag.internal_query:
+        before = cause.diag.internal_query[: int(position) - 1]
+        after = cause.diag.internal_query[int(position) - 1 :]
+        place = f" at: {before.rpartition(chr(10))[2][-40:]}>{after.partition(chr(10))[0][:40]}"
+    reason = " ".join(str(cause.diag.message_primary).split("\n"))
+    hint = " ".join((cause.diag.message_hint or "").split("\n"))
+    return SettingError(
+        f"{query.name}: {reason.rstrip('.')}{place}", f"correct {query.path}. {hint}".strip()
+    )

@@ -1,0 +1,64 @@
+"""The columns of source tables as the database reads a query over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from waltally.database import Connection
+from waltally.tables import Table
+
+# A domain is what it is made of, a type has no length, and a label of an enum is text.
+_COLUMNS = """
+with recursive bases as (
+    select a.attnum, a.attname, a.atttypid as type_oid
+    from pg_attribute as a
+    where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped
+    union all
+    select bases.attnum, bases.attname, t.typbasetype
+    from bases
+    inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
+)
+
+select
+    coalesce(jsonb_agg(
+        jsonb_build_object('name', bases.attname, 'type', case
+            when 'e' in (t.typtype, element.typtype) then 'text'
+            when named.place <> 'pg_catalog'::regnamespace or named.name ~ '^(money|reg.*)$'
+                then 'other'
+            -- Without quotes these two are other types.
+            when named.name in ('bit', 'char') then quote_ident(named.name)
+            else named.name
+        end || case when element.oid is null then '' else '[]' end)
+        || case
+            when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
+                select jsonb_agg(e.enumlabel order by e.enumsortorder)
+                from pg_enum as e
+                where e.enumtypid = coalesce(element.oid, t.oid)
+            ))
+            else '{}'
+        end
+        order by bases.attnum
+    ), '[]'),
+    coalesce((
+        select jsonb_agg(a.attname order by k.place)
+        from pg_index as x
+        cross join unnest(x.indkey) with ordinality as k (attnum, place)
+        inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
+        where x.indrelid = to_regclass(%(table)s) and x.indisprimary and k.place <= x.indnkeyatts
+    ), '[]')
+from bases
+inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
+left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
+cross join lateral (
+    select
+        coalesce(element.typname, t.typname) as name,
+        coalesce(element.typnamespace, t.typnamespace) as place
+) as named
+"""
+
+
+def read_columns(source: Connection, tables: Iterable[Table]) -> dict[Table, dict[str, Any]]:
+    """Return `columns` and `key` of logged_table for each table. Raises LoaderError."""
+    rows = {table: source.ask(_COLUMNS, {"table": table.quoted})[0] for table in tables}
+    return {table: {"columns": columns, "key": key} for table, (columns, key) in rows.items()}

@@ -1,0 +1,38 @@
+-- dbt calls this to install a model that is a query, in its own transaction and with its own rights: read the query, make
+-- the table where there is none, make the routines, and register them. `relations` names the sources as source_columns
+-- takes them, `listed` is rejected_changes as SQL writes it, `contract` the type of each column by its name, or null.
+create or replace function cdc.install_query(
+    slot text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
+    listed text, contract jsonb, is_refresh boolean
+) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    compiled constant jsonb := cdc.compile_query(query, cdc.source_columns(slot, relations), options);
+    model_key constant text := model_schema || '.' || model_table;
+    relation constant text := format('%I.%I', model_schema, model_table);
+    routine constant text := format('%I.%I', model_schema, model_name || '__apply');
+    deltas constant text := format('%I.%I', model_schema, model_name || '__deltas');
+    functions constant text[] := array[
+        routine || '(text, text, cdc.change[], integer[], integer[], text[], boolean)',
+        deltas || '(cdc.change[], integer[], integer[])'
+    ];
+    is_new constant boolean := to_regclass(relation) is null;
+begin
+    perform cdc.check_contract(compiled, contract);
+    perform cdc.keep_rejected_changes(listed);
+    if is_new then
+        execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
+    end if;
+    -- What it returns may have other columns now.
+    execute format('drop function if exists %s(cdc.change[], integer[], integer[])', deltas);
+    execute cdc.write_deltas(compiled, deltas);
+    execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
+    perform cdc.adopt_functions(model_key, functions);
+    perform cdc.install_model(
+        slot, model_key, model_name, compiled, functions[1], cdc.reader_name(slot), cdc.list_needs(compiled), null,
+        is_refresh, coalesce(options ->> 'engine', 'database'), functions,
+        array(select one.name from cdc.list_columns(compiled) as one order by one.place)
+    );
+    return compiled;
+end
+$$;

@@ -1,0 +1,19 @@
+-- Make rejected_changes where a model is installed before dbt has made it: as dbt does.
+create or replace function cdc.keep_rejected_changes(listed text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if to_regclass(listed) is not null then
+        return;
+    end if;
+    execute format(
+        'create table %s (
+            fact text not null, slot_name text not null, commit_lsn pg_lsn not null, ordinal bigint not null,
+            xid bigint not null, committed_at timestamptz not null, source_table text, action text,
+            reason text not null, payload text not null,
+            constraint uix_rejected_changes_position unique (fact, slot_name, commit_lsn, ordinal)
+        )',
+        listed
+    );
+    execute format('alter table %s replica identity full', listed);
+end
+$$;

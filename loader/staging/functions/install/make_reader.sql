@@ -1,0 +1,42 @@
+-- Make the reader of a slot's models that are queries again where they need something else of the log, and return what it
+-- gives.
+create or replace function cdc.make_reader(slot text) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    signature constant text := cdc.reader_name(slot);
+    given jsonb;
+    needed jsonb;
+begin
+    perform pg_advisory_xact_lock(cdc.lock_key('reader', signature));
+    select jsonb_agg(
+        jsonb_build_array(
+            of_table.name,
+            of_table.columns,
+            of_table.is_alone,
+            of_table.schema_name,
+            substr(of_table.name, length(of_table.schema_name) + 2)
+        )
+        order by of_table.name
+    )
+    into needed
+    from (
+        select
+            need.value ->> 0 as name,
+            need.value ->> 3 as schema_name,
+            bool_or((need.value ->> 2)::boolean) as is_alone,
+            coalesce(jsonb_agg(distinct own.value) filter (where own.value <> 'null'), '[]') as columns
+        from cdc.installed_model as installed
+        cross join lateral jsonb_array_elements(installed.needs) as need (value)
+        left join lateral jsonb_array_elements(need.value -> 1) as own (value) on true
+        where installed.slot_name = make_reader.slot and installed.reader = signature
+        group by 1, 2
+    ) as of_table;
+    select reader.gives into given from cdc.batch_reader as reader where reader.reader = signature;
+    if needed is distinct from given or to_regprocedure(signature) is null then
+        execute cdc.write_reader(left(signature, strpos(signature, '(text') - 1), needed);
+        execute format('comment on function %s is %L', signature, 'waltally calls it; setup has made it');
+        execute format('revoke execute on function %s from public', signature);
+    end if;
+    return needed;
+end
+$$;

@@ -1,0 +1,84 @@
+-- A compiled query with the types of what it gives, asked of PostgreSQL over inputs as a routine will have them, and with
+-- its keys in one spelling: numerics lose trailing zeros, texts what does not fit an index.
+create or replace function cdc.complete_model(compiled jsonb, options jsonb) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    types jsonb;
+    query text;
+    refused record;
+    share integer;
+begin
+    execute format(
+        'create temporary view waltally_query as with %s select * from (%s) as query',
+        (
+            select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
+            from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+        ),
+        compiled ->> 'query'
+    );
+    select jsonb_object_agg(a.attname, format_type(a.atttypid, null)) into types
+    from pg_attribute as a
+    where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
+    drop view pg_temp.waltally_query;
+
+    select value ->> 'name' as name, types ->> (value ->> 'name') as type into refused
+    from jsonb_array_elements(compiled -> 'keys')
+    where types ->> (value ->> 'name') !~ (
+        '^(boolean|smallint|integer|bigint|numeric|text|character varying|character|bpchar|"char"|name|uuid|date|bytea|inet|cidr|'
+        'macaddr|macaddr8|time without time zone|timestamp without time zone|timestamp with time zone|pg_lsn)$'
+    )
+    limit 1;
+    if found then
+        raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
+            using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
+    end if;
+    if options ? 'unique_key' and not (
+        options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
+        and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
+    ) then
+        raise exception 'unique_key is not what the query groups by.'
+            using errcode = 'WL003', hint = format(
+                'Leave unique_key out, or write %s.',
+                (select string_agg(quote_literal(value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'keys'))
+            );
+    end if;
+
+    select least(1000, 2000 / greatest(count(*), 1)) into share
+    from jsonb_array_elements(compiled -> 'keys')
+    where types ->> (value ->> 'name') ~ '^(text|character varying|character|bpchar|name|"char")$';
+    query := format(
+        e'select\n%s\nfrom (\n%s\n) as query',
+        (
+            select string_agg(
+                case
+                    when is_key and type in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
+                        then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
+                    when is_key and type = 'numeric' then format('    trim_scale(query.%I) as %I', name, name)
+                    else format('    query.%I', name)
+                end,
+                e',\n' order by place
+            )
+            from (
+                select value ->> 'name' as name, types ->> (value ->> 'name') as type, place <= jsonb_array_length(compiled -> 'keys') as is_key, place
+                from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
+            ) as columns
+        ),
+        compiled ->> 'query'
+    );
+    return compiled || case
+        when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
+    end || jsonb_build_object(
+        'query', query,
+        'keys', (
+            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
+                when types ->> (value ->> 'name') in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
+                    then 'text' else types ->> (value ->> 'name') end) order by place), '[]')
+            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+        ),
+        'kept', (
+            select coalesce(jsonb_agg(value || jsonb_build_object('type', types -> (value ->> 'name')) order by place), '[]')
+            from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+        )
+    );
+end
+$$;

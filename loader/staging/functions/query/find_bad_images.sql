@@ -1,0 +1,53 @@
+-- The changes of a batch without those that a query cannot take, and these with PostgreSQL's message. An update counts as
+-- a delete and an insert: one of its rows may be bad and the other good. Halves are tried in subtransactions. More than
+-- 1,000 bad rows stop the model.
+create or replace function cdc.find_bad_images(
+    deltas text, changes cdc.change[], table_nos integer[], places integer[],
+    out good cdc.change[], out bad cdc.change[], out messages text[]
+)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    half integer;
+    other record;
+begin
+    begin
+        execute format('select count(*) from %s($1, $2, $3)', deltas) using changes, table_nos, places;
+        good := changes;
+        bad := '{}';
+        messages := '{}';
+        return;
+    exception
+        -- What a row is to blame for. Memory, disk, locks, cancellation go on to the caller.
+        when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+            if cardinality(changes) = 1 and changes[1].action <> 'U' then
+                good := '{}';
+                bad := changes;
+                messages := array[sqlerrm];
+                return;
+            end if;
+    end;
+    if exists (select from unnest(changes) as change where change.action = 'U') then
+        changes := array(
+            select row(
+                change.table_no, image.action, change.commit_lsn, change.ordinal, change.is_cancelled, change.problem,
+                case image.action when 'D' then change.old_values end,
+                case image.action when 'I' then change.new_values end,
+                change.change_count, change.last_lsn, change.missing
+            )::cdc.change
+            from unnest(changes) as change
+            cross join (values ('D'), ('I')) as image (action)
+            where change.action in ('U', image.action)
+        );
+    end if;
+    half := cardinality(changes) / 2;
+    select * into good, bad, messages from cdc.find_bad_images(deltas, changes[:half], table_nos, places);
+    select * into other from cdc.find_bad_images(deltas, changes[half + 1:], table_nos, places);
+    good := good || other.good;
+    bad := bad || other.bad;
+    messages := messages || other.messages;
+    if cardinality(bad) > 1000 then
+        raise exception 'the query cannot take more than 1,000 rows of one batch; the last of them: %', messages[cardinality(messages)]
+            using errcode = 'WL005', hint = 'Write the query so that it takes them, run `loader setup`, `dbt build`, and seed the model.';
+    end if;
+end
+$$;

@@ -1,0 +1,171 @@
+-- Functions, operators, casts and aggregates of a query that do not always give the same, by their signatures: what
+-- PostgreSQL would take in an index is taken. What depends on the session's zone alone is where the model has one.
+create or replace function cdc.judge_calls(nodes cdc.tree_node[], has_timezone boolean)
+returns table (reason text, remedy text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    with calls as (
+        select
+            node.path,
+            node.type,
+            coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'opfuncid')::oid as function_oid
+        from unnest(nodes) as node
+        where node.type in ('FUNCEXPR', 'AGGREF', 'OPEXPR', 'DISTINCTEXPR', 'NULLIFEXPR', 'SCALARARRAYOPEXPR')
+    ),
+
+    known as (
+        select
+            calls.path,
+            p.provolatile as volatility,
+            p.proname as name,
+            p.pronamespace = 'pg_catalog'::regnamespace as is_built_in,
+            p.pronamespace::regnamespace || '.' || p.proname as full_name,
+            format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) as signature
+        from calls
+        inner join pg_proc as p on p.oid = calls.function_oid
+    ),
+
+    judged as (
+        select
+            known.*,
+            -- Their results depend on the session's zone and nothing else.
+            known.signature in (
+                'date(timestamp with time zone)', 'timestamp(timestamp with time zone)',
+                'time(timestamp with time zone)', 'timetz(timestamp with time zone)', 'timestamptz(date)',
+                'timestamptz(timestamp without time zone)', 'timestamptz(date, time without time zone)',
+                'date_part(text, timestamp with time zone)', 'extract(text, timestamp with time zone)',
+                'date_trunc(text, timestamp with time zone)', 'timestamptz_pl_interval(timestamp with time zone, interval)',
+                'timestamptz_mi_interval(timestamp with time zone, interval)',
+                'interval_pl_timestamptz(interval, timestamp with time zone)', 'to_char(timestamp with time zone, text)'
+            )
+            or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\('
+            as is_zoned,
+            known.signature ~ '^(to_char|to_date|to_timestamp)\(.*text\)$' as is_formatted,
+            known.signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat)\(' as is_spelling,
+            known.signature ~ '^(generate_series|repeat|array_fill|lpad|rpad|pg_sleep)\(' as is_unbounded,
+            -- What a value looks like depends on nothing that may change.
+            not exists (
+                select from unnest(nodes) as argument
+                where
+                    argument.parent = known.path
+                    and argument.path ~ '\.args\.[0-9]+$'
+                    and not cdc.has_plain_text(cdc.node_type(argument.fields))
+            ) as has_plain_values,
+            exists (
+                select from unnest(nodes) as argument
+                where
+                    argument.parent = known.path
+                    and argument.path ~ '\.args\.2$'
+                    and argument.type = 'CONST'
+                    -- Names of months in the server's language, its signs of currency, decimals and thousands.
+                    and cdc.constant_text(argument.fields) !~ '(TM|L|D(?!D|Y|A|Q)|G(?!Y))'
+            ) as has_plain_format,
+            not exists (
+                select from unnest(nodes) as argument
+                where argument.parent = known.path and argument.path ~ '\.args\.[0-9]+$' and argument.type <> 'CONST'
+            ) as is_constant
+        from known
+    )
+
+    select distinct said.reason, said.remedy
+    from judged
+    cross join lateral (
+        select
+            case
+                when not is_built_in then format('%s() is a function of your own', full_name)
+                when is_unbounded and not is_constant then format('%s() may take any time and space', name)
+                when signature = 'age(timestamp with time zone, timestamp with time zone)'
+                    then 'age() of two moments depends on the session''s zone, whatever PostgreSQL says'
+                when name ~ '^enum_(lt|le|gt|ge|smaller|larger|cmp)$|^(min|max)$' and signature ~ 'anyenum'
+                    then 'the order of an enum''s labels, which the source may change'
+                when name ~ '^jsonb_(lt|le|gt|ge|cmp)$' then 'the order of jsonb values, which no setting fixes'
+                when volatility = 'i' then null
+                when is_zoned and not has_timezone then format(
+                    '%s depends on the session''s time zone', case
+                        when name ~ '^(date|timestamp|time|timetz|timestamptz)$' then 'a cast to ' || name
+                        when signature ~ '_(lt|le|eq|ge|gt|ne)_|_interval' then 'an operation on dates or intervals with a timestamptz'
+                        else name || '() of a timestamptz'
+                    end
+                )
+                when is_formatted and not has_plain_format
+                    then format('%s() with a format that is not constant, or names things in the server''s language', name)
+                when is_zoned or is_formatted then null
+                when is_spelling and has_plain_values then null
+                when signature = 'date_trunc(text, timestamp with time zone, text)' then null
+                when is_spelling then format('%s() of values whose spelling depends on settings', name)
+                when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'
+                    then format('%s() is the current time', name)
+                when volatility = 'v' then format('%s() is another value at each call', name)
+                else format('%s depends on the session''s settings or on other rows', signature)
+            end as reason,
+            case
+                when not is_built_in then 'what it computes, written in the query'
+                when is_unbounded and not is_constant then 'a constant in place of the column'
+                when signature = 'age(timestamp with time zone, timestamp with time zone)'
+                    then 'the difference `a - b`, or age() of both `at time zone`'
+                when signature ~ 'anyenum' then 'the column as `column::text`, or CASE with a number for each label'
+                when name ~ '^jsonb_(lt|le|gt|ge|cmp)$' then 'the order of one of its values, as a text or number'
+                when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `… at time zone ''Europe/Berlin''` in the query'
+                when is_formatted then 'a constant format in numbers, such as ''YYYY-MM-DD'''
+                when is_spelling then 'to_char() of the value with a constant format'
+                when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'
+                    then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
+                else 'an expression that PostgreSQL would take in an index'
+            end as remedy
+    ) as said
+    where said.reason is not null
+    union
+    select
+        format('a text cast to %s can say `today`, or be read in several ways', format_type(cdc.node_type(node.fields), null)),
+        'to_date() or to_timestamp() with a format'
+    from unnest(nodes) as node
+    where
+        node.type = 'COERCEVIAIO'
+        and not cdc.has_plain_text(cdc.node_type(node.fields), is_input => true)
+        and cdc.node_type(node.fields) <> 'cdc.other_value'::regtype
+    union
+    select
+        format('the spelling of a %s depends on settings', format_type(cdc.node_type(argument.fields), null)),
+        'to_char() with a constant format, `at time zone` before it for a timestamptz'
+    from unnest(nodes) as node
+    inner join unnest(nodes) as argument on argument.path = node.path || '.arg'
+    where node.type = 'COERCEVIAIO' and not cdc.has_plain_text(cdc.node_type(argument.fields))
+    union
+    select
+        'a value of a type that is not built in, which only the source''s server knows',
+        'the column as `column::text`'
+    from unnest(nodes) as node
+    left join unnest(nodes) as parent on parent.path = node.parent
+    where
+        cdc.node_type(node.fields) = 'cdc.other_value'::regtype
+        and not (
+            parent.type in ('COERCEVIAIO', 'NULLTEST')
+            -- Handed up by a join, a CTE or a sub-select.
+            or node.path ~ '\.joinaliasvars\.[0-9]+$'
+            or parent.type = 'TARGETENTRY' and parent.path ~ '\.(subquery|ctequery)\.targetList\.[0-9]+$'
+            or parent.type = 'TARGETENTRY' and parent.parent in (
+                select counted.path from unnest(nodes) as counted
+                where counted.type = 'AGGREF' and counted.fields ->> 'aggfnoid' = '2147'
+            )
+        )
+    union
+    select
+        format('%s, a type that is money, names things of the server or is not built in', format_type(own.type_oid, null)),
+        'the column as `column::text`'
+    from (
+        select distinct cdc.node_type(node.fields) as type_oid from unnest(nodes) as node
+    ) as own
+    inner join pg_type as t on t.oid = own.type_oid
+    where
+        t.oid <> 'cdc.other_value'::regtype
+        and (
+            t.typname ~ '^_?(money|reg.*)$'
+            or t.typnamespace <> 'pg_catalog'::regnamespace
+            and not exists (
+                select from pg_type as stub
+                where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
+            )
+        );
+end
+$$;

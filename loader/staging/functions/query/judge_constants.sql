@@ -1,0 +1,66 @@
+-- Constants that PostgreSQL reads in one way today, and in another tomorrow or under other settings: it is asked again
+-- under these, and with another word where a text could be the clock's.
+create or replace function cdc.judge_constants(query text, sources jsonb, tree text, has_timezone boolean)
+returns table (reason text, remedy text)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    trial record;
+    content text;
+    same boolean;
+begin
+    for trial in
+        select * from (
+            values
+            ('DateStyle', 'ISO,DMY', 'a constant date that DateStyle decides how to read', 'ISO text: ''2026-02-01'''),
+            ('DateStyle', 'ISO,MDY', 'a constant date that DateStyle decides how to read', 'ISO text: ''2026-02-01'''),
+            ('IntervalStyle', 'sql_standard', 'a constant interval that IntervalStyle decides how to read', 'words: ''1 day 2 hours'''),
+            ('TimeZone', 'Asia/Kathmandu', 'a constant moment without an offset',
+                '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or the offset: ''2026-02-01 00:00+00''')
+        ) as settings (name, value, reason, remedy)
+        where settings.name <> 'TimeZone' or not has_timezone
+    loop
+        begin
+            perform set_config(trial.name, trial.value, true);
+            select regexp_replace(again.tree, ':relid [0-9]+', '', 'g') = regexp_replace(judge_constants.tree, ':relid [0-9]+', '', 'g')
+            into same
+            from cdc.read_query(query, sources) as again;
+            -- Leaves nothing of the trial.
+            raise exception using errcode = 'WL000';
+        exception
+            when sqlstate 'WL000' then null;
+            when data_exception then same := false;
+        end;
+        if not same then
+            return query select trial.reason, trial.remedy;
+        end if;
+    end loop;
+
+    for trial in
+        select one.place, one.token from cdc.scan(query) as one where one.token ~* $re$^e?'$re$
+    loop
+        execute 'select ' || trial.token into content;
+        continue when content !~* '\m(now|today|tomorrow|yesterday)';
+        begin
+            perform cdc.read_query(
+                (
+                    select string_agg(
+                        case when one.place = trial.place
+                            then quote_literal(regexp_replace(content, '\m(now|today|tomorrow|yesterday)', 'waltally', 'gi'))
+                            else one.token end,
+                        '' order by one.place
+                    )
+                    from cdc.scan(query) as one
+                ),
+                sources
+            );
+            raise exception using errcode = 'WL000';
+        exception
+            when sqlstate 'WL000' then null;
+            when data_exception then
+                return query select
+                    format('%s, which PostgreSQL reads off the clock once', quote_literal(content)),
+                    'keep the time as a column, and compare with the clock in a view or in the query that reads the model';
+        end;
+    end loop;
+end
+$$;

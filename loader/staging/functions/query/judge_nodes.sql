@@ -1,0 +1,108 @@
+-- What stands in a query's tree and may not, by a list of what may: what nobody thought of is refused.
+create or replace function cdc.judge_nodes(nodes cdc.tree_node[]) returns table (reason text, remedy text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    with parts as (
+        -- What a query consists of: a clause and its node, or a property.
+        select
+            node.path,
+            split_part(substr(node.path, length(node.parent) + 2), '.', 1) as clause,
+            node.parent ~ '\.subselect$' as is_asked_of_row
+        from unnest(nodes) as node
+        inner join unnest(nodes) as parent on parent.path = node.parent and parent.type = 'QUERY'
+        union
+        select
+            node.path,
+            field.key,
+            node.path ~ '\.subselect$'
+        from unnest(nodes) as node
+        cross join lateral jsonb_each_text(node.fields) as field
+        where node.type = 'QUERY' and field.value = 'true'
+    ),
+
+    refused_parts (clause, reason, remedy) as (
+        values
+        ('havingQual', 'HAVING: which groups there are would depend on totals',
+            'a view, or the query that reads the model'),
+        ('windowClause', 'a window function', 'a view, or the query that reads the model'),
+        ('hasWindowFuncs', 'a window function', 'a view, or the query that reads the model'),
+        ('limitCount', 'LIMIT', 'a view, or the query that reads the model'),
+        ('limitOffset', 'OFFSET', 'a view, or the query that reads the model'),
+        ('distinctClause', 'DISTINCT', 'GROUP BY the columns, with count(*)'),
+        ('hasDistinctOn', 'DISTINCT ON', 'a roll-up over a rows model'),
+        ('groupingSets', 'grouping sets', 'a model for each of them'),
+        ('groupDistinct', 'grouping sets', 'a model for each of them'),
+        ('rowMarks', 'a locking clause', 'the query without it'),
+        ('hasForUpdate', 'a locking clause', 'the query without it'),
+        ('hasRecursive', 'a recursive CTE', 'a column that holds the path, kept by the application'),
+        ('hasModifyingCTE', 'a statement that writes', 'the query without it')
+    ),
+
+    known_types (type) as (
+        values
+        ('QUERY'), ('RANGETBLENTRY'), ('ALIAS'), ('FROMEXPR'), ('JOINEXPR'), ('RANGETBLREF'), ('RANGETBLFUNCTION'),
+        ('TARGETENTRY'), ('VAR'), ('CONST'), ('FUNCEXPR'), ('NAMEDARGEXPR'), ('OPEXPR'), ('DISTINCTEXPR'),
+        ('NULLIFEXPR'), ('SCALARARRAYOPEXPR'), ('BOOLEXPR'), ('SUBLINK'), ('CASEEXPR'), ('CASEWHEN'),
+        ('CASETESTEXPR'), ('ARRAYEXPR'), ('ROWEXPR'), ('COALESCEEXPR'), ('MINMAXEXPR'), ('NULLTEST'), ('BOOLEANTEST'),
+        ('RELABELTYPE'), ('COERCEVIAIO'), ('ARRAYCOERCEEXPR'), ('COLLATEEXPR'), ('SUBSCRIPTINGREF'), ('FIELDSELECT'),
+        ('AGGREF'), ('SORTGROUPCLAUSE'), ('COMMONTABLEEXPR'), ('SETOPERATIONSTMT'), ('RTEPERMISSIONINFO'), ('PARAM')
+    )
+
+    select
+        coalesce(refused.reason, format('%s is not known here', parts.clause)),
+        coalesce(refused.remedy, 'the query without it')
+    from parts
+    left join refused_parts as refused on refused.clause = parts.clause
+    where
+        parts.clause not in (
+            'canSetTag', 'targetList', 'rtable', 'rteperminfos', 'jointree', 'cteList', 'groupClause', 'sortClause',
+            'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE', 'constraintDeps'
+        )
+        -- Over a row's own values each of them has the same result at any time.
+        and not (parts.is_asked_of_row and parts.clause in ('distinctClause', 'havingQual'))
+    union
+    select
+        case node.type
+            when 'SQLVALUEFUNCTION' then 'the current time, date or user'
+            when 'WINDOWFUNC' then 'a window function'
+            when 'GROUPINGFUNC' then 'grouping sets'
+            when 'TABLESAMPLE' then 'TABLESAMPLE'
+            else format('%s is not known here', lower(node.type))
+        end,
+        case node.type
+            when 'SQLVALUEFUNCTION'
+                then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
+            else 'the query without it'
+        end
+    from unnest(nodes) as node
+    where node.type not in (select known.type from known_types as known) and node.type not in ('WINDOWCLAUSE', 'ROWMARKCLAUSE', 'GROUPINGSET')
+    union
+    select 'a column of the system (ctid, xmin and the like): the stream has none', 'the table''s own columns'
+    from unnest(nodes) as node
+    where node.type = 'VAR' and (node.fields ->> 'varattno')::integer < 0
+    union
+    select 'a row used as a value', 'its columns by their names'
+    from unnest(nodes) as node
+    where node.type = 'VAR' and node.fields ->> 'varattno' = '0'
+    union
+    select 'NATURAL JOIN: its condition changes with the tables'' columns', 'JOIN … USING with the columns'' names'
+    from unnest(nodes) as node
+    where node.type = 'JOINEXPR' and node.fields ->> 'isNatural' = 'true'
+    union
+    select 'a RIGHT or FULL join', 'LEFT JOIN from the other side'
+    from unnest(nodes) as node
+    where node.type = 'JOINEXPR' and node.fields ->> 'jointype' not in ('0', '1')
+    union
+    select 'UNION, INTERSECT or EXCEPT, which compare rows', 'UNION ALL inside FROM'
+    from unnest(nodes) as node
+    where node.type = 'SETOPERATIONSTMT' and (node.fields ->> 'op' <> '1' or node.fields ->> 'all' <> 'true')
+    union
+    select
+        'a FROM item of a kind that is not known here', 'tables, values, unnest of a row''s own array'
+    from unnest(nodes) as node
+    where
+        node.type = 'RANGETBLENTRY'
+        and node.fields ->> 'rtekind' not in ('0', '1', '2', '3', '5', '6', '8', '9');
+end
+$$;

@@ -1,0 +1,52 @@
+-- Let PostgreSQL read a query over the tables of stub_sources, and return what it made of it: the text with every name
+-- resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog prints it, and the columns.
+create or replace function cdc.read_query(
+    query text, sources jsonb, out printed text, out tree text, out columns jsonb
+)
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    named constant text := cdc.name_sources(query, sources);
+    source record;
+begin
+    for source in
+        select one.place, cdc.stub_name(sources, one.place) as name
+        from jsonb_array_elements(sources) with ordinality as one (value, place)
+        where cdc.stub_name(sources, one.place) <> 'waltally_source_' || one.place
+    loop
+        execute format('alter table pg_temp.waltally_source_%s rename to %I', source.place, source.name);
+    end loop;
+    execute format('create temporary view waltally_query as %s', named);
+    for source in
+        select one.place, cdc.stub_name(sources, one.place) as name
+        from jsonb_array_elements(sources) with ordinality as one (value, place)
+        where cdc.stub_name(sources, one.place) <> 'waltally_source_' || one.place
+    loop
+        execute format('alter table pg_temp.%I rename to waltally_source_%s', source.name, source.place);
+    end loop;
+    select
+        (
+            select string_agg(
+                case when scanned.token ~ '^waltally_enum_[0-9a-f]+$' then 'text' else scanned.token end,
+                '' order by scanned.place
+            )
+            from (
+                select
+                    tokens.*,
+                    lag(tokens.token) over (order by tokens.place) as former
+                from cdc.scan(pg_get_viewdef(rule.ev_class)) as tokens
+            ) as scanned
+            -- The schema of the stubs.
+            where scanned.token !~ '^pg_temp(_[0-9]+)?$' and not (scanned.token = '.' and scanned.former ~ '^pg_temp(_[0-9]+)?$')
+        ),
+        rule.ev_action
+    into printed, tree
+    from pg_rewrite as rule
+    where rule.ev_class = 'pg_temp.waltally_query'::regclass;
+    select jsonb_agg(
+        jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, null)) order by a.attnum
+    ) into columns
+    from pg_attribute as a
+    where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
+    drop view pg_temp.waltally_query;
+end
+$$;

@@ -1,0 +1,42 @@
+-- Make an empty temporary table for each source of a query, with its columns in the types that PostgreSQL is to read the
+-- query with: an enum as an enum of the same labels, and what is not built in as a type that only becomes text.
+create or replace function cdc.stub_sources(sources jsonb) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    source record;
+    labels jsonb;
+begin
+    for source in
+        select one.value, one.place from jsonb_array_elements(sources) with ordinality as one (value, place)
+    loop
+        for labels in
+            select distinct one.value -> 'labels' from jsonb_array_elements(source.value -> 'columns') as one (value)
+            where one.value ? 'labels'
+        loop
+            -- Columns of one enum can be compared and be in one column of a UNION ALL.
+            continue when to_regtype(cdc.enum_stub(labels)) is not null;
+            execute format(
+                'create type %s as enum (%s)', cdc.enum_stub(labels),
+                (select string_agg(quote_literal(one.label), ', ' order by one.place)
+                from jsonb_array_elements_text(labels) with ordinality as one (label, place))
+            );
+        end loop;
+        execute format(
+            'create temporary table waltally_source_%s (%s)',
+            source.place,
+            (
+                select string_agg(
+                    format('%I %s', one.value ->> 'name', case
+                        when one.value ? 'labels'
+                            then cdc.enum_stub(one.value -> 'labels') || case one.value ->> 'type' when 'text[]' then '[]' else '' end
+                        when one.value ->> 'type' = 'other' then 'cdc.other_value'
+                        else one.value ->> 'type'
+                    end),
+                    ', ' order by one.place
+                )
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
+            )
+        );
+    end loop;
+end
+$$;

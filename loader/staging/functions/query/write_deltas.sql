@@ -1,0 +1,121 @@
+-- SQL: the function that gives what changes add to each group of a fact: the query over their new images less the query
+-- over their old ones. Images that look alike are one, with a count; what stands for 5 of them is evaluated with those that
+-- stand for 1 and with those that stand for 4, so that the query runs once for each binary digit.
+create or replace function cdc.write_deltas(compiled jsonb, function_name text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    sources constant jsonb := compiled -> 'sources';
+    keys constant text := coalesce((
+        select string_agg(format('query.%I', value ->> 'name'), ', ' order by place)
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    ), '');
+begin
+    return cdc.fill(
+$template$
+create or replace function {function}(changes cdc.change[], table_nos integer[], places integer[])
+returns table ({returns})
+language plpgsql stable {pins}
+as $routine$
+#variable_conflict use_column
+begin
+    return query
+    with {images}
+
+    select
+        units.source_no,
+        units.archived_lsn,
+        {keys}{sums}
+    from (
+        select distinct
+            weights.source_no,
+            weights.archived_lsn,
+            weights.sign,
+            1::bigint << digit as unit
+        from ({weights}) as weights
+        cross join generate_series(0, 40) as digit
+        where weights.change_count >> digit & 1 = 1
+    ) as units
+    cross join lateral (
+        with {inputs}
+
+{query}
+    ) as query
+    group by units.source_no, units.archived_lsn{grouped};
+end
+$routine$
+$template$,
+        jsonb_build_object(
+            'function', function_name,
+            'returns', cdc.delta_columns(compiled),
+            'pins', cdc.routine_pins(compiled),
+            'keys', case when keys <> '' then keys || e',\n        ' else '' end,
+            'grouped', case when keys <> '' then ', ' || keys else '' end,
+            'sums', (
+                select string_agg(
+                    format(
+                        case value ->> 'type' when 'numeric'
+                            then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
+                            else 'coalesce(sum(query.%I * units.sign * units.unit), 0)'
+                        end,
+                        value ->> 'name'
+                    ),
+                    e',\n        ' order by place
+                )
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+            ),
+            'images', (
+                select string_agg(cdc.fill(
+$images$images_{number} as materialized (
+        select
+            image.sign as waltally_sign,
+            image.archived_lsn as waltally_archived_lsn,
+            image.change_count as waltally_count{columns}
+        from (
+            select
+                side.sign,
+                {archived} as archived_lsn,
+                change.change_count,
+                case side.sign when 1 then change.new_values else change.old_values end as v
+            from unnest($1) as change
+            cross join (values (1), (-1)) as side (sign)
+            where
+                change.table_no = ($2)[{number}]
+                and change.action in ('U', case side.sign when 1 then 'I' else 'D' end)
+            offset 0
+        ) as image
+    )$images$,
+                    jsonb_build_object(
+                        'number', place,
+                        'columns', cdc.image_columns(value, place::integer),
+                        'archived', case when (value ->> 'keeps_deleted')::boolean
+                            then 'case change.action when ''D'' then change.commit_lsn end' else 'null::pg_lsn' end
+                    )
+                ), e',\n\n    ' order by place)
+                from jsonb_array_elements(sources) with ordinality as one (value, place)
+            ),
+            'weights', (
+                select string_agg(format(
+                    'select %s as source_no, waltally_archived_lsn as archived_lsn, waltally_sign as sign, waltally_count as change_count from images_%s',
+                    place, place
+                ), ' union ' order by place)
+                from jsonb_array_elements(sources) with ordinality as one (value, place)
+            ),
+            'inputs', (
+                select string_agg(cdc.fill(
+$input$waltally_source_{number} as (
+            select * from images_{number}
+            where
+                units.source_no = {number}
+                and waltally_sign = units.sign
+                and waltally_archived_lsn is not distinct from units.archived_lsn
+                and waltally_count & units.unit > 0
+        )$input$,
+                    jsonb_build_object('number', place)
+                ), e',\n        ' order by place)
+                from jsonb_array_elements(sources) with ordinality as one (value, place)
+            ),
+            'query', compiled ->> 'query'
+        )
+    );
+end
+$$;

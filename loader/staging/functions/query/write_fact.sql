@@ -1,0 +1,178 @@
+-- SQL: the routine that applies a batch to a fact; cdc.apply calls it. `relation`, `listed` (rejected_changes) and
+-- `deltas` (the function of write_deltas) are as SQL writes their names.
+--
+-- step  rebuild: start from the baseline. add: add changes. refill: the same during a rebuild, which has left truncated
+--       tables out. list: list what could not be counted.
+create or replace function cdc.write_fact(
+    compiled jsonb, routine text, deltas text, relation text, listed text, model_key text, model_name text
+) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    key_texts constant text := coalesce((
+        select string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place)
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    ), '');
+begin
+    return cdc.fill(
+$template$
+create or replace function {routine}(
+    step text,
+    slot text,
+    changes cdc.change[],
+    table_nos integer[],
+    places integer[],
+    truncated text[],
+    is_watched boolean
+) returns cdc.outcome
+language plpgsql security definer {pins}
+as $routine$
+#variable_conflict use_column
+declare
+    result cdc.outcome;
+    good cdc.change[];
+    bad cdc.change[];
+    messages text[];
+    -- The table may have a column of any other name.
+    waltally_emptied tid[];
+    waltally_least_count numeric;
+begin
+    lock table {relation} in row exclusive mode nowait;
+    if $1 in ('begin', 'rebuild') then
+        delete from {relation};
+        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {first_row}
+        {merge_baseline}
+        return result;
+    end if;
+
+    -- A batch holds a change for other models too, and one that no model can count.
+    good := array(
+        select change from unnest($3) as change
+        where change.table_no = any ($4) and not change.is_cancelled and change.problem is null
+            and change.action in ('I', 'U', 'D')
+            and (change.missing is null or not cdc.lacks(change, $4, $5))
+    );
+    if $1 <> 'list' then
+        select max(change.last_lsn) into result.rejected_lsn
+        from unnest($3) as change
+        where (change.table_no = any ($4) or change.table_no is null)
+            and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
+        {truncates}
+        loop
+            begin
+                {merge_changes}
+                {write_down}
+                exit;
+            exception
+                when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+                    -- Once without those that are bad. If no row is to blame, it is an expression of totals, or their size.
+                    if bad is null then
+                        select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
+                    else
+                        raise;
+                    end if;
+                    if bad = '{}' then
+                        raise;
+                    end if;
+                    -- An old row that cannot be taken was never counted.
+                    select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
+                    from unnest(bad) as change where change.action = 'I';
+            end;
+        end loop;
+        delete from {relation} where ctid = any (waltally_emptied){unless_total};
+        return result;
+    end if;
+
+    select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
+    insert into {listed} (
+        fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+    )
+    select
+        {model_key},
+        log.slot_name,
+        log.commit_lsn,
+        log.ordinal,
+        log.xid,
+        log.committed_at,
+        ({tables})[array_position($4, rejected.table_no)],
+        rejected.action,
+        rejected.reason,
+        log.payload
+    from (
+        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[place] as reason
+        from unnest(bad) with ordinality as change
+        where change.action = 'I'
+        union all
+        select
+            change.table_no, change.action, change.commit_lsn, change.ordinal,
+            coalesce(change.problem, cdc.explain_lack(change, {needs}, $4, $5))
+        from unnest($3) as change
+        where (change.table_no = any ($4) or change.table_no is null)
+            and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5))
+    ) as rejected
+    inner join cdc.change_log as log
+        on log.slot_name = $2 and log.commit_lsn = rejected.commit_lsn and log.ordinal = rejected.ordinal;
+    return result;
+end
+$routine$
+$template$,
+        jsonb_build_object(
+            'routine', routine,
+            'pins', cdc.routine_pins(compiled),
+            'relation', relation,
+            'listed', listed,
+            'deltas_name', quote_literal(deltas),
+            'model_key', quote_literal(model_key),
+            'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
+            'first_row', case when (compiled ->> 'is_total')::boolean then cdc.write_merge(
+                compiled, relation,
+                'select 1 as waltally_source_no, ' || (
+                    select string_agg(format('0 as %I', value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'kept')
+                )
+            ) else '' end,
+            'tables', (
+                select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+            ),
+            'needs', quote_literal((
+                select jsonb_agg((
+                    select coalesce(jsonb_agg(own.value -> 'name' order by own.place), '[]')
+                    from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
+                    where (own.value ->> 'is_needed')::boolean
+                ) order by source.place)
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+            )::text),
+            'merge_baseline', cdc.write_merge(compiled, relation, (
+                select format(
+                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from cdc.baseline_group as counted\n'
+                    '        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
+                    (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
+                    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
+                    (select string_agg(format(e',\n            counted.dimensions[%s]::%s as %I', place, value ->> 'type', value ->> 'name'), '' order by place)
+                    from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)),
+                    (select string_agg(format(e',\n            counted.measures[%s] as %I', place, value ->> 'name'), '' order by place)
+                    from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
+                    model_name
+                )
+            )),
+            'merge_changes', cdc.write_merge(
+                compiled, relation,
+                format('select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null', deltas)
+            ),
+            'truncates', cdc.write_truncates(compiled, relation, model_key),
+            'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
+                e'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)\n'
+                'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
+                'from %s(good, $4, $5) as delta where delta.waltally_archived_lsn is not null;',
+                model_key,
+                (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
+                key_texts,
+                (select string_agg(format('-delta.%I', value ->> 'name'), ', ' order by place)
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
+                deltas
+            ) else '' end
+        )
+    );
+end
+$$;

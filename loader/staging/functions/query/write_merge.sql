@@ -1,0 +1,108 @@
+-- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query that
+-- gives the source's number, the keys and what is added to what is kept.
+create or replace function cdc.write_merge(compiled jsonb, relation text, totals text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    key_list constant text := coalesce((
+        select string_agg(quote_ident(value ->> 'name'), ', ' order by place)
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    ), '');
+begin
+    return cdc.fill(
+$template$
+with totals as (
+    select
+        {keys}{sums}
+    from (
+        {totals}
+    ) as delta{grouped}
+),
+
+merged as (
+    insert into {relation} as stored ({columns})
+    select
+        {values}
+    from totals
+    on conflict ({conflict}) do update
+    set
+        {additions}
+    returning stored.ctid as place, {rows} as row_count, least({counts}) as least_count{shown_key}
+)
+
+select
+    array_agg(merged.place) filter (where merged.row_count = 0),
+    min(merged.least_count)
+into waltally_emptied, waltally_least_count
+from merged;
+if waltally_least_count < 0 then
+    raise exception 'a number of rows or values would fall below zero'
+        using errcode = 'WL004', hint = 'seed the model';
+end if;
+$template$,
+        jsonb_build_object(
+            'relation', relation,
+            'totals', totals,
+            'keys', case when key_list <> '' then key_list || e',\n        ' else '' end,
+            -- Of nothing there is nothing to add, to a total too.
+            'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
+            'conflict', case when key_list <> '' then key_list else '(true)' end,
+            'rows', format('stored.%I', compiled ->> 'rows'),
+            'shown_key', '',
+            'counts', (
+                select string_agg(format('stored.%I', value ->> 'name'), ', ')
+                from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by'
+            ),
+            'sums', (
+                select string_agg(format('sum(%I)%s as %I', value ->> 'name', case value ->> 'type' when 'bigint' then '::bigint' else '' end, value ->> 'name'), e',\n        ' order by place)
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+            ) || coalesce((
+                select string_agg(
+                    format(
+                        e',\n        coalesce(sum(%I) filter (where waltally_source_no = %s), 0)%s as %I',
+                        part.kept_name, part.source_no, case part.type when 'bigint' then '::bigint' else '' end, part.name
+                    ), '' order by part.place
+                )
+                from cdc.part_columns(compiled) as part
+            ), ''),
+            'columns', (
+                select string_agg(quote_ident(one.name), ', ' order by one.place)
+                from cdc.list_columns(compiled) as one where one.kind <> 'derived'
+            ),
+            'values', (
+                select string_agg(
+                    case
+                        when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
+                        when kept.counted_by is not null
+                            then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', kept.counted_by, one.name, one.name)
+                        else format('totals.%I', one.name)
+                    end,
+                    e',\n        ' order by one.place
+                )
+                from cdc.list_columns(compiled) as one
+                left join (
+                    select value ->> 'name' as name, value ->> 'counted_by' as counted_by from jsonb_array_elements(compiled -> 'kept')
+                ) as kept on kept.name = one.name
+                where one.kind <> 'derived'
+            ),
+            'additions', (
+                select string_agg(
+                    case
+                        when kept.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
+                        -- A sum of no values is null.
+                        else format(
+                            '%1$I = case when stored.%2$I + excluded.%2$I > 0 then coalesce(stored.%1$I, 0) + coalesce(excluded.%1$I, 0) end',
+                            one.name, kept.counted_by
+                        )
+                    end,
+                    e',\n        ' order by one.place
+                )
+                from cdc.list_columns(compiled) as one
+                left join (
+                    select value ->> 'name' as name, value ->> 'counted_by' as counted_by from jsonb_array_elements(compiled -> 'kept')
+                ) as kept on kept.name = one.name
+                where one.kind in ('kept', 'part')
+            )
+        )
+    );
+end
+$$;

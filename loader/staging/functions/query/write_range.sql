@@ -1,0 +1,57 @@
+-- SQL that a seed or an audit runs where the tables are: the query over what `range` gives of one source (a FROM clause
+-- with its condition), and nothing of the others. A row a group: the texts of its keys, how many rows it has, and the
+-- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text.
+create or replace function cdc.write_range(compiled jsonb, source_no integer, range text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+    return cdc.fill(
+$template$
+with {inputs}
+
+select
+    array[{keys}]::text[] as dimensions,
+    {rows} as row_count,
+    array[{sums}]::text[] as sums
+from (
+{query}
+) as query
+$template$,
+        jsonb_build_object(
+            'inputs', (
+                select string_agg(
+                    format(
+                        'waltally_source_%s as (select %s%s)', source.place, columns.list,
+                        case when source.place = source_no then ' ' || range else ' where false' end
+                    ),
+                    e',\n' order by source.place
+                )
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+                cross join lateral (
+                    select coalesce(string_agg(
+                        format('%s as %I', case
+                            when source.place <> source_no or not (own.value ->> 'is_needed')::boolean
+                                then format('null::%s', own.value ->> 'type')
+                            when own.value ->> 'type' in ('numeric', 'float4', 'float8') then format(
+                                'case when %1$I not in (''NaN'', ''Infinity'', ''-Infinity'') then %1$I::%2$s end',
+                                own.value ->> 'name', own.value ->> 'type'
+                            )
+                            else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
+                        end, own.value ->> 'name'), ', ' order by own.place
+                    ), '') as list
+                    from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
+                ) as columns
+            ),
+            'keys', coalesce((
+                select string_agg(format('query.%I::text', value ->> 'name'), ', ' order by place)
+                from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+            ), ''),
+            'rows', format('query.%I', compiled ->> 'rows'),
+            'sums', (
+                select string_agg(format('query.%I::text', value ->> 'name'), ', ' order by place)
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+            ),
+            'query', compiled ->> 'query'
+        )
+    );
+end
+$$;

@@ -1,0 +1,278 @@
+"""A source, its stream and a model, in one database and without a slot."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg2
+
+from loader.staging import migrate
+from testkit.servers import connect_target
+from waltally.database import Connection
+from waltally.session_settings import pinned
+
+SLOT = "lab"
+
+# As loader setup stores them.
+_COLUMNS = """
+with recursive bases as (
+    select a.attnum, a.attname, a.atttypid as type_oid
+    from pg_attribute as a
+    where a.attrelid = %(table)s::regclass and a.attnum > 0
+    union all
+    select bases.attnum, bases.attname, t.typbasetype
+    from bases
+    inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
+)
+
+select jsonb_agg(
+    jsonb_build_object('name', bases.attname, 'type', case
+        when t.typtype = 'e' then 'text'
+        when element.typtype = 'e' then 'text[]'
+        when coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
+            or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$' then 'other'
+        else quote_ident(coalesce(element.typname, t.typname))
+            || case when element.oid is null then '' else '[]' end
+    end)
+    || case
+        when 'e' not in (t.typtype, coalesce(element.typtype, 'b')) then '{}'
+        else jsonb_build_object('labels', (
+            select jsonb_agg(e.enumlabel order by e.enumsortorder)
+            from pg_enum as e where e.enumtypid = coalesce(element.oid, t.oid)
+        ))
+    end
+    order by bases.attnum
+)
+from bases
+inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
+left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
+"""
+
+
+class Lab:
+    """The database: tables of schema lab, whose changes are written down."""
+
+    def __init__(self, dsn: str, tables: str) -> None:
+        with closing(connect_target(dsn)) as target:
+            migrate.upgrade(target)
+        self.connection = psycopg2.connect(pinned(dsn), connection_factory=Connection)
+        self.connection.autocommit = True
+        self.execute((Path(__file__).parent / "lab.sql").read_text())
+        self.execute(tables)
+        self.tables = [
+            name
+            for (name,) in self.execute(
+                "select relname::text from pg_class where relnamespace = 'lab'::regnamespace "
+                "and relkind = 'r' and relname not in ('change', 'bad', 'rejected') order by 1"
+            )
+        ]
+        self.sources = [self._source(name) for name in self.tables]
+        for name in self.tables:
+            self.execute("select lab.follow(%s)", name)
+        self.execute("select set_config('lab.purged', '', false), set_config('lab.one', '', false)")
+
+    def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, query: str, *values: object) -> Any:
+        ((found,),) = self.execute(query, *values)
+        return found
+
+    def _source(self, name: str) -> dict[str, Any]:
+        ((columns,),) = self._asked(_COLUMNS, {"table": f'lab."{name}"'})
+        return {
+            "relation": f'"db"."lab"."{name}"',
+            "name": name,
+            "table": f"lab.{name}",
+            "key": ["id"],
+            "columns": columns,
+        }
+
+    def _asked(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, values)
+            return cursor.fetchall()
+
+    def compile(self, query: str, **options: object) -> dict[str, Any]:
+        """Return what the compiler makes of a query that names the tables as {table}.
+
+        Raises psycopg2.Error: WL003 with the reasons, and PostgreSQL's own.
+        """
+        text = self.named(query, '"db"."lab"')
+        used = [s for s in self.sources if s["relation"] in text]
+        compiled: dict[str, Any] = self.value(
+            "select cdc.compile_query(%s, %s, %s)", text, json.dumps(used), json.dumps(options)
+        )
+        return compiled
+
+    def named(self, query: str, schema: str) -> str:
+        """Return the query over the tables or views of a schema."""
+        for name in self.tables:
+            query = query.replace(f"{{{name}}}", f'{schema}."{name}"')
+        return query
+
+    def last_change(self) -> int:
+        return int(self.value("select coalesce(max(n), 0) from lab.change"))
+
+
+class Model:
+    """A fact in the lab: its table and its routine."""
+
+    def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
+        self.lab = lab
+        self.name = name
+        self.query = query
+        self.timezone = options.get("timezone", "UTC")
+        self.compiled = lab.compile(query, **options)
+        self.ignored = options.get("ignore_deletes", [])
+        self.applied = self.begun = lab.last_change()
+        spelled = json.dumps(self.compiled)
+        for statement in (
+            f"select cdc.write_table(%s, 'lab_models.{name}', 'uix_{name}')",
+            f"select cdc.write_deltas(%s, 'lab_models.{name}_deltas')",
+            f"select cdc.write_fact(%s, 'lab_models.{name}_apply', 'lab_models.{name}_deltas', "
+            f"'lab_models.{name}', 'lab.rejected', 'lab_models.{name}', '{name}')",
+        ):
+            lab.execute(lab.value(statement, spelled).replace("%", "%%") + "\n-- %s", "")
+        self._read_by(rng)
+        self.columns = lab.execute(
+            "select name, type, kind from cdc.list_columns(%s) "
+            "where is_shown and kind <> 'id' order by place",
+            spelled,
+        )
+        self.step("begin", None)
+
+    def _read_by(self, rng: Random) -> None:
+        """Choose what a reader gives: what the model needs and more, in any order."""
+        given = list(self.compiled["sources"])
+        rng.shuffle(given)
+        self.gives = []
+        lists: dict[str, list[str]] = {}
+        for source in given:
+            names = self._needs(source)
+            table = next(s for s in self.lab.sources if s["table"] == source["table"])
+            all_names = [column["name"] for column in table["columns"]]
+            if rng.random() < 0.2:
+                names = names + [n for n in rng.sample(all_names, 2) if n not in names]
+            rng.shuffle(names)
+            lists[source["table"]] = names
+            self.gives.append(
+                {
+                    "table": table["name"],
+                    "places": [all_names.index(name) + 1 for name in names],
+                    "is_alone": source["keeps_deleted"],
+                }
+            )
+        order = [s["table"] for s in given]
+        self.table_nos = [order.index(s["table"]) + 1 for s in self.compiled["sources"]]
+        width = max(len(self._needs(s)) for s in self.compiled["sources"])
+        places = [
+            [lists[s["table"]].index(n) + 1 for n in self._needs(s)]
+            + [None] * (width - len(self._needs(s)))
+            for s in self.compiled["sources"]
+        ]
+        self.places = places if width else None
+
+    @staticmethod
+    def _needs(source: dict[str, Any]) -> list[str]:
+        return [column["name"] for column in source["columns"] if column["is_needed"]]
+
+    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
+             truncated: list[str] | None = None) -> None:
+        """Let the routine make a step, over the changes up to a number."""
+        self.lab.execute(
+            f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
+            "%s::integer[], %s::text[], false)",
+            step,
+            SLOT,
+            json.dumps(self.gives),
+            each,
+            self.applied,
+            self.applied if to is None else to,
+            cancel,
+            self.table_nos,
+            self.places,
+            truncated,
+        )
+        if to is not None:
+            self.applied = to
+
+    def differences(self) -> list[tuple[Any, ...]]:
+        """Return rows of the model that the query does not give, and the other way round."""
+        self._find_bad()
+        shown = ", ".join(
+            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
+            for name, type_, _ in self.columns
+        )
+        asked = ", ".join(self._asked(*column) for column in self.columns)
+        query = self.lab.named(self.query, "good")
+        return self._in_timezone(
+            f"with model as (select {shown} from lab_models.{self.name}), "
+            f"query as (select {asked} from (\n{query}\n) as query) "
+            "(select 'model', * from (select * from model except all select * from query) as m) "
+            "union all "
+            "(select 'query', * from (select * from query except all select * from model) as m)"
+        )
+
+    def _asked(self, name: str, type_: str, kind: str) -> str:
+        if type_ not in ("text", "character varying"):
+            return f"{_quoted(name)}::{type_}"
+        text = f"{_quoted(name)}::text"
+        if kind == "key":
+            texts = sum(key["type"] == "text" for key in self.compiled["keys"])
+            share = min(1000, 2000 // texts)
+            text = (
+                f"case when octet_length({text}) <= {share} then {text} "
+                f"else left({text}, {(share - 33) // 4}) || '-' || md5({text}) end"
+            )
+        return f'({text}) collate "C"'
+
+    def _in_timezone(self, query: str) -> list[tuple[Any, ...]]:
+        self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
+        self.lab.execute(
+            "select set_config('lab.purged', %s, false)",
+            " ".join(table.removeprefix("lab.") for table in self.ignored),
+        )
+        try:
+            return self.lab.execute(query)
+        finally:
+            self.lab.execute("set timezone to 'UTC'; set lab.purged to ''")
+
+    def _find_bad(self) -> None:
+        """Write down the rows that the query cannot take alone, and no other ones."""
+        self.lab.execute("delete from lab.bad")
+        if not self._fails("good"):
+            return
+        for source in self.compiled["sources"]:
+            name = source["table"].removeprefix("lab.")
+            for (row_id,) in self._in_timezone(f'select id from seen."{name}"'):
+                self.lab.execute("select set_config('lab.one', %s, false)", f"{row_id} {name}")
+                if self._fails("one"):
+                    self.lab.execute("insert into lab.bad values (%s, %s)", name, row_id)
+
+    def _fails(self, schema: str) -> bool:
+        """Return whether the query fails, or gives a total that is not finite."""
+        totals = [n for n, t, kind in self.columns if kind != "key" and t == "numeric"]
+        ask = ", ".join([f"count(*) filter (where {_quoted(n)} in ('NaN', 'Infinity', '-Infinity'))"
+                         for n in totals] + ["count(query)"])
+        try:
+            ((*not_finite, _),) = self._in_timezone(
+                f"select {ask} from (\n{self.lab.named(self.query, schema)}\n) as query"
+            )
+        except psycopg2.DataError:
+            return True
+        except psycopg2.Error as error:
+            if error.pgcode[:2] in ("22", "21", "54") or error.pgcode in ("0A000", "42601"):
+                return True
+            raise
+        return any(not_finite)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
