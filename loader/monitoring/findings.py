@@ -62,6 +62,11 @@ def of_facts(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
     """Yield a finding for each fact that only a person can help, then for changes not counted."""
     for which, clause, remedy in say_states(fact for fact in facts if fact.is_finding):
         yield Unhealthy(f"{which} {clause}", remedy)
+    yield from rejections(facts)
+
+
+def rejections(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
+    """Yield a finding for each fact that lacks changes which it could not count."""
     for fact in facts:
         if fact.rejected_lsn is not None:
             count, reasons = fact.rejected_count, fact.rejected_reasons or {}
@@ -142,11 +147,15 @@ def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
 
+COUNTED: tuple[source_rules.Rule, ...] = (
+    source_rules.tables_fit,
+    source_rules.no_partition_is_declared,
+    source_rules.leaves_fit,
+    source_rules.tables_are_those_counted,
+)
+"""What the models count has to be what the application writes."""
 ALWAYS: tuple[Rule, ...] = (
-    _of_source(source_rules.tables_fit),
-    _of_source(source_rules.no_partition_is_declared),
-    _of_source(source_rules.leaves_fit),
-    _of_source(source_rules.tables_are_those_counted),
+    *map(_of_source, COUNTED),
     _of_source(source_rules.commits_do_not_wait),
     _of_source(source_rules.standbys_stream),
 )
@@ -175,6 +184,16 @@ def findings(state: State, limits: Thresholds) -> list[LoaderError]:
             )
         )
     return problems
+
+
+def lacking(state: State, names: Sequence[str]) -> list[LoaderError]:
+    """Return why a model may lack what is committed, however far it is; without names, any model.
+
+    How far the models are is not among it, nor what a model waits for.
+    """
+    of_source = [found for rule in (source_rules.slot_goes_on, *COUNTED) for found in rule(state)]
+    facts = [fact for fact in facts_of(state) if not names or fact.name in names]
+    return [*of_source, *rejections(facts)]
 
 
 _UNREAD_BYTES = 10**6

@@ -59,7 +59,7 @@ class Lab:
     def __init__(self, dsn: str, tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn), connection_factory=Connection)
+        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
         self.connection.autocommit = True
         self.execute((Path(__file__).parent / "lab.sql").read_text())
         self.execute(tables)
