@@ -10,7 +10,7 @@ from loader.staging.logged_tables import Followed, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, source_tables
-from waltally.locks import Holder
+from waltally.holder import Holder
 from waltally.tables import Table
 
 

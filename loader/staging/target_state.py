@@ -22,7 +22,7 @@ from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection, Target
 from waltally.errors import NotSetUp
-from waltally.locks import HOLDER, Holder
+from waltally.holder import HOLDER, Holder
 
 APPLIER = "waltally apply"
 """The name of the sessions in which a loader has the database apply."""

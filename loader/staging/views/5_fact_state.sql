@@ -16,8 +16,8 @@ cross join lateral cdc.explain_models(log.slot_name) as models
 union all
 select
     log.slot_name,
-    case when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.fact_name end,
-    rolled.model_name,
+    case when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.fact_name end as model_name,
+    rolled.model_name as relation,
     rolled.state,
     rolled.reason,
     rolled.remedy,

@@ -1,4 +1,4 @@
--- What a call of apply says of each model, with its name as in fact_state. is_more: the front has more to apply at once.
+-- What a call of apply says of each model, whose name is that of fact_state. is_more: the front has more to apply.
 create or replace function cdc.report_models(slot text, is_more boolean)
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
