@@ -50,6 +50,11 @@ def facts_of(state: State) -> Sequence[FactStatus]:
     return () if state.stored is None else state.stored.facts
 
 
+def _registered(state: State) -> list[FactStatus]:
+    """Return those that are no copies in another schema, whose trouble is not theirs."""
+    return [fact for fact in facts_of(state) if fact.is_registered]
+
+
 Rule = Callable[[State, Thresholds], Iterable[LoaderError]]
 
 
@@ -68,7 +73,7 @@ def of_facts(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
 def rejections(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
     """Yield a finding for each fact that lacks changes which it could not count."""
     for fact in facts:
-        if fact.rejected_lsn is not None:
+        if fact.rejected_lsn is not None and fact.is_registered:
             count, reasons = fact.rejected_count, fact.rejected_reasons or {}
             changes = "some changes" if count is None else plural(count, "change")
             why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
@@ -100,7 +105,7 @@ def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
 
 def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
     """Staged changes have to be applied."""
-    for fact in facts_of(state):
+    for fact in _registered(state):
         # Another rule reports one that waits or has failed, with the reason.
         is_reported = fact.state != "follows" and fact.is_finding
         if fact.lag_seconds > limits.lag_seconds and not is_reported:
@@ -211,7 +216,7 @@ class Summary:
 
 def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     """Return what a report says first (docs/monitoring.md)."""
-    facts = facts_of(state)
+    facts = _registered(state)
     if problems:
         more = "" if len(problems) == 1 else f" ({len(problems)} findings)"
         return Summary(f"not healthy{more}: {problems[0]}", problems[0].remedy)
@@ -256,10 +261,10 @@ def _apply_remedy(fact: FactStatus, more: str = "") -> str:
 def _exact(state: State) -> str:
     """Return until when everything that was committed is counted."""
     age = None if state.stored is None else state.stored.exact[1]
-    if any(fact.applied_lsn is None and not fact.is_finding for fact in facts_of(state)):
+    if any(fact.applied_lsn is None and not fact.is_finding for fact in _registered(state)):
         return "nothing is applied yet"
     unread = lag_bytes(state)
-    is_behind = any(fact.lag_seconds for fact in facts_of(state))
+    is_behind = any(fact.lag_seconds for fact in _registered(state))
     if age is None:
         text = "exact: the change log is empty, so nothing is left to count"
     elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:

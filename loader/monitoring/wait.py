@@ -17,7 +17,10 @@ from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s::text[] is null or model_name = any (%s))
+where
+    slot_name = %s
+    -- A copy in another schema is named by its relation, and not one of all.
+    and case when %s::text[] is null then model_name <> relation else model_name = any (%s) end
 order by fact_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', %s)"

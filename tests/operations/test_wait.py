@@ -176,7 +176,11 @@ def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: P
             pipeline.source.begin_block()
             pipeline.source.execute("insert into unrelated (note) values ('x')")
             pipeline.source.begin_block()
-            assert session.ask(ask, stage()) == [(after,)], ask
+            at = stage()
+            assert session.ask(ask, at) == [(after,)], ask
+            session.ask("select cdc.see_partitions()")
+            staged = pipeline.staged()
+            assert session.ask("select count(*) from cdc.change_log") == [(staged,)]
             session.commit()
         pipeline.build()
         assert pipeline.fact() == pipeline.recount(), ask
