@@ -114,6 +114,7 @@ class RowsModel:
     ) -> None:
         self.lab, self.name, self.rng = lab, name, rng
         self.expected = expected or query
+        self.has_parts = True
         self.timezone = options.get("timezone", "UTC")
         self.compiled = lab.compile(query, **options)
         self.table = self.compiled["sources"][0]["table"].removeprefix("lab.")
@@ -178,7 +179,7 @@ class RowsModel:
         for end, _ in [*cuts, (self.now(), 0)]:
             parts = [
                 (self.lsn, 0),
-                *self._cuts("select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", self.lsn, end),
+                *(self._cuts("select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", self.lsn, end) if self.has_parts else ()),
                 (end, 0),
             ]
             steps = [self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])]
