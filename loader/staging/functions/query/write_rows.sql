@@ -140,7 +140,7 @@ $template$,
             'needs', case when has_old_rows then format('%L', jsonb_build_array(needs)) else
                 format('case change.action when ''I'' then %L else %L end::jsonb', jsonb_build_array(needs), jsonb_build_array(compiled -> 'identity')) end,
             'truncates', cdc.write_truncates(compiled, relation, model_key),
-            'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation) end,
+            'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation, deltas) end,
             'merge', cdc.write_row_merge(compiled, relation, deltas, columns, keys)
         )
     );
