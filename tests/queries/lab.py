@@ -183,8 +183,14 @@ class Model:
     def _needs(source: dict[str, Any]) -> list[str]:
         return [column["name"] for column in source["columns"] if column["is_needed"]]
 
-    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
-             truncated: list[str] | None = None) -> None:
+    def step(
+        self,
+        step: str,
+        to: int | None,
+        cancel: int | None = None,
+        each: bool = False,
+        truncated: list[str] | None = None,
+    ) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
@@ -207,7 +213,8 @@ class Model:
         """Return rows of the model that the query does not give, and the other way round."""
         self._find_bad()
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f"{_quoted(name)}::{type_}"
+            + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(self._asked(*column) for column in self.columns)
@@ -295,9 +302,10 @@ def _is_of_a_row(error: psycopg2.Error) -> bool:
 
 
 def _columns(source: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"]
-    ) or "1"
+    return (
+        ", ".join(f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"])
+        or "1"
+    )
 
 
 def _quoted(name: str) -> str:
