@@ -1,6 +1,6 @@
--- SQL: the routine that applies a batch to a rows model; cdc.apply calls it, with the steps of write_fact. `deltas` is the
--- function of write_row_deltas. Without old rows, what cannot be applied is listed at once: only then is known what the
--- model held.
+-- SQL: the routine that applies a batch to a rows model; cdc.apply calls it, with the steps of write_fact. `deltas` is
+-- the function of write_row_deltas. Without old rows, what cannot be applied is listed at once: only then is known what
+-- the model held.
 create or replace function cdc.write_rows(
     compiled jsonb, routine text, deltas text, relation text, listed text, model_key text, model_name text
 ) returns text
