@@ -56,7 +56,7 @@ class RowsLab:
     def __init__(self, dsn: str, tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn), connection_factory=Connection)
+        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
         self.connection.autocommit = True
         self.execute((Path(__file__).parent / "rows_lab.sql").read_text())
         self.execute(tables)
