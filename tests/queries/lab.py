@@ -77,6 +77,10 @@ class Lab:
             query = query.replace(f"{{{name}}}", f'{schema}."{name}"')
         return query
 
+    def clear(self) -> None:
+        """Empty the tables."""
+        self.execute(f"truncate {', '.join(f'lab.{_quoted(name)}' for name in self.tables)}")
+
     def last_change(self) -> int:
         return int(self.value("select coalesce(max(n), 0) from lab.change"))
 
