@@ -157,6 +157,8 @@ select
         'rejected_lsn', own.rejected_lsn,
         'left_out', own.left_out,
         'built_on', own.baseline_id,
+        'audited_at', own.audited_at,
+        'audited_age_seconds', {_age("own.audited_at")},
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
             'snapshot_lsn', baseline.snapshot_lsn,
