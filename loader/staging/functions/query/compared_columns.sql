@@ -46,7 +46,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'own_list', string_agg(format('own_%s', place), ', ' order by place),
         'right_list', string_agg(format('right_%s', place), ', ' order by place),
         'pairs', string_agg(
-            format('(%1$L, own_%2$s, right_%2$s, %3$s)', name, place, counting_place is null), ', ' order by place
+            format('(%1$L, own_%2$s, right_%2$s, %3$s)', name, place, (counting_place is null)::text), ', ' order by place
         )
     )
     from added
