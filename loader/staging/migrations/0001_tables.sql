@@ -232,6 +232,8 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
     left_out jsonb,
+    -- When an audit last found it equal to its tables; null since it was built again.
+    audited_at timestamptz,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 
