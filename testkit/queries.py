@@ -91,6 +91,9 @@ class QuerySystem(System):
     def differences(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
         return self.target.execute(
-            f"(select 'one', to_jsonb(t)::text from (({one}) except all ({other})) as t)"
-            f" union all (select 'other', to_jsonb(t)::text from (({other}) except all ({one})) as t)"
+            f"with one as ({one}), other as ({other})"
+            " (select 'one', to_jsonb(t)::text"
+            " from (select * from one except all select * from other) as t)"
+            " union all (select 'other', to_jsonb(t)::text"
+            " from (select * from other except all select * from one) as t)"
         )

@@ -154,7 +154,7 @@ class Collapsing:
                 before, after = (_taken(need, each) for each in texts)
                 is_whole = problem is None and missing is None
                 # A TRUNCATE takes it away, or it moves none of the model's values.
-                if is_whole and (is_cancelled or before == after and action == "U"):
+                if is_whole and (is_cancelled or (before == after and action == "U")):
                     continue
                 own = at if need.keeps_deleted else None
                 cells = (need.model, need.source_no, action, own, is_cancelled, problem)
@@ -187,7 +187,7 @@ def _missing(need: _Need, old: Image | None, new: Image | None) -> tuple[int, ..
         tuple(
             number
             for number, place in enumerate(need.places, 1)
-            if old is not None and old[place] is None or new is not None and new[place] is None
+            if (old is not None and old[place] is None) or (new is not None and new[place] is None)
         )
         or None
     )

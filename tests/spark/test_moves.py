@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from applying import batch
+from pyspark.sql import SparkSession
+from waltally_jobs import reading
 from waltally_jobs.changes import Collapsing
 from waltally_jobs.messages import truncated_table
 
@@ -69,7 +71,8 @@ def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
         source.execute(
             "create schema lab;"
             """create type lab.mood as enum ('sad', 'ok', 'it''s', 'Ünder "x"');"""
-            "create domain lab.amount as numeric(12, 2);" + TABLES.replace("%", "%%")
+            "create domain lab.amount as numeric(12, 2);"
+            + TABLES.replace("%", "%%")
             + "alter table lab.a alter cash type text, replica identity full; alter table lab.b replica identity full"
         )
         yield QuerySystem(source, tmp_path)
@@ -107,10 +110,19 @@ def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for batch in Collapsing([(0, fact)], truncates).batches(rows):
         for row in batch.to_pylist():
-            lists = (row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing"))
+            lists = (
+                row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing")
+            )
             at = row["commit_lsn"]
             found[
-                (row["source_no"], row["action"] or None, at, row["is_cancelled"], row["problem"], *lists)
+                (
+                    row["source_no"],
+                    row["action"] or None,
+                    at,
+                    row["is_cancelled"],
+                    row["problem"],
+                    *lists,
+                )
             ] += row["change_count"]
     return found
 
@@ -140,7 +152,7 @@ def read_by_database(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]
         is_whole = problem is None and not missing
         # What a TRUNCATE takes away adds nothing, and of an image that a change has not the reader
         # gives nothing of use.
-        if is_whole and is_cancelled or (is_whole and action == "U" and old == new):
+        if (is_whole and is_cancelled) or (is_whole and action == "U" and old == new):
             continue
         old_values = tuple(old) if action in ("U", "D") and problem is None else None
         new_values = tuple(new) if action in ("U", "I") and problem is None else None
@@ -180,7 +192,7 @@ def test_a_change_is_what_the_reader_of_the_database_gives(system: QuerySystem) 
         (3, "", "1e40", "-0", None, "7", None, "ü" * 5000, '"s"', "NaN", False),
     ):  # fmt: skip
         system.source.execute(insert, *row)
-    system.source.execute(f"update {name} set \"a\"\"b\" = 'changed', h = not h")
+    system.source.execute(f'update {name} set "a""b" = \'changed\', h = not h')
     system.source.execute(f"update {name} set id = id + 10")
     system.source.execute(f"delete from {name} where id = 12")
     system.source.execute(f"alter table {name} replica identity default")
@@ -201,3 +213,58 @@ def test_a_change_is_what_the_reader_of_the_database_gives(system: QuerySystem) 
     assert sum(python.values()) > 300
     assert sorted((python - database).items(), key=str) == []
     assert sorted((database - python).items(), key=str) == []
+
+
+NAMES = (
+    *("by_day", "total", "total_of_two", "of_two", "purged", "purged_alone", "twice", "tags"),
+    *("division", "numbers_in_texts", "odd_names", "floats", "enums", "null_sum", "long_keys"),
+)
+KEPT = {
+    "rows": "select to_jsonb(t)::text from {0} as t order by 1",
+    "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
+    " where fact = '{0}' order by 1, 2, 3",
+    "deletes": "select part, commit_lsn::text, dimensions, array_agg(measures) from"
+    " (select * from cdc.archived_delete where model_name = '{0}' order by measures) as t"
+    " group by 1, 2, 3 order by 1, 2, 3",
+    "mark": "select applied_lsn::text, rejected_lsn::text from cdc.model_watermark"
+    " where model_name = '{0}'",
+}
+
+
+def kept(system: QuerySystem, name: str) -> dict[str, list[tuple[Any, ...]]]:
+    """All that an apply writes."""
+    return {
+        what: system.target.execute(query.format(f"analytics.{name}"))
+        for what, query in KEPT.items()
+    }
+
+
+def both_engines(*names: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    return {
+        f"{name}_{engine}": (MODELS[name][0], {**MODELS[name][1], "engine": engine})
+        for name in names
+        for engine in ("database", "spark")
+    }
+
+
+@pytest.mark.parametrize("few", [1_000_000, 0])
+def test_spark_adds_what_the_database_would_add(
+    spark: SparkSession, system: QuerySystem, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many random changes, in several batches: by the driver, and by tasks of Spark."""
+    monkeypatch.setattr(batch, "CHANGES_PER_TASK", 40)
+    monkeypatch.setattr(reading, "SLICE", 7)
+    names = NAMES if few else NAMES[:6]
+    system.keep(both_engines(*names))
+    system.spark_job("spark-submit spark/seed.py")
+    writer = Writer(system.source, Random(few))  # type: ignore[arg-type]
+    for _ in range(3):
+        writer.write(120)
+        system.catch_up()
+        before = {name: kept(system, f"{name}_spark")["rows"] for name in names}
+        system.spark_job(f"spark-submit spark/apply.py --once --in-driver {few} --max-changes 90")
+        for name in names:
+            assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
+        assert before != {name: kept(system, f"{name}_spark")["rows"] for name in names}
+    assert system.target.execute("select count(*) > 3 from analytics.rejected_changes") == [(True,)]
+    assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
