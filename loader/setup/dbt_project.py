@@ -14,7 +14,7 @@ import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
-from loader.setup.queries import declared_queries, has_queries
+from loader.setup.queries import MATERIALIZED, declared_queries, has_queries
 from loader.setup.roll_ups import declared_roll_ups, meta
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse
@@ -29,6 +29,12 @@ log = logging.getLogger("loader")
 _QUIET = (
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
     "--no-send-anonymous-usage-stats",
+)
+_COMPILED = (
+    "--no-introspect",
+    "--no-populate-cache",
+    "--select",
+    f"config.materialized:{MATERIALIZED}",
 )
 
 
@@ -84,7 +90,7 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         if outcome.success and has_queries(_nodes(Path(temporary) / "manifest.json")):
             # A manifest has no compiled code before; a query of it would need the target.
             outcome = dbtRunner(cast("Manifest", outcome.result)).invoke(
-                ["compile", "--no-introspect", "--no-populate-cache", *folders, *_QUIET]
+                ["compile", *_COMPILED, *folders, *_QUIET]
             )
         if not outcome.success:
             raise _refused(outcome.exception, project)

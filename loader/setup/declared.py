@@ -30,6 +30,8 @@ class Declared:
     """Whether standbys shall keep the slot."""
     queries: tuple[Query, ...] = ()
     """The models that are queries; `compile_queries` makes facts of them."""
+    readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By query, its text, sources and options, as cdc.compile_query takes them."""
     columns: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
     """What logged_table says of the columns of the queries' tables."""
     take_slot: bool = False

@@ -103,7 +103,8 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
     if refused:
         raise combine(refused)
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
-    return replace(declared, facts=known, columns=columns)
+    readings = {query.name: _reading(query, columns) for query in declared.queries}
+    return replace(declared, facts=known, readings=readings, columns=columns)
 
 
 class _Undone(Exception):
@@ -111,6 +112,19 @@ class _Undone(Exception):
 
 
 def _compile(query: Query, columns: Mapping[Table, Mapping[str, Any]], target: Target) -> Fact:
+    reading = _reading(query, columns)
+    for source in reading["sources"]:
+        if not source["columns"]:
+            raise SettingError(
+                f"The table {source['table']} does not exist at the source",
+                "name an existing table in the source's YAML",
+            )
+    values = (target.slot, query.name, query.text, Json(reading["sources"]), Json(query.options))
+    ((declaration,),) = target.ask_staging("select {}.compile_model(%s, %s, %s, %s, %s)", values)
+    return parse(query.name, query.relation, declaration)
+
+
+def _reading(query: Query, columns: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:
     sources = [
         {
             "relation": relation,
@@ -121,15 +135,7 @@ def _compile(query: Query, columns: Mapping[Table, Mapping[str, Any]], target: T
         }
         for relation, table in query.sources
     ]
-    for source in sources:
-        if not source["columns"]:
-            raise SettingError(
-                f"The table {source['table']} does not exist at the source",
-                "name an existing table in the source's YAML",
-            )
-    values = (query.text, Json(sources), Json(query.options))
-    ((declaration,),) = target.ask_staging("select {}.compile_query(%s, %s, %s)", values)
-    return parse(query.name, query.relation, declaration)
+    return {"text": query.text, "sources": sources, "options": dict(query.options)}
 
 
 def _of_model(query: Query, error: LoaderError) -> LoaderError:

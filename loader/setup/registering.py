@@ -191,7 +191,7 @@ def register_facts(
     changes = difference(registered, declared.facts)
     registration.register_tables(target, tables)
     if changes:
-        registration.register(target, declared.facts, changes)
+        registration.register(target, declared.facts, declared.readings, changes)
     registration.write_project(target, declared.project)
     schemas = {fact.relation.schema for fact in declared.facts}
     schemas |= {table.schema for _, table in declared.roll_ups}

@@ -36,11 +36,14 @@ order by fact.fact_name
 """
 
 _REGISTER = """
-insert into {}.fact (slot_name, fact_name, declaration, needed, relation_schema, relation_name)
-values (%s, %s, %s, %s, %s, %s)
+insert into {}.fact (
+    slot_name, fact_name, declaration, needed, reading, relation_schema, relation_name
+)
+values (%s, %s, %s, %s, %s, %s, %s)
 on conflict (slot_name, fact_name) do update set
     declaration = excluded.declaration,
     needed = excluded.needed,
+    reading = excluded.reading,
     relation_schema = excluded.relation_schema,
     relation_name = excluded.relation_name,
     registered_at = now()
@@ -123,13 +126,23 @@ def other_slot(target: Target, fact: Fact) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-def register(target: Target, declared: Sequence[Fact], changes: Difference) -> None:
-    """Write the difference down, in the open transaction; forget what is removed."""
+def register(
+    target: Target,
+    declared: Sequence[Fact],
+    readings: Mapping[str, Mapping[str, object]],
+    changes: Difference,
+) -> None:
+    """Write the difference down, in the open transaction; forget what is removed.
+
+    `readings` says of each query how it was read.
+    """
     written = {*changes.new, *changes.changed, *changes.moved}
     for fact in declared:
         if fact.name in written:
             relation = (fact.relation.schema, fact.relation.name)
+            reading = readings.get(fact.name)
             known = (target.slot, fact.name, Json(fact.declaration), Json(fact.needed))
+            known = (*known, None if reading is None else Json(reading))
             target.ask_staging(_REGISTER, (*known, *relation))
     for fact in changes.removed:
         values: dict[str, object] = {"slot": target.slot, "fact": fact.name}

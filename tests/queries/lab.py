@@ -59,7 +59,7 @@ class Lab:
     def __init__(self, dsn: str, tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn), connection_factory=Connection)
+        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
         self.connection.autocommit = True
         self.execute((Path(__file__).parent / "lab.sql").read_text())
         self.execute(tables)
@@ -183,14 +183,8 @@ class Model:
     def _needs(source: dict[str, Any]) -> list[str]:
         return [column["name"] for column in source["columns"] if column["is_needed"]]
 
-    def step(
-        self,
-        step: str,
-        to: int | None,
-        cancel: int | None = None,
-        each: bool = False,
-        truncated: list[str] | None = None,
-    ) -> None:
+    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
+             truncated: list[str] | None = None) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
@@ -213,8 +207,7 @@ class Model:
         """Return rows of the model that the query does not give, and the other way round."""
         self._find_bad()
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}"
-            + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(self._asked(*column) for column in self.columns)
@@ -251,39 +244,60 @@ class Model:
         finally:
             self.lab.execute("set timezone to 'UTC'; set lab.purged to ''")
 
+    def fails(self) -> bool:
+        """Return whether PostgreSQL cannot answer the query over all rows."""
+        return self._error("select count(query) from (\n%s\n) as query", "seen") is not None
+
     def _find_bad(self) -> None:
-        """Write down the rows that the query cannot take alone, and no other ones."""
+        """Write down the rows that the query cannot take alone, and no other ones.
+
+        What a row is to blame for is an error in what is added up, or a sum that is not finite.
+        """
         self.lab.execute("delete from lab.bad")
-        if not self._fails("good"):
-            return
+        kept = [k["name"] for k in self.compiled["kept"] if k["type"] == "numeric"]
+        names = ", ".join(map(_quoted, kept)) or "null"
+        finite = f"count(query), count(*) filter (where 'NaN' in ({names}) or 'Infinity' in ({names}) or '-Infinity' in ({names}))"
         for source in self.compiled["sources"]:
             name = source["table"].removeprefix("lab.")
             for (row_id,) in self._in_timezone(f'select id from seen."{name}"'):
                 self.lab.execute("select set_config('lab.one', %s, false)", f"{row_id} {name}")
-                if self._fails("one"):
+                if self._cannot_take(finite):
                     self.lab.execute("insert into lab.bad values (%s, %s)", name, row_id)
 
-    def _fails(self, schema: str) -> bool:
-        """Return whether the query fails, or gives a total that is not finite."""
-        totals = [n for n, t, kind in self.columns if kind != "key" and t == "numeric"]
-        ask = ", ".join(
-            [
-                f"count(*) filter (where {_quoted(n)} in ('NaN', 'Infinity', '-Infinity'))"
-                for n in totals
-            ]
-            + ["count(query)"]
+    def _cannot_take(self, finite: str) -> bool:
+        inputs = ", ".join(
+            f"waltally_source_{n} as (select {_columns(source)} from one.{_quoted(source['table'].removeprefix('lab.'))})"
+            for n, source in enumerate(self.compiled["sources"], 1)
         )
         try:
-            ((*not_finite, _),) = self._in_timezone(
-                f"select {ask} from (\n{self.lab.named(self.query, schema)}\n) as query"
+            ((_, not_finite),) = self._in_timezone(
+                f"with {inputs} select {finite} from (\n{self.compiled['query']}\n) as query"
             )
-        except psycopg2.DataError:
-            return True
         except psycopg2.Error as error:
-            if error.pgcode[:2] in ("22", "21", "54") or error.pgcode in ("0A000", "42601"):
+            if _is_of_a_row(error):
                 return True
             raise
-        return any(not_finite)
+        return bool(not_finite)
+
+    def _error(self, query: str, schema: str) -> psycopg2.Error | None:
+        try:
+            self._in_timezone(query % self.lab.named(self.query, schema))
+        except psycopg2.Error as error:
+            if _is_of_a_row(error):
+                return error
+            raise
+        return None
+
+
+def _is_of_a_row(error: psycopg2.Error) -> bool:
+    code = error.pgcode or ""
+    return code[:2] in ("22", "21", "54") or code in ("0A000", "42601")
+
+
+def _columns(source: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"]
+    ) or "1"
 
 
 def _quoted(name: str) -> str:

@@ -108,6 +108,8 @@ create table fact (
     -- The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty list
     -- only the number of rows counts.
     needed jsonb not null,
+    -- How a query was read when it was registered: {"text", "sources", "options"}, as compile_query takes them.
+    reading jsonb,
     -- The dbt project that declares the model; setup in another project does not forget it.
     project_name text,
     registered_at timestamptz not null default now(),
@@ -135,6 +137,11 @@ create table installed_model (
     table_nos integer[],
     -- By table, where the reader puts these values; null for a value that is not of the table.
     places integer[],
+    -- Of a query that has changed and waits for its baseline, the installed one before it, which goes on being applied:
+    -- declaration, routine and needs, with the numbers and places as above.
+    former jsonb,
+    former_table_nos integer[],
+    former_places integer[],
     -- Whether the next apply starts from the baseline again, because of dbt build --full-refresh.
     is_refresh_asked boolean not null default false,
     installed_at timestamptz not null default now(),
@@ -447,7 +454,8 @@ comment on column change.problem is 'Why no model can count the change; null whe
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
 comment on column change.missing is
-    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none.';
+    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none. '
+    'Those that the new image of an update lacks are there once more, below zero.';
 
 create type tree_node as (
     path text,

@@ -13,9 +13,11 @@ declare
     keys jsonb := '[]';
     kept jsonb := '[]';
     derived jsonb := '[]';
+    more_groups text;
     entry jsonb;
-    pieces text[];
     expression text;
+    sum_of text;
+    count_of text;
     one record;
     number_of integer;
 begin
@@ -28,37 +30,47 @@ begin
         raise exception 'A grouped expression is not selected: two groups could look alike.'
             using errcode = 'WL003', hint = 'Select every expression of GROUP BY.';
     end if;
+    -- Beside a table's primary key its other columns may be selected: their groups are the same.
+    select
+        coalesce(jsonb_agg(jsonb_build_object(
+            'name', names[series.place],
+            'type', columns -> (series.place - 1) ->> 'type',
+            'expression', parts.entries[numbers[series.place]],
+            'is_constant', not target @? 'strict $.** ? (@._ == "VAR")'
+        ) order by series.place), '[]'),
+        coalesce(string_agg(
+            ', ' || parts.entries[numbers[series.place]], '' order by series.place
+        ) filter (where not target ->> 'ressortgroupref' = any (grouped)), '')
+    into keys, more_groups
+    from generate_series(1, cardinality(numbers)) as series (place)
+    cross join lateral (select tree -> 'targetList' -> (numbers[series.place] - 1) as target) as own
+    where
+        target ->> 'ressortgroupref' = any (grouped)
+        or not target @? 'strict $.** ? (@._ == "AGGREF" && @.agglevelsup == "0")' and target @? 'strict $.** ? (@._ == "VAR")';
     -- First the columns that are one aggregate: what is kept of others may be theirs.
     for one in
-        select listed.*
-        from (
+        select
+            names[series.place] as name,
+            columns -> (series.place - 1) ->> 'type' as type,
+            own.entry,
+            own.pieces,
+            coalesce(
+                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\(' and own.pieces[4] is null, false
+            ) as is_single
+        from generate_series(1, cardinality(numbers)) as series (place)
+        cross join lateral (
             select
-                names[series.place] as name,
-                columns -> (series.place - 1) ->> 'type' as type,
-                tree -> 'targetList' -> (numbers[series.place] - 1) ->> 'ressortgroupref' = any (grouped) as is_key,
-                own.entry,
-                cut.pieces,
-                coalesce(
-                    cut.pieces[1] = '' and cut.pieces[3] = '' and cut.pieces[2] !~ '^avg\(' and cut.pieces[4] is null,
-                    false
-                ) as is_single,
-                series.place
-            from generate_series(1, cardinality(numbers)) as series (place)
-            cross join lateral (select parts.entries[numbers[series.place]] as entry) as own
-            cross join lateral (
-                select cdc.find_aggregates(own.entry, array['count', 'sum', 'avg']) as pieces
-            ) as cut
-        ) as listed
-        order by listed.is_single desc, listed.place
+                parts.entries[numbers[series.place]] as entry,
+                cdc.find_aggregates(parts.entries[numbers[series.place]], array['count', 'sum', 'avg']) as pieces
+        ) as own
+        where not keys @> jsonb_build_array(jsonb_build_object('name', names[series.place]))
+        order by is_single desc, series.place
     loop
-        if one.is_key then
-            keys := keys || jsonb_build_object('name', one.name, 'type', one.type, 'expression', one.entry);
-            continue;
-        elsif cdc.has_select(one.entry) then
+        if cdc.has_select(one.entry) then
             raise exception '%: a sub-select over totals.', one.name
                 using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
         end if;
-        if one.is_single and cdc.kept_name(kept, one.pieces[2]) is null then
+        if one.is_single and cdc.kept_place(kept, one.pieces[2]) is null then
             kept := kept || jsonb_build_object('name', one.name, 'expression', one.pieces[2]);
             continue;
         end if;
@@ -69,19 +81,15 @@ begin
                 expression := expression || one.pieces[number_of];
                 continue;
             end if;
-            kept := cdc.keep_aggregate(kept, regexp_replace(one.pieces[number_of], '^avg\(', 'sum('));
-            if one.pieces[number_of] ~ '^avg\(' then
-                kept := cdc.keep_aggregate(kept, regexp_replace(one.pieces[number_of], '^avg\(', 'count('));
-                expression := expression || format(
-                    '((%I)::numeric / nullif(%I, 0))',
-                    cdc.kept_name(kept, regexp_replace(one.pieces[number_of], '^avg\(', 'sum(')),
-                    cdc.kept_name(kept, regexp_replace(one.pieces[number_of], '^avg\(', 'count('))
-                );
-            else
-                expression := expression || format('%I', cdc.kept_name(kept, one.pieces[number_of]));
-            end if;
+            sum_of := regexp_replace(one.pieces[number_of], '^avg\(', 'sum(');
+            count_of := regexp_replace(one.pieces[number_of], '^avg\(', 'count(');
+            kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of), count_of);
+            expression := expression || case
+                when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)
+                else format('((waltally_kept_%s)::numeric / nullif(waltally_kept_%s, 0))', cdc.kept_place(kept, sum_of), cdc.kept_place(kept, count_of))
+            end;
         end loop;
-        derived := derived || jsonb_build_object('name', one.name, 'type', one.type, 'expression', expression);
+        derived := derived || jsonb_build_object('name', one.name, 'type', one.type, 'expression', cdc.name_keys(expression, keys));
     end loop;
     -- How many rows a group has, and how many values a sum.
     kept := cdc.keep_aggregate(kept, 'count(*)');
@@ -94,7 +102,7 @@ begin
         'kind', 'fact',
         'is_total', grouped = '{}',
         'names', to_jsonb(names),
-        'keys', (select coalesce(jsonb_agg(value order by array_position(names, value ->> 'name')), '[]') from jsonb_array_elements(keys)),
+        'keys', keys,
         'kept', (
             select jsonb_agg(
                 value - 'expression' || case
@@ -111,7 +119,7 @@ begin
         'query', place.before || parts.head || e'\n' || (
             select string_agg(format('    %s as %I', value ->> 'expression', value ->> 'name'), e',\n' order by ordinality)
             from jsonb_array_elements(keys || kept) with ordinality
-        ) || e'\n' || parts.tail || place.after
+        ) || e'\n' || parts.tail || more_groups || place.after
     );
 end
 $$;

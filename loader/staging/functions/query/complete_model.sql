@@ -7,6 +7,9 @@ declare
     query text;
     refused record;
     share integer;
+    size integer;
+    -- Their key is the table's own: one value has one row, however it is spelled.
+    is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
     execute format(
         'create temporary view waltally_query as with %s select * from (%s) as query',
@@ -16,7 +19,7 @@ begin
         ),
         compiled ->> 'query'
     );
-    select jsonb_object_agg(a.attname, format_type(a.atttypid, null)) into types
+    select jsonb_object_agg(a.attname, cdc.plain_type(a.atttypid)) into types
     from pg_attribute as a
     where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
     drop view pg_temp.waltally_query;
@@ -26,7 +29,7 @@ begin
     where types ->> (value ->> 'name') !~ (
         '^(boolean|smallint|integer|bigint|numeric|text|character varying|character|bpchar|"char"|name|uuid|date|bytea|inet|cidr|'
         'macaddr|macaddr8|time without time zone|timestamp without time zone|timestamp with time zone|pg_lsn)$'
-    )
+    ) and not is_rows
     limit 1;
     if found then
         raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
@@ -36,24 +39,32 @@ begin
         options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
         and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
     ) then
-        raise exception 'unique_key is not what the query groups by.'
+        raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
             using errcode = 'WL003', hint = format(
                 'Leave unique_key out, or write %s.',
                 (select string_agg(quote_literal(value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'keys'))
             );
     end if;
 
+    perform cdc.try_totals(compiled, types);
+
     select least(1000, 2000 / greatest(count(*), 1)) into share
     from jsonb_array_elements(compiled -> 'keys')
-    where types ->> (value ->> 'name') ~ '^(text|character varying|character|bpchar|name|"char")$';
+    where cdc.is_text(types ->> (value ->> 'name'));
+    select 1000 / greatest(count(*), 1) into size
+    from jsonb_array_elements(compiled -> 'keys')
+    where types ->> (value ->> 'name') in ('numeric', 'bytea');
     query := format(
         e'select\n%s\nfrom (\n%s\n) as query',
         (
             select string_agg(
                 case
-                    when is_key and type in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
+                    when is_key and cdc.is_text(type)
                         then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
-                    when is_key and type = 'numeric' then format('    trim_scale(query.%I) as %I', name, name)
+                    when is_key and type in ('numeric', 'bytea') and not is_rows then format(
+                        '    case when octet_length(query.%1$I::text) > %2$s then cdc.long_key(query.%1$I::text)::%3$s else %4$s end as %1$I',
+                        name, size, type, format(case type when 'numeric' then 'trim_scale(query.%I)' else 'query.%I' end, name)
+                    )
                     else format('    query.%I', name)
                 end,
                 e',\n' order by place
@@ -69,9 +80,14 @@ begin
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || jsonb_build_object(
         'query', query,
+        'derived', (
+            select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
+            from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
+        ),
+        'text_share', share,
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
-                when types ->> (value ->> 'name') in ('text', 'character varying', 'character', 'bpchar', 'name', '"char"')
+                when cdc.is_text(types ->> (value ->> 'name'))
                     then 'text' else types ->> (value ->> 'name') end) order by place), '[]')
             from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
         ),

@@ -1,6 +1,8 @@
 -- Constants that PostgreSQL reads in one way today, and in another tomorrow or under other settings: it is asked again
 -- under these, and with another word where a text could be the clock's.
-create or replace function cdc.judge_constants(query text, sources jsonb, tree text, has_timezone boolean)
+create or replace function cdc.judge_constants(
+    query text, sources jsonb, tree text, nodes cdc.tree_node[], has_timezone boolean
+)
 returns table (reason text, remedy text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -17,7 +19,12 @@ begin
             ('TimeZone', 'Asia/Kathmandu', 'a constant moment without an offset',
                 '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or the offset: ''2026-02-01 00:00+00''')
         ) as settings (name, value, reason, remedy)
-        where settings.name <> 'TimeZone' or not has_timezone
+        where
+            (settings.name <> 'TimeZone' or not has_timezone)
+            and exists (
+                select from unnest(nodes) as node
+                where node.type = 'CONST' and not cdc.has_plain_text(cdc.node_type(node.fields), is_input => true)
+            )
     loop
         begin
             perform set_config(trial.name, trial.value, true);

@@ -1,24 +1,8 @@
 -- What is wrong with where the parts of a query stand: an aggregate or a grouping below the top, and sub-selects over
--- other tables.
-create or replace function cdc.judge_levels(nodes cdc.tree_node[], steps jsonb) returns table (reason text, remedy text)
+-- other tables. `top_path` is the query that hands up the top one's columns.
+create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text) returns table (reason text, remedy text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-    -- The queries that hand up the top one's columns.
-    top_path text := 'q';
-    step jsonb;
 begin
-    for step in select value from jsonb_array_elements(steps) loop
-        select coalesce(named.path || '.ctequery', top_path || '.rtable.' || (
-            select reference.fields ->> 'rtindex' from unnest(nodes) as reference
-            where reference.path = top_path || '.jointree.fromlist.1'
-        ) || '.subquery')
-        into top_path
-        from (select) as once
-        left join unnest(nodes) as named
-            on named.type = 'COMMONTABLEEXPR' and named.fields ->> 'ctename' = step ->> 'cte' and named.parent = any (
-                select unnest(own.queries) from unnest(nodes) as own where own.path = top_path
-            );
-    end loop;
     return query
     select 'an aggregate or GROUP BY below the top', 'a model of its own for it, and a query over that model'
     from unnest(nodes) as node

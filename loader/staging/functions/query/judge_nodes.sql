@@ -60,7 +60,7 @@ begin
             'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE', 'constraintDeps'
         )
         -- Over a row's own values each of them has the same result at any time.
-        and not (parts.is_asked_of_row and parts.clause in ('distinctClause', 'havingQual'))
+        and not (parts.is_asked_of_row and parts.clause in ('distinctClause', 'havingQual', 'limitCount', 'limitOffset'))
     union
     select
         case node.type

@@ -2,7 +2,7 @@
 create or replace function cdc.keep_aggregate(kept jsonb, expression text) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case
-        when cdc.kept_name(kept, expression) is not null then kept
+        when cdc.kept_place(kept, expression) is not null then kept
         else kept || jsonb_build_object(
             'name', case
                 when expression = 'count(*)' then 'waltally_rows'

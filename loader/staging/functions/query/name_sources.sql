@@ -22,6 +22,18 @@ begin
         raise exception 'Two texts that follow each other, or a text that begins with U&, are not read.'
             using errcode = 'WL003', hint = 'Write one text between quotation marks.';
     end if;
+    if exists (
+        select from cdc.scan(query) as code
+        where
+            code.token ~* '^"?waltally_'
+            and not exists (
+                select from jsonb_array_elements(sources) as own
+                where code.token in (own ->> 'name', quote_ident(own ->> 'name'))
+            )
+    ) then
+        raise exception 'A name that begins with waltally_ is not read: such names are ours.'
+            using errcode = 'WL003', hint = 'Give it another name.';
+    end if;
     for run in
         with tokens as (
             select

@@ -43,7 +43,7 @@ begin
     from pg_rewrite as rule
     where rule.ev_class = 'pg_temp.waltally_query'::regclass;
     select jsonb_agg(
-        jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, null)) order by a.attnum
+        jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid)) order by a.attnum
     ) into columns
     from pg_attribute as a
     where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;

@@ -22,7 +22,7 @@ begin
             );
         end loop;
         execute format(
-            'create temporary table waltally_source_%s (%s)',
+            'create temporary table waltally_source_%s (%s%s)',
             source.place,
             (
                 select string_agg(
@@ -35,6 +35,12 @@ begin
                     ', ' order by one.place
                 )
                 from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
+            ),
+            -- PostgreSQL takes a table's other columns beside its grouped key.
+            (
+                select ', primary key (' || string_agg(quote_ident(name), ', ') || ')'
+                from jsonb_array_elements_text(source.value -> 'key') as key (name)
+                having count(*) > 0
             )
         );
     end loop;

@@ -8,7 +8,7 @@ begin
         (
             select string_agg(
                 format('%I %s', one.name, one.type)
-                || case when one.type in ('text', 'character varying') then ' collate "C"' else '' end
+                || case when one.type ~ '^(text|character varying|bpchar)(\[\])?$' then ' collate "C"' else '' end
                 || case
                     when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
                         then format(' generated always as (%s) stored', one.expression)
@@ -16,7 +16,7 @@ begin
                     when one.kind = 'derived'
                         then format(' generated always as (case when %I > 0 then %s end) stored', compiled ->> 'rows', one.expression)
                     when one.kind = 'id' then ' primary key'
-                    when one.kind = 'part' or one.kind = 'kept' and one.type = 'bigint' and not exists (
+                    when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' = 'fact' and one.type = 'bigint' and not exists (
                         select from jsonb_array_elements(compiled -> 'kept') as kept
                         where kept ->> 'name' = one.name and kept ? 'counted_by'
                     ) then ' not null'

@@ -1,0 +1,5 @@
+-- Whether values of a type are kept in a key as text.
+create or replace function cdc.is_text(type text) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select type in ('text', 'character varying', 'bpchar', 'name', '"char"')
+$$;

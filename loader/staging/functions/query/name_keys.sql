@@ -1,0 +1,45 @@
+-- An expression over totals with waltally_key_1, 2, ... in place of the grouped expressions that stand in it. What is left
+-- of columns after that nobody knows: the table of try_totals has none of their names.
+create or replace function cdc.name_keys(expression text, keys jsonb) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+    tokens constant text[] := array(select one.token from cdc.scan(expression) as one order by one.place);
+    -- Blanks differ with the depth at which an expression is printed.
+    code constant bigint[] := array(
+        select one.place from unnest(tokens) with ordinality as one (token, place) where one.token !~ '^\s' order by one.place
+    );
+    named text := '';
+    place integer := 1;
+    key record;
+begin
+    while place <= cardinality(code) loop
+        select one.number, cardinality(one.own) as size into key
+        from (
+            select
+                keys_in_order.number,
+                array(
+                    select scanned.token from cdc.scan(keys_in_order.value ->> 'expression') as scanned
+                    where scanned.token !~ '^\s' order by scanned.place
+                ) as own
+            from jsonb_array_elements(keys) with ordinality as keys_in_order (value, number)
+            where (keys_in_order.value ->> 'is_constant')::boolean is not true
+        ) as one
+        where
+            one.own = array(select tokens[code[n]] from generate_series(place, place + cardinality(one.own) - 1) as n order by n)
+            -- A function, a part of a name, or a type that is called like the column.
+            and coalesce(tokens[code[place + cardinality(one.own)]], '') not in ('(', '.', '''')
+            and coalesce(tokens[code[place - 1]], '') not in ('.', ':')
+        order by cardinality(one.own) desc, one.number
+        limit 1;
+        named := named || case when place > 1 and code[place] > code[place - 1] + 1 then ' ' else '' end;
+        if key.number is null then
+            named := named || tokens[code[place]];
+            place := place + 1;
+        else
+            named := named || 'waltally_key_' || key.number;
+            place := place + key.size;
+        end if;
+    end loop;
+    return named;
+end
+$$;

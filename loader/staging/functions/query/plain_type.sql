@@ -1,0 +1,5 @@
+-- A type as SQL writes it without a length: `character` would have the length 1.
+create or replace function cdc.plain_type(type_oid oid) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select regexp_replace(regexp_replace(format_type(type_oid, null), '^character(\[\])?$', 'bpchar\1'), '^bit(\[\])?$', '"bit"\1')
+$$;

@@ -1,0 +1,39 @@
+-- Refuse expressions of totals that PostgreSQL does not take as generated columns. They name what they are made of by its
+-- place: so nothing can be mistaken for a column of the model.
+create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    derived jsonb;
+begin
+    execute format('create temporary table waltally_totals (%s)', (
+        select string_agg(
+            format(
+                'waltally_%s_%s %s', one.kind, one.place,
+                case when one.kind = 'kept' or not cdc.is_text(types ->> (one.value ->> 'name')) then types ->> (one.value ->> 'name') else 'text' end
+            ), ', '
+        )
+        from (
+            select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+            union all
+            select 'kept', place, value from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
+        ) as one
+    ));
+    for derived in select value from jsonb_array_elements(compiled -> 'derived') loop
+        begin
+            execute format(
+                'alter table pg_temp.waltally_totals add column waltally_derived %s generated always as (%s) stored',
+                derived ->> 'type', derived ->> 'expression'
+            );
+            alter table pg_temp.waltally_totals drop column waltally_derived;
+        exception
+            when undefined_column then
+                raise exception '%: a column that is not grouped beside totals.', derived ->> 'name'
+                    using errcode = 'WL003', hint = 'Select the column and group by it, and add both up in a view.';
+            when invalid_object_definition or feature_not_supported or syntax_error then
+                raise exception '%: what PostgreSQL does not keep beside totals: %.', derived ->> 'name', sqlerrm
+                    using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
+        end;
+    end loop;
+    drop table pg_temp.waltally_totals;
+end
+$$;

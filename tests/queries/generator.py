@@ -1,0 +1,455 @@
+"""Random queries over two odd tables: each is refused, or kept equal to itself.
+
+As SQLancer and sqlsmith test databases. By hand: `python -m tests.queries.generator --count 5000`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import psycopg2
+
+from testkit.servers import Server
+from tests.queries.lab import Lab, Model
+from tests.queries.odd import TABLES, VALUES, Writer
+
+TYPES = {
+    "boolean": ("true", "false", "null"),
+    "smallint": ("0", "1", "-1", "7", "32767"),
+    "integer": ("0", "1", "2", "-1", "3", "10", "100", "2147483647", "null"),
+    "bigint": ("0", "1", "-1", "12", "9223372036854775807", "null"),
+    "numeric": ("0", "0.0", "1.50", "-2.25", "1e20", "'NaN'", "'Infinity'", "0.1", "null"),
+    "real": ("0", "'-0'", "1.5", "'NaN'", "'infinity'", "0.1"),
+    "double precision": ("0", "'-0'", "2.5", "'NaN'", "'-Infinity'", "1e-7", "0.1"),
+    "text": (
+        "''", "'a'", "'A'", "'%'", "'today'", "'now'", "'2026-01-01'", "'7'", "'x''y'", "'{a,b}'",
+        "'day'", "'hour'", "'month'", "'week'", "'YYYY-MM-DD'", "'TMMonth'", "'Europe/Berlin'",
+        "'UTC'", "'k'", "'$.k'", "'base64'", "'hex'", "E'\\n'", "',-{name}'", "'null'", "null", "'C'",
+        "'9D99'", "'1 day'", "'[a-z]+'", "'g'", "'i'",
+    ),
+    "character varying": ("'a'", "''", "'ab '"),
+    "character": ("'a '", "''"),
+    '"char"': ("'a'", "''"),
+    "name": ("'x'", "'day'"),
+    "bytea": ("'\\x00ff'", "''", "E'\\\\000a'"),
+    "date": (
+        "'2026-01-01'", "'01/02/2026'", "'today'", "'infinity'", "'Jan 5 2026'", "'0044-03-15 BC'",
+        "'epoch'", "'yesterday'", "null",
+    ),
+    "timestamp without time zone": (
+        "'2026-03-29 02:30'", "'now'", "'2026-01-01'", "'02/03/2026 10:00'", "'infinity'", "'today 5:00'",
+    ),
+    "timestamp with time zone": (
+        "'2026-03-29 02:30'", "'2026-01-01 00:00+00'", "'now'", "'tomorrow'", "'2026-01-01 00:00 EST'",
+        "'2026-01-01 00:00 IST'", "'infinity'",
+    ),
+    "time without time zone": ("'10:00'", "'now'", "'24:00'", "'allballs'"),
+    "interval": ("'1 day'", "'24:00'", "'1-2'", "'-1 2:03:04'", "'P1Y'", "'1 mon'", "'1 day -2:00'"),
+    "uuid": ("'00000000-0000-0000-0000-000000000001'",),
+    "jsonb": ("'{}'", "'null'", "'{\"k\": 1.0}'", "'[1,2]'"),
+    "json": ("'{}'", "'{\"k\" : 1}'"),
+    "text[]": ("'{}'", "'{a,b}'", "'{a,NULL}'", "'{today}'", "'{k}'"),
+    "integer[]": ("'{}'", "'{1,2}'", "'{{1},{2}}'", "'{NULL}'"),
+    "date[]": ("'{2026-01-01}'", "'{today}'", "'{01/02/2026}'"),
+    "daterange": ("'empty'", "'[2026-01-01,2026-02-01)'", "'[today,)'", "'(,)'"),
+    "inet": ("'10.0.0.1'", "'10.0.0.0/8'"),
+    "cidr": ("'10.0.0.0/8'",),
+    "bit": ("B'1'", "B'101'"),
+    "bit varying": ("B'101'", "''"),
+}
+"""The types of expressions, with constants that are read in more than one way."""
+
+_ARRAYS = {"text": "text[]", "integer": "integer[]", "date": "date[]"}
+_POLYMORPHIC = {
+    "anyelement": 0, "anyarray": 1, "anynonarray": 0, "anycompatible": 0, "anycompatiblearray": 1,
+    "anycompatiblenonarray": 0,
+}
+# Constants could make them fill the memory of the oracle.
+_LARGE = {"repeat", "lpad", "rpad", "array_fill", "generate_series", "factorial"}
+
+_CALLS = """
+select
+    quote_ident(p.proname), p.prorettype::regtype::text,
+    array(select t::oid::regtype::text from unnest(p.proargtypes) with ordinality as a (t, n) order by n),
+    false
+from pg_proc as p
+where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind = 'f' and not p.proretset
+    and p.provariadic = 0 and p.pronargs > 0
+union all
+select
+    o.oprname, o.oprresult::regtype::text,
+    case when o.oprleft = 0 then array[o.oprright::regtype::text]
+    else array[o.oprleft::regtype::text, o.oprright::regtype::text] end,
+    true
+from pg_operator as o
+where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprresult <> 0
+order by 1, 2, 3
+"""
+_CASTS = "select castsource::regtype::text, casttarget::regtype::text from pg_cast order by 1, 2"
+
+
+@dataclass
+class Catalog:
+    """What gives a type: calls and casts, by it."""
+
+    calls: dict[str, list[tuple[str, list[str], bool]]] = field(default_factory=dict)
+    casts: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lab: Lab) -> Catalog:
+        made = cls({name: [] for name in TYPES}, {name: ["text"] for name in TYPES})
+        for name, result, arguments, is_operator in lab.execute(_CALLS):
+            if name in _LARGE:
+                continue
+            for element, array in _ARRAYS.items():
+                pair = (element, array)
+                types = [pair[_POLYMORPHIC[a]] if a in _POLYMORPHIC else a for a in arguments]
+                gives = pair[_POLYMORPHIC[result]] if result in _POLYMORPHIC else result
+                call = (name, types, is_operator)
+                if {*types, gives} <= TYPES.keys() and call not in made.calls[gives]:
+                    made.calls[gives].append(call)
+        for source, target in lab.execute(_CASTS):
+            if {source, target} <= TYPES.keys():
+                made.casts[target].append(source)
+        made.casts["text"] = [name for name in TYPES if name != "text"]
+        return made
+
+
+Scope = list[tuple[str, str]]
+"""Columns that an expression may name, each with its type."""
+
+
+class Queries:
+    """Makes queries."""
+
+    def __init__(self, lab: Lab, rng: Random) -> None:
+        self.rng = rng
+        self.catalog = Catalog.of(lab)
+        self.tables = {
+            name: [
+                (_quoted(column), type_)
+                for column, type_ in lab.execute(
+                    "select attname::text, case when typtype = 'd' then 'numeric' "
+                    "else format_type(atttypid, null) end from pg_attribute "
+                    "inner join pg_type as t on t.oid = atttypid "
+                    "where attrelid = %s::regclass and attnum > 0 order by attnum",
+                    f"lab.{name}",
+                )
+            ]
+            for name in VALUES
+        }
+
+    def query(self) -> tuple[str, dict[str, Any]]:
+        """Return a query and the options of its model."""
+        rng = self.rng
+        options: dict[str, Any] = {}
+        if rng.random() < 0.5:
+            options["timezone"] = rng.choice(("Europe/Berlin", "Asia/Kathmandu", "America/Havana"))
+        ctes, source, scope = self._from()
+        keys = [self._key(scope) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+        totals = [self._total(scope, rng.choice((0, 0, 1, 2))) for _ in range(rng.choice((1, 1, 2, 4)))]
+        if keys and rng.random() < 0.05:
+            totals = []
+        listed = [f"{key} as k{n}" for n, key in enumerate(keys, 1)]
+        listed += [f"{total} as t{n}" for n, total in enumerate(totals, 1)]
+        rest = f" where {self._expression('boolean', 2, scope)}" if rng.random() < 0.4 else ""
+        if keys:
+            rest += " group by " + ", ".join(str(n) for n in range(1, len(keys) + 1))
+        text = f"select {', '.join(listed)} from {source}{rest}"
+        if rng.random() < 0.1:
+            ctes.append(f"final as ({text})")
+            text = "select * from final"
+        if ctes:
+            text = f"with {', '.join(ctes)} {text}"
+        if rng.random() < 0.3:
+            options["ignore_deletes"] = [f"lab.{rng.choice(sorted(self.tables))}"]
+        return text, options
+
+    def _from(self) -> tuple[list[str], str, Scope]:
+        rng = self.rng
+        ctes: list[str] = []
+        kind = rng.random()
+        if kind < 0.35:
+            table = rng.choice(sorted(self.tables))
+            source, scope = f"{{{table}}} as s", self._named("s", self.tables[table])
+        elif kind < 0.55:
+            source, scope = self._arm()
+            source = f"({source}) as s"
+        elif kind < 0.65:
+            text, scope = self._arm()
+            ctes = [f"c as {rng.choice(('', 'materialized ', ''))}({text})"]
+            source = "c as s"
+        else:
+            types = [rng.choice(list(TYPES)) for _ in range(rng.randint(1, 4))]
+            arms = [self._arm(types)[0] for _ in range(rng.choice((2, 2, 3)))]
+            source = f"({' union all '.join(arms)}) as s"
+            scope = [(f"s.c{n}", type_) for n, type_ in enumerate(types, 1)]
+        if rng.random() < 0.2:
+            element, array = rng.choice(list(_ARRAYS.items()))
+            join = rng.choice(("cross join", "left join", "join"))
+            source += (
+                f" {join} lateral unnest({self._expression(array, 1, scope)}) as u (x)"
+                f"{'' if join == 'cross join' else ' on ' + rng.choice(('true', 'x is not null'))}"
+            )
+            scope = [*scope, ("u.x", element)]
+        if rng.random() < 0.1:
+            source += f" join (values (1, 'a'), (2, null), (2, 'b')) as v (i, t) on {rng.choice(('true', 'v.i = 2'))}"
+            scope = [*scope, ("v.i", "integer"), ("v.t", "text")]
+        return ctes, source, scope
+
+    def _arm(self, types: list[str] | None = None) -> tuple[str, Scope]:
+        rng = self.rng
+        types = types or [rng.choice(list(TYPES)) for _ in range(rng.randint(1, 5))]
+        table = rng.choice(sorted(self.tables))
+        inner = self._named("r", self.tables[table])
+        listed = [
+            f"{self._expression(type_, rng.choice((0, 0, 1)), inner)}::{type_} as c{n}"
+            for n, type_ in enumerate(types, 1)
+        ]
+        where = f" where {self._expression('boolean', 1, inner)}" if rng.random() < 0.3 else ""
+        return (
+            f"select {', '.join(listed)} from {{{table}}} as r{where}",
+            [(f"s.c{n}", type_) for n, type_ in enumerate(types, 1)],
+        )
+
+    @staticmethod
+    def _named(alias: str, columns: Scope) -> Scope:
+        return [(f"{alias}.{name}", type_) for name, type_ in columns]
+
+    def _key(self, scope: Scope) -> str:
+        if self.rng.random() < 0.5:
+            name, type_ = self.rng.choice(scope)
+            return name if self.rng.random() < 0.6 else f"{name}::text"
+        type_ = self.rng.choice(list(TYPES))
+        made = self._expression(type_, 2, scope)
+        return made if self.rng.random() < 0.7 else f"({made})::text"
+
+    def _total(self, scope: Scope, depth: int) -> str:
+        rng = self.rng
+        if depth:
+            one, other = self._total(scope, depth - 1), self._total(scope, 0)
+            return rng.choice(
+                (
+                    f"{one} - {other}",
+                    f"round({one}::numeric, 2)",
+                    f"coalesce({one}, 0)",
+                    f"{one} / nullif({other}, 0)",
+                    f"({one})::integer",
+                    f"{one} * 100.0",
+                    f"case when {one} > 1 then {other} else 0 end",
+                    f"greatest({one}, {other})",
+                    f"{one} / {other}",
+                    f"({one})::text",
+                    f"{one} is null",
+                    f"abs({one})",
+                    f"{one} / 3",
+                    f"({one})::double precision",
+                )
+            )
+        number = rng.choice(("smallint", "integer", "bigint", "numeric", "numeric"))
+        inner = self._expression(number, 1, scope)
+        made = rng.choice(
+            (
+                "count(*)",
+                f"count({self._expression(rng.choice(list(TYPES)), 1, scope)})",
+                f"sum({inner})",
+                f"sum({inner})",
+                f"avg({inner})",
+                "count(*)",
+                f"sum({self._expression('text', 1, scope)}::numeric)" if rng.random() < 0.3 else "count(1)",
+                f"max({inner})" if rng.random() < 0.1 else f"sum({inner})",
+            )
+        )
+        if rng.random() < 0.3:
+            made += f" filter (where {self._expression('boolean', 1, scope)})"
+        return made
+
+    def _expression(self, type_: str, depth: int, scope: Scope) -> str:
+        rng = self.rng
+        columns = [name for name, own in scope if own == type_]
+        if depth <= 0 or rng.random() < 0.15:
+            if columns and rng.random() < 0.8:
+                return rng.choice(columns)
+            if rng.random() < 0.7:
+                near = [f"{name}::{type_}" for name, own in scope if own in self.catalog.casts[type_]]
+                if near:
+                    return rng.choice(near)
+            value = rng.choice(TYPES[type_])
+            return value if rng.random() < 0.3 else f"{value}::{type_}"
+        kind = rng.random()
+        if kind < 0.6 and (calls := self.catalog.calls[type_]):
+            return self._call(*rng.choice(calls), depth, scope)
+        if kind < 0.7:
+            source = rng.choice(self.catalog.casts[type_])
+            return f"({self._expression(source, depth - 1, scope)})::{type_}"
+        one = self._expression(type_, depth - 1, scope)
+        other = self._expression(type_, depth - 1, scope)
+        test = self._expression("boolean", depth - 1, scope)
+        made = [
+            f"case when {test} then {one} else {other} end",
+            f"coalesce({one}, {other})",
+            f"greatest({one}, {other})",
+            f"nullif({one}, {other})",
+        ]
+        if type_ in _ARRAYS:
+            array = self._expression(_ARRAYS[type_], depth - 1, scope)
+            made += [
+                f"(select max(e) from unnest({array}) as e)",
+                f"({array})[1]",
+                f"(select e from unnest({array}) as e order by 1 limit 1)",
+            ]
+        if type_ == "boolean":
+            of = rng.choice(list(TYPES))
+            value = self._expression(of, depth - 1, scope)
+            made += [
+                f"({one} and {other})", f"({one} or not {other})", f"({value}) is null",
+                f"({value}) is distinct from {self._expression(of, depth - 1, scope)}",
+                f"({value}) in ({', '.join(rng.sample(TYPES[of], min(2, len(TYPES[of]))))})",
+                f"exists (select from unnest({self._expression('text[]', 0, scope)}) as e where e = 'a')",
+            ]
+        if type_ == "text":
+            moods = [name for name, own in scope if own == "lab.mood"]
+            made += [f"{mood}::text" for mood in moods] * 2
+            made += [f"concat({one}, {self._expression(rng.choice(list(TYPES)), depth - 1, scope)})"]
+            made += [f"{self._expression('jsonb', depth - 1, scope)} ->> 'k'"]
+        return rng.choice(made)
+
+    def _call(self, name: str, types: list[str], is_operator: bool, depth: int, scope: Scope) -> str:
+        arguments = []
+        for type_ in types:
+            made = self._expression(type_, depth - 1, scope)
+            arguments.append(made if self.rng.random() < 0.5 else f"({made})::{type_}")
+        if not is_operator:
+            return f"{name}({', '.join(arguments)})"
+        if len(arguments) == 1:
+            return f"({name} ({arguments[0]}))"
+        return f"(({arguments[0]}) {name} ({arguments[1]}))"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass
+class Outcome:
+    """What became of a query."""
+
+    kind: str
+    """invalid for PostgreSQL, refused, kept, stopped (its totals overflow), or wrong."""
+    query: str
+    options: dict[str, Any]
+    reason: str = ""
+
+
+class Trial:
+    """Keeps several queries through one history."""
+
+    WIDTH = 8
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.lab = lab
+        self.rng = Random(seed)
+        self.queries = Queries(lab, self.rng)
+        self.names = iter(f"m{n}" for n in range(10**9))
+
+    def outcomes(self, count: int) -> Iterator[Outcome]:
+        """Yield what became of each of so many queries."""
+        left = count
+        while left > 0:
+            models: list[tuple[Model, Outcome]] = []
+            for table in self.lab.tables:
+                self.lab.execute(f"truncate lab.{table}")
+            while left > 0 and len(models) < self.WIDTH:
+                left -= 1
+                made = self._begin(*self.queries.query())
+                if isinstance(made, Outcome):
+                    yield made
+                else:
+                    models.append(made)
+            self._live(models)
+            for _, outcome in models:
+                yield outcome
+            self.lab.execute("drop schema lab_models cascade; create schema lab_models; truncate lab.change")
+
+    def _begin(self, query: str, options: dict[str, Any]) -> Outcome | tuple[Model, Outcome]:
+        text = self.lab.named(query, "lab")
+        zone = options.get("timezone", "UTC")
+        try:
+            self.lab.execute("select set_config('timezone', %s, false)", zone)
+            self.lab.execute(f"explain {text}".replace("%", "%%") + "\n-- %s", "")
+        except psycopg2.Error as error:
+            return Outcome("invalid", query, options, _said(error))
+        finally:
+            self.lab.execute("set timezone to 'UTC'")
+        try:
+            model = Model(self.lab, next(self.names), query, self.rng, **options)
+        except psycopg2.Error as error:
+            kind = "refused" if error.pgcode == "WL003" else "wrong"
+            return Outcome(kind, query, options, _said(error))
+        return model, Outcome("kept", query, options)
+
+    def _live(self, models: list[tuple[Model, Outcome]]) -> None:
+        writer = Writer(self.lab, self.rng)
+        for _ in range(6):
+            writer.write(self.rng.choice((1, 3, 10, 20)))
+            for model, outcome in models:
+                if outcome.kind == "kept":
+                    self._follow(model, outcome)
+
+    def _follow(self, model: Model, outcome: Outcome) -> None:
+        failed = None
+        try:
+            model.step("add", self.lab.last_change(), each=self.rng.random() < 0.3)
+        except psycopg2.Error as error:
+            failed = error
+        try:
+            differences = model.differences()
+        except psycopg2.Error as error:
+            # Rows that the query can take alone, but not together.
+            outcome.kind, outcome.reason = "stopped", _said(failed or error)
+            return
+        if failed:
+            # An expression of totals fails in the query too.
+            outcome.kind = "stopped" if model.fails() else "wrong"
+            outcome.reason = f"the step: {_said(failed)}"
+        elif differences:
+            outcome.kind, outcome.reason = "wrong", f"differs: {differences[:4]}"
+
+
+def _said(error: psycopg2.Error) -> str:
+    return f"{error.pgcode} {(error.diag.message_primary or str(error)).strip()}"
+
+
+def main() -> None:
+    """Run so many queries, and print what became of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--refused", type=int, default=0, help="print so many refusals")
+    asked = parser.parse_args()
+    counted: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
+    with Server({"fsync": "off"}) as server, suppress(KeyboardInterrupt):
+        lab = Lab(server.dsn(), TABLES)
+        lab.execute("create schema lab_models; set statement_timeout to '20s'")
+        for outcome in Trial(lab, asked.seed).outcomes(asked.count):
+            counted[outcome.kind] += 1
+            if outcome.kind == "wrong":
+                print(f"\nWRONG {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True)
+            if outcome.kind == "refused":
+                for line in outcome.reason.split("\n"):
+                    refusals[line] += 1
+                if counted["refused"] <= asked.refused:
+                    print(f"\nREFUSED {outcome.reason}\n  {outcome.query}", flush=True)
+    print("\n".join(f"{count:6} {line}" for line, count in refusals.most_common(60)))
+    print(dict(counted))
+
+
+if __name__ == "__main__":
+    main()
