@@ -332,6 +332,32 @@ create unlogged table computed_group (
 comment on table computed_group is
     'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
 
+-- Unlogged: what a crash takes is read again.
+create unlogged table computed_change (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    batch text not null,
+    -- The task that wrote it: Spark may run one twice, and names those that count.
+    attempt bigint not null,
+    -- The place of the source among the model's, from 1; null where the change names no table.
+    source_no integer,
+    action text,
+    -- In bytes of WAL; null where changes that look alike are one.
+    commit_lsn bigint,
+    is_cancelled boolean not null,
+    problem text,
+    -- What the model needs of the source, in its own order.
+    old_values text[],
+    new_values text[],
+    change_count bigint not null,
+    last_lsn bigint not null,
+    missing integer[]
+);
+
+comment on table computed_change is
+    'Changes that spark/apply.py has read for models that are queries, and cdc.apply_computed adds; each as in the type '
+    'change. Empty between two batches.';
+
 create table baseline_rejection (
     slot_name text collate "C" not null,
     fact_name text collate "C" not null,

@@ -20,6 +20,10 @@ declare
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
+    if options ->> 'engine' not in ('database', 'spark') then
+        raise exception 'engine is %', options ->> 'engine'
+            using errcode = 'WL003', hint = 'Write database or spark.';
+    end if;
     perform cdc.check_contract(compiled, contract);
     perform cdc.keep_rejected_changes(listed);
     if is_new then

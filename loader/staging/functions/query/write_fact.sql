@@ -100,7 +100,7 @@ begin
         rejected.reason,
         log.payload
     from (
-        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[place] as reason
+        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[ordinality] as reason
         from unnest(bad) with ordinality as change
         where change.action = 'I'
         union all
