@@ -9,7 +9,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
     if exists (select from unnest(changes) as change where change.ordinal is null) then
         raise exception 'the changes of rows come without their order'
-            using errcode = 'WL004', hint = 'Run `loader setup`, then `dbt build`.';
+            using errcode = 'WL006', hint = 'Run `loader setup`, then `dbt build`.';
     end if;
     return (
         with recursive numbered as materialized (

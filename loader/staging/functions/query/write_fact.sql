@@ -54,7 +54,8 @@ begin
             and (change.missing is null or not cdc.lacks(change, $4, $5))
     );
     if $1 <> 'list' then
-        select max(change.last_lsn) into result.rejected_lsn
+        select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
+        into result.rejected_lsn, result.lost_lsn
         from unnest($3) as change
         where (change.table_no = any ($4) or change.table_no is null)
             and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
