@@ -88,10 +88,13 @@ class Lab:
 class Model:
     """A fact in the lab: its table and its routine."""
 
-    def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
+    def __init__(
+        self, lab: Lab, name: str, query: str, rng: Random, asked: str = "", **options: Any
+    ) -> None:
         self.lab = lab
         self.name = name
-        self.query = query
+        # A view has no primary key that another query could rely on.
+        self.query = asked or query
         self.timezone = options.get("timezone", "UTC")
         self.compiled = lab.compile(query, **options)
         self.ignored = options.get("ignore_deletes", [])

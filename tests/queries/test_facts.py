@@ -135,7 +135,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "by_primary_key": (
         """select id, name, mood::text as mood, count(tag) as tags, count(*) + 1 as more from {a}
         left join unnest(tags) as tag on true group by id""",
-        {},
+        {
+            "asked": """select id, name, mood, count(tag) as tags, count(*) + 1 as more from {a}
+            left join unnest(tags) as tag on true group by 1, 2, 3"""
+        },
     ),
     "ordered_values": (
         """select (select string_agg(t, ',' order by t desc) from unnest(tags) as t) as tags,
@@ -147,6 +150,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         """select emptied, count(*) as good, sum(n) as bad, avg(n) as messages, count(n) as place,
         sum(small) as row_count, count(small) as result, sum(id) as stored, count(id) as totals
         from (select flag as emptied, n, small, id from {a}) as delta group by emptied""",
+        {},
+    ),
+    "unfolded_and_not_read": (
+        "select count(*) as n from (select unnest(tags) as tag, 1 as one from {a}) as x", {}
+    ),
+    "computed_and_not_read": (
+        """with c as materialized (select flag, 1 / n as x, name, price from {a})
+        select flag, count(*) as n from c group by 1""",
         {},
     ),
     "null_sum": (
