@@ -86,12 +86,12 @@ begin
                     or node.parent !~ '\.(subquery|ctequery)$'
                     or node.fields ->> 'ressortgroupref' <> '0'
                     -- How many rows there are depends on it, or it is computed and may fail.
-                    or exists (
-                        select from unnest(nodes) as part
-                        where starts_with(part.path, node.path || '.') and 'true' in (part.fields ->> 'funcretset', part.fields ->> 'opretset')
+                    or node.path in (
+                        select part.container from unnest(nodes) as part
+                        where 'true' in (part.fields ->> 'funcretset', part.fields ->> 'opretset')
                     )
                     or node.parent in (select materialized.path || '.ctequery' from materialized)
-                    and not exists (select from unnest(nodes) as plain where plain.path = node.path || '.expr' and plain.type = 'VAR')
+                    and node.path || '.expr' not in (select plain.path from unnest(nodes) as plain where plain.type = 'VAR')
                 )
             )
         union
