@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,13 @@ from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
 from loader.verbs.wait import wait_command
 from waltally.errors import LoaderError, SettingError
-from waltally.usage import Command, UsageError, usage_lines
+from waltally.usage import Command, UsageError, open_output, output_error, usage_lines
+
+
+def _say(error: LoaderError) -> None:
+    # The exit code says it too, where standard error takes nothing.
+    with suppress(OSError):
+        text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
 
 
 class Loader(TyperGroup):
@@ -31,12 +38,13 @@ class Loader(TyperGroup):
         try:
             return super().invoke(ctx)
         except LoaderError as error:
-            text_lines.echo(f"Error: {error.sentence}".split("\n"), err=True)
+            _say(error)
             raise typer.Exit(error.exit_code) from None
 
     def main(self, *args: Any, **more: Any) -> Any:
         """Run the command line; a misspelt option is an error in the form of the others."""
         more["standalone_mode"] = False
+        open_output()
         try:
             code = super().main(*args, **more)
         except UsageError as error:
@@ -45,6 +53,11 @@ class Loader(TyperGroup):
         except typer.Abort:
             text_lines.write(["Stopped; nothing was changed."], err=True)
             sys.exit(1)
+        except OSError as error:
+            if (unwritten := output_error(error)) is None:
+                raise
+            _say(unwritten)
+            code = unwritten.exit_code
         sys.exit(code if isinstance(code, int) else 0)
 
 

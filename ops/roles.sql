@@ -169,6 +169,7 @@ from (
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select, update (audited_at)', :'spark'),
     (:'schema', 'computed_group', 'select, insert', :'spark'),
+    (:'schema', 'computed_change', 'select, insert', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)

@@ -12,8 +12,8 @@ from psycopg2 import errors, extensions, sql
 
 from waltally import server_errors, session_settings
 from waltally.errors import Interrupted, LoaderError
+from waltally.holder import HOLDER, Holder
 from waltally.limits import limits
-from waltally.locks import HOLDER, Holder
 from waltally.server_errors import ServerError
 from waltally.settings import SlotSettings
 from waltally.tables import Table

@@ -7,7 +7,6 @@ the macro lock_key in dbt, which makes schemas and tables before there is a func
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from hashlib import md5
 from typing import TYPE_CHECKING, Literal
 
@@ -49,33 +48,6 @@ IS_HELD = f"select count(*) > 0 {_HOLDERS}"
 """Whether a session holds the lock of this key, which may be another one."""
 HOLDERS = f"select pid {_HOLDERS}"
 END_HOLDERS = f"select pg_terminate_backend(pid) {_HOLDERS}"
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A session that holds a lock."""
-
-    pid: int
-    application: str
-    role: str
-    state: str | None
-    """None where this role may not see it."""
-
-    def __str__(self) -> str:
-        said = filter(None, (self.application, f"role {self.role}", self.state))
-        return f"session {self.pid} ({', '.join(said)})"
-
-    def remedy(self, side: str) -> str:
-        """Return what to do; SQL that can be pasted comes last."""
-        end = f"select pg_terminate_backend({self.pid});"
-        return f"let that session end, or end it on the {side}: {end}"
-
-
-HOLDER = (
-    "json_build_object('pid', session.pid, 'application', session.application_name, "
-    "'role', session.usename, 'state', session.state)"
-)
-"""SQL: the fields of Holder; `session` is a row of pg_stat_activity."""
 
 
 def key(kind: Kind, *names: str) -> int:

@@ -50,6 +50,11 @@ def facts_of(state: State) -> Sequence[FactStatus]:
     return () if state.stored is None else state.stored.facts
 
 
+def _registered(state: State) -> list[FactStatus]:
+    """Return those that are no copies in another schema, whose trouble is not theirs."""
+    return [fact for fact in facts_of(state) if fact.is_registered]
+
+
 Rule = Callable[[State, Thresholds], Iterable[LoaderError]]
 
 
@@ -62,8 +67,13 @@ def of_facts(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
     """Yield a finding for each fact that only a person can help, then for changes not counted."""
     for which, clause, remedy in say_states(fact for fact in facts if fact.is_finding):
         yield Unhealthy(f"{which} {clause}", remedy)
+    yield from rejections(facts)
+
+
+def rejections(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
+    """Yield a finding for each fact that lacks changes which it could not count."""
     for fact in facts:
-        if fact.rejected_lsn is not None:
+        if fact.rejected_lsn is not None and fact.is_registered:
             count, reasons = fact.rejected_count, fact.rejected_reasons or {}
             changes = "some changes" if count is None else plural(count, "change")
             why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
@@ -95,7 +105,7 @@ def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
 
 def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
     """Staged changes have to be applied."""
-    for fact in facts_of(state):
+    for fact in _registered(state):
         # Another rule reports one that waits or has failed, with the reason.
         is_reported = fact.state != "follows" and fact.is_finding
         if fact.lag_seconds > limits.lag_seconds and not is_reported:
@@ -142,11 +152,15 @@ def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
 
+COUNTED: tuple[source_rules.Rule, ...] = (
+    source_rules.tables_fit,
+    source_rules.no_partition_is_declared,
+    source_rules.leaves_fit,
+    source_rules.tables_are_those_counted,
+)
+"""What the models count has to be what the application writes."""
 ALWAYS: tuple[Rule, ...] = (
-    _of_source(source_rules.tables_fit),
-    _of_source(source_rules.no_partition_is_declared),
-    _of_source(source_rules.leaves_fit),
-    _of_source(source_rules.tables_are_those_counted),
+    *map(_of_source, COUNTED),
     _of_source(source_rules.commits_do_not_wait),
     _of_source(source_rules.standbys_stream),
 )
@@ -177,6 +191,16 @@ def findings(state: State, limits: Thresholds) -> list[LoaderError]:
     return problems
 
 
+def lacking(state: State, names: Sequence[str]) -> list[LoaderError]:
+    """Return why a model may lack what is committed, however far it is; without names, any model.
+
+    How far the models are is not among it, nor what a model waits for.
+    """
+    of_source = [found for rule in (source_rules.slot_goes_on, *COUNTED) for found in rule(state)]
+    facts = [fact for fact in facts_of(state) if not names or fact.name in names]
+    return [*of_source, *rejections(facts)]
+
+
 _UNREAD_BYTES = 10**6
 """An idle loader leaves less WAL than this unread."""
 
@@ -192,7 +216,7 @@ class Summary:
 
 def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     """Return what a report says first (docs/monitoring.md)."""
-    facts = facts_of(state)
+    facts = _registered(state)
     if problems:
         more = "" if len(problems) == 1 else f" ({len(problems)} findings)"
         return Summary(f"not healthy{more}: {problems[0]}", problems[0].remedy)
@@ -237,10 +261,10 @@ def _apply_remedy(fact: FactStatus, more: str = "") -> str:
 def _exact(state: State) -> str:
     """Return until when everything that was committed is counted."""
     age = None if state.stored is None else state.stored.exact[1]
-    if any(fact.applied_lsn is None and not fact.is_finding for fact in facts_of(state)):
+    if any(fact.applied_lsn is None and not fact.is_finding for fact in _registered(state)):
         return "nothing is applied yet"
     unread = lag_bytes(state)
-    is_behind = any(fact.lag_seconds for fact in facts_of(state))
+    is_behind = any(fact.lag_seconds for fact in _registered(state))
     if age is None:
         text = "exact: the change log is empty, so nothing is left to count"
     elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:

@@ -130,9 +130,10 @@ class GaugeCollector(Collector):
         return None if source is None else source.lag_seconds
 
     def failed_facts(self) -> int:
-        """Return how many facts have failed, 0 where the target does not answer."""
+        """Return how many registered facts have failed, 0 where the target does not answer."""
         target = self._target.latest(limits.stale_metrics)
-        return sum(fact.state == "failed" for fact in target.facts) if target else 0
+        facts = target.facts if target else ()
+        return sum(fact.state == "failed" and fact.is_registered for fact in facts)
 
     def start(self) -> None:
         """Begin to ask both servers."""

@@ -107,6 +107,8 @@ def _remarks(fact: FactStatus) -> Iterator[str]:
     baseline = fact.baseline
     if fact.reason and not fact.is_finding:
         yield str(fact)
+        if not fact.is_registered:
+            yield f"{REMEDY}{fact.remedy}"
     if baseline is not None and baseline.rejected_count:
         reasons = (baseline.rejected_reasons or {}).items()
         why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from loader.source.asking import read_server
+from loader.monitoring.findings import lacking
+from loader.source.read_state import read_state
 from loader.staging.records import STATE_COLUMNS, ModelState, builder
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
@@ -16,7 +17,10 @@ from waltally.units import duration
 
 _STATES = f"""
 select {STATE_COLUMNS} from {{}}.fact_state
-where slot_name = %s and (%s::text[] is null or model_name = any (%s))
+where
+    slot_name = %s
+    -- A copy in another schema is named by its relation, and not one of all.
+    and case when %s::text[] is null then model_name <> relation else model_name = any (%s) end
 order by fact_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', %s)"
@@ -31,23 +35,35 @@ def wait(
     """Return once every model, or each named one, holds what was committed before the position.
 
     Without a position: what is committed at the source now. Raises NotReached after `timeout`
-    seconds, NotSetUp, MissingRight, CannotConnect.
+    seconds, NotSetUp, MissingRight, CannotConnect, and what `loader status` finds where a model may
+    lack what is committed: a position says nothing of another server, or of a table not followed.
     """
     deadline = time.monotonic() + timeout
     named = list(facts) or None
     with closing(connect_target(settings)) as target:
         target.give_up_locks()
         _states(target, named)
-        if position is None:
-            with closing(connect(settings.source, "source")) as source:
-                position = read_server(source).wal_end
+        end = _judge(settings, target, facts)
+        position = end if position is None else position
         while True:
             left = max(0.0, deadline - time.monotonic())
             values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), named)
             if target.ask_staging(_WAIT, values) == [(True,)]:
+                # What was waited for may have been rejected.
+                _judge(settings, target, facts)
                 return
             if left == 0.0:
                 raise _not_reached(_states(target, named), settings.slot, position, timeout)
+
+
+def _judge(settings: Settings, target: Target, names: Sequence[str]) -> int:
+    """Return where the source's WAL ends. Raises why a model may lack what is before it."""
+    with closing(connect(settings.source, "source")) as source:
+        source.give_up_locks()
+        state = read_state(settings, source, target, names)
+    if problems := lacking(state, names):
+        raise combine(problems)
+    return state.slot.server.wal_end
 
 
 def _states(target: Target, named: Sequence[str] | None) -> list[ModelState]:

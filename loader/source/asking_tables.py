@@ -49,13 +49,43 @@ parts (attname, type) as (
     where inner_type.type <> 0
 ),
 
--- The type of each needed column; a domain is followed down to the type that it is made of.
-bases (attname, type) as (
-    select * from needed
+-- The type of each column; a domain is followed down to the type that it is made of.
+bases (attname, type, typmod) as (
+    select a.attname, a.atttypid, a.atttypmod
+    from this_table
+    inner join pg_attribute as a on a.attrelid = this_table.oid
+    where a.attnum > 0 and not a.attisdropped
     union
-    select bases.attname, t.typbasetype
+    select bases.attname, t.typbasetype, t.typtypmod
     from bases
     inner join pg_type as t on t.oid = bases.type and t.typtype = 'd'
+),
+
+-- Those that an index can have, with the most bytes that a value takes there; null has no limit.
+index_sizes (attname, size) as (
+    select
+        bases.attname,
+        case
+            when t.typlen > 0 then t.typlen
+            when t.typname in ('varchar', 'bpchar') and bases.typmod > 4
+                then (bases.typmod - 4) * pg_encoding_max_length(d.encoding) + 4
+            when t.typname = 'numeric' and bases.typmod >= 4
+                then ((bases.typmod - 4) >> 16) / 2 + 12
+            when t.typname in ('bit', 'varbit') and bases.typmod > 0 then bases.typmod / 8 + 9
+            when t.typname in ('inet', 'cidr') then 24
+        end
+    from bases
+    inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
+    inner join pg_database as d on d.datname = current_database()
+    where
+        t.typtype = 'e'
+        or t.typname in ('varchar', 'cidr')
+        or t.typcategory = 'A'
+        or exists (
+            select from pg_opclass as o
+            inner join pg_am on pg_am.oid = o.opcmethod and pg_am.amname = 'btree'
+            where o.opcdefault and o.opcintype = t.oid
+        )
 ),
 
 keys as (
@@ -83,12 +113,12 @@ select
     c.relreplident::text,
     array(
         select k.name from keys as k
-        where k.indrelid = c.oid
+        where k.indrelid = c.oid and k.indimmediate
         and case c.relreplident when 'i' then k.indisreplident when 'd' then k.indisprimary end
     ),
     array(
         select k.name from keys as k
-        where k.indrelid = c.oid and k.indisprimary
+        where k.indrelid = c.oid and k.indisprimary and k.indimmediate
         order by k.place
     ),
     (
@@ -119,6 +149,7 @@ select
         select jsonb_object_agg(bases.attname, format_type(bases.type, null))
         from bases
         inner join pg_type as t on t.oid = bases.type and t.typtype <> 'd'
+        where bases.attname = any(%(columns)s::text[])
     ), '{}'),
     array(
         select format('%%I.%%I', n.nspname, child.relname)
@@ -137,6 +168,28 @@ select
         from pg_attribute as a
         inner join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
         where a.attrelid = c.oid and a.attgenerated = 'v' and a.attname = any(%(columns)s::text[])
+    ), '{}'),
+    (select coalesce(jsonb_object_agg(attname, size), '{}') from index_sizes),
+    coalesce((
+        -- Before PostgreSQL 15 a publication names no columns, before 18 it has generated ones.
+        select jsonb_object_agg(p.pubname, to_jsonb(published) -> 'attnames')
+        from pg_publication_tables as published
+        inner join pg_publication as p on p.pubname = published.pubname
+        where
+            (published.schemaname, published.tablename) = (%(schema)s, %(name)s)
+            and (p.pubupdate or p.pubdelete)
+            and exists (
+                select from pg_attribute as a
+                where
+                    a.attrelid = c.oid
+                    and a.attnum > 0
+                    and not a.attisdropped
+                    and (
+                        a.attgenerated = ''
+                        or current_setting('server_version_num')::int >= 180000
+                    )
+                    and not to_jsonb(published) -> 'attnames' ? a.attname::text
+            )
     ), '{}'),
     array[
         c.reltuples,
@@ -189,6 +242,7 @@ where
         inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
         where
             i.indrelid = c.oid
+            and i.indimmediate
             and k.place <= i.indnkeyatts
             and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
     ), false)

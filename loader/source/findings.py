@@ -120,10 +120,15 @@ def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
         if leaf.kind == "f":
             what = "a foreign table"
             parent = tables[leaf.parent].quoted
-            remedy = f"alter table {parent} detach partition {leaf.table.quoted};"
+            remedy = (
+                f"alter table {parent} detach partition {leaf.table.quoted}; "
+                "-- queries of the parent then lack its rows, those of the application too"
+            )
         else:
             what = "not logged"
-            remedy = f"alter table {leaf.table.quoted} set logged;"
+            remedy = (
+                f"alter table {leaf.table.quoted} set logged; -- rewrites the table, under a lock"
+            )
         yield TableUnfit(
             f"The partition {leaf.table} of {table} is {what}, so its changes reach no slot", remedy
         )

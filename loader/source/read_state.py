@@ -124,13 +124,20 @@ def read_record(state: State, settings: Settings, source: Connection, target: Ta
     )
 
 
-def read_state(settings: Settings, source: Connection, target: Target) -> State:
-    """Return the state for the registered facts, with positions and facts. Raises LoaderError."""
+def read_state(
+    settings: Settings, source: Connection, target: Target, names: Sequence[str] = ()
+) -> State:
+    """Return the state for the registered facts, with positions and facts. Raises LoaderError.
+
+    Where `names` are all names of facts, it is read for the tables of these alone.
+    """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     slot = read_slot(settings, source, target)
     stored = read_stored(target) if slot.record is not None else None
     facts = () if stored is None else stored.registration.facts
+    if names and {fact.name for fact in facts}.issuperset(names):
+        facts = tuple(fact for fact in facts if fact.name in names)
     state = read_source(settings, source, facts, slot)
     if stored is None:
         return state

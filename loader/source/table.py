@@ -42,6 +42,7 @@ class TableInfo:
     identity_columns: Collection[str] = ()
     """The columns of an old row, for the replica identities `default` and `using index`."""
     primary_key: Sequence[str] = ()
+    """Empty where it is deferrable: then it identifies no old row."""
     wide_index: str | None = None
     """An existing index that can be a wide enough replica identity."""
     by_session: Mapping[str, str] = field(default_factory=dict)
@@ -54,4 +55,8 @@ class TableInfo:
     """The tables that inherit from this one, quoted for SQL; partitions are not among them."""
     virtual: Mapping[str, str] = field(default_factory=dict)
     """By needed virtual column, its declaration as a stored one."""
+    index_sizes: Mapping[str, int | None] = field(default_factory=dict)
+    """By column that an index can have, the most bytes that a value takes there; None: no limit."""
+    partly_published: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By publication of updates or deletes that leaves columns out, the columns that it has."""
     writes: Writes = Writes(-1, 0)

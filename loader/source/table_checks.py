@@ -62,8 +62,9 @@ def table_fit(info: TableInfo) -> LoaderError | None:
         return TableUnfit(
             f"The table {table} is not logged, so its changes reach no slot",
             f"alter table {table.quoted} set logged;"
-            " -- if it was counted before, then `spark-submit spark/seed.py`, then "
-            "`dbt build`: what was written meanwhile is in no change",
+            " -- rewrites the table, under a lock; if it was counted before, then "
+            "`spark-submit spark/seed.py`, then `dbt build`: what was written meanwhile is in no "
+            "change",
         )
     return None
 
@@ -76,7 +77,8 @@ def without_heirs(info: TableInfo) -> LoaderError | None:
     return TableUnfit(
         f"A query of {info.table} also counts the rows of {', '.join(info.heirs)}, which "
         "inherit from it, and their changes have other names",
-        f"{apart} -- or make {info.table} a partitioned table",
+        f"count a table from which none inherits, or make {info.table} a partitioned one; or, if "
+        f"the application does not read them together: {apart}",
     )
 
 
@@ -122,7 +124,8 @@ def columns_readable(info: TableInfo) -> LoaderError | None:
     return TableUnfit(
         f"The table {info.table} has {listed}, whose text depends on the session that reads it, "
         "so no fact can use it",
-        f"alter table {info.table.quoted} {changes};",
+        "leave it out of the fact; or, if the application does not need the type: "
+        f"alter table {info.table.quoted} {changes}; -- rewrites the table, under a lock",
     )
 
 
@@ -269,36 +272,80 @@ def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
 
 
 def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
-    """Return the SQL for a wide enough replica identity, and why it is not an index."""
+    """Return the SQL for a wide enough replica identity, and why it is not an index.
+
+    Nothing that would have the server refuse the application's own writes.
+    """
+    statements, why, columns = _identity(info, needed)
+    narrow = [
+        name
+        for name, published in info.partly_published.items()
+        if columns is None or not set(columns) <= set(published)
+    ]
+    if narrow:
+        return (
+            f"let the publication {', '.join(narrow)} publish all columns of {info.table} first: "
+            "with a replica identity that has more columns than it publishes, PostgreSQL refuses "
+            "the application's updates and deletes; then `loader setup --check` prints the SQL",
+            "",
+        )
+    return statements, why
+
+
+def _identity(info: TableInfo, needed: Sequence[str]) -> tuple[str, str, Sequence[str] | None]:
+    """Return the SQL, why it is not an index, and the columns of an old row; None for all."""
     table = info.table
     choose = f"alter table {table.quoted} replica identity"
+    full = f"{choose} full;"
     if info.wide_index is not None:
-        return f"{choose} using index {quoted(info.wide_index)};", ""
-    nullable = [name for name in needed if not info.columns.get(name)]
-    documents = [name for name in needed if info.types.get(name) in ("json", "jsonb")]
-    if nullable or documents or not info.primary_key:
-        if nullable:
-            why = f"an index would write less, but {', '.join(nullable)} may be null (set not null)"
-        elif documents:
-            why = f"{', '.join(documents)} may be too large for an index"
-        else:
-            why = "with a primary key, an index would write less"
-        return f"{choose} full;", f"{why}; {_cost_of_full(info.writes)}"
+        return f"{choose} using index {quoted(info.wide_index)};", "", needed
     columns = list(dict.fromkeys((*info.primary_key, *needed)))
-    if _is_full_cheaper(info.writes):
-        taken = size(info.writes.rows * (6 + 16 * len(columns)))
-        return (
-            f"{choose} full;",
-            f"an index would take about {taken} and, by the table's statistics, write more WAL;"
-            f" {_cost_of_full(info.writes)}",
-        )
     index = quoted(_free_name(table.name, "_replica_identity", info.names_taken))
-    return (
+    covering = (
         f"create unique index concurrently {index} on {table.quoted} "
         f"({', '.join(map(quoted, columns))}); "
-        f"{choose} using index {index};",
-        "",
+        f"{choose} using index {index};"
     )
+    cost = _cost_of_full(info.writes)
+    if nullable := [name for name in needed if not info.columns.get(name)]:
+        names = ", ".join(nullable)
+        why = f"an index would write less, but {names} may be null (set not null)"
+        return full, f"{why}; {cost}", None
+    if not info.primary_key:
+        why = "with a primary key that is not deferrable, an index would write less"
+        return full, f"{why}; {cost}", None
+    if long := _too_long(info, columns):
+        why = (
+            f"{', '.join(long)} may be too long for an index: the application's own write fails "
+            f"then; {cost}"
+        )
+        if all(name in info.index_sizes for name in columns):
+            why += f"; if all values stay short, an index writes less: {covering}"
+        return full, why, None
+    if _is_full_cheaper(info.writes):
+        taken = size(info.writes.rows * (6 + 16 * len(columns)))
+        why = f"an index would take about {taken} and, by the table's statistics, write more WAL"
+        return full, f"{why}; {cost}", None
+    return covering, "", columns
+
+
+_INDEX_BYTES = 2_600
+"""PostgreSQL refuses a row of which an index entry would have more than 2,704, with its header."""
+_ALIGNED = 8
+
+
+def _too_long(info: TableInfo, columns: Sequence[str]) -> list[str]:
+    """Return the columns with which an index entry may be too long; empty where it never is."""
+    sizes = {name: info.index_sizes.get(name) for name in columns}
+    known = {name: most for name, most in sizes.items() if most is not None}
+    if len(known) < len(sizes):
+        return [name for name in columns if name not in known]
+    is_short = sum(most + _ALIGNED for most in known.values()) <= _INDEX_BYTES
+    return [] if is_short else [name for name in columns if known[name] > _LONG]
+
+
+_LONG = 64
+"""The bytes of the longest types that are not counted as long: a name, a number."""
 
 
 def _cost_of_full(writes: Writes) -> str:

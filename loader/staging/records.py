@@ -10,7 +10,7 @@ from loader.staging.logged_tables import Followed, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, source_tables
-from waltally.locks import Holder
+from waltally.holder import Holder
 from waltally.tables import Table
 
 
@@ -58,7 +58,7 @@ class ModelState:
     """A row of the view fact_state: what a model does, and what keeps it from following."""
 
     name: str
-    """As commands take it."""
+    """As commands take it; that of a copy is its relation."""
     relation: str
     """schema.name, where its rows are."""
     state: str
@@ -82,8 +82,8 @@ class ModelState:
 
     @property
     def error(self) -> LoaderError | None:
-        """What keeps it from following."""
-        if self.state == "follows":
+        """What keeps it from following; the trouble of a copy is its developer's."""
+        if self.state == "follows" or self.name == self.relation:
             return None
         error = BuildFailed if self.state == "failed" else NotSetUp
         return error(str(self), self.remedy or "")
@@ -219,8 +219,9 @@ class StoredState:
 
         Not of one that waits for a person: a finding says so.
         """
-        facts = [fact for fact in self.facts if fact.applied_lsn or not fact.is_finding]
-        if not self.facts:
+        registered = [fact for fact in self.facts if fact.is_registered]
+        facts = [fact for fact in registered if fact.applied_lsn or not fact.is_finding]
+        if not registered:
             return self.newest_commit_at, self.newest_commit_age
         moments = [(fact.exact_as_of, fact.exact_age_seconds) for fact in facts]
         known = [moment for moment in moments if moment[0] is not None]

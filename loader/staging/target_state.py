@@ -22,7 +22,7 @@ from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection, Target
 from waltally.errors import NotSetUp
-from waltally.locks import HOLDER, Holder
+from waltally.holder import HOLDER, Holder
 
 APPLIER = "waltally apply"
 """The name of the sessions in which a loader has the database apply."""
@@ -143,7 +143,7 @@ select
         'reason', plans.reason,
         'remedy', plans.remedy,
         'engine', plans.engine,
-        'is_finding', plans.is_finding,
+        'is_finding', plans.is_finding and not known.is_copy,
         'applied_lsn', mark.applied_lsn,
         'moved_at', mark.moved_at,
         'lag_bytes', case when waiting.staged_at is null then 0
@@ -194,7 +194,12 @@ left join {{0}}.fact
         and fact.fact_name = plans.fact_name
         and fact.relation_schema || '.' || fact.relation_name = plans.model_name
 cross join lateral (
-    select fact.fact_name is not null or plans.inputs is not null as is_registered
+    select
+        (fact.fact_name is not null or plans.inputs is not null) and not judged.is_copy
+            as is_registered,
+        judged.is_copy
+    from {{0}}.is_copy(plans.slot_name, coalesce(plans.inputs, array[plans.model_name]))
+        as judged (is_copy)
 ) as known
 left join {{0}}.model_watermark as own
     on own.slot_name = plans.slot_name and own.model_name = plans.model_name

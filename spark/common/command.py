@@ -15,7 +15,7 @@ from common.errors import FAILURES, first_line
 from common.progress import print_lines
 from waltally.errors import LoaderError, SettingError
 from waltally.settings import SlotSettings
-from waltally.usage import Command, UsageError, usage_lines
+from waltally.usage import Command, UsageError, open_output, output_error, usage_lines
 
 DEFAULT_TIMEOUT = 300.0
 DEFAULT_HOLD = 5.0
@@ -105,6 +105,7 @@ class Job(typer.Typer):
     def main(self) -> None:
         """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
         submitted.restore_stderr()
+        open_output()
         try:
             code = self(standalone_mode=False)
         except UsageError as error:
@@ -113,6 +114,8 @@ class Job(typer.Typer):
         except LoaderError as error:
             _end(error.exit_code, *f"Error: {error.sentence}".split("\n"), self._intact)
         except FAILURES as error:
+            if isinstance(error, OSError) and (unwritten := output_error(error)) is not None:
+                _end(unwritten.exit_code, *f"Error: {unwritten.sentence}".split("\n"))
             _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
         except KeyboardInterrupt:
             _end(130, f"Stopped. {self._intact}".strip())

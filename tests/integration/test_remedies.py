@@ -11,15 +11,19 @@ import pytest
 from common.command import Settings
 from counting import checks, snapshot
 
+from loader.source.asking_tables import ask_table
 from loader.source.remedies import PROVIDERS, replication_remedy
+from loader.source.table_checks import identity_wide
 from loader.staging.records import SlotPosition
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
-from testkit.facts import NOTIFY, notify
+from testkit.facts import NOTIFY, declare, notify
 from testkit.servers import PLUGINS, Cluster, Server, administer
 from testkit.standbys import MAJOR
 from waltally.database import connect
 from waltally.errors import PluginNotAllowed
+from waltally.facts import parse
+from waltally.tables import Table
 
 
 def remedies(said: str) -> list[str]:
@@ -121,7 +125,8 @@ def seed_remedy(database: Database, user: str) -> str:
 COPY = """
     create table {0} (like notifications including all);
     alter table {0} alter service_id set not null, alter template_id set not null,
-        alter notification_status set not null, alter reference set default '',
+        alter notification_status type varchar(40), alter notification_status set not null,
+        alter reference type varchar(40), alter reference set default '',
         alter reference set not null
 """
 DIMENSIONS = "service_id, template_id, notification_type, notification_status"
@@ -143,6 +148,12 @@ IDENTITIES: dict[str, tuple[str, str]] = {
         "i",
     ),
     "dimension_may_be_null": ("alter table {0} alter service_id drop not null", "f"),
+    # An index would refuse the application's own long values, or two rows that swap their keys.
+    "long_text": ("alter table {0} alter notification_status type text", "f"),
+    "deferrable_key": (
+        "alter table {0} drop constraint deferrable_key_pkey, add primary key (id) deferrable",
+        "f",
+    ),
     "wide_index": (f"create unique index on {{0}} ({DIMENSIONS}, id)", "i"),
     "index_not_unique_or_partial": (
         f"create index on {{0}} (id, {DIMENSIONS});"
@@ -179,10 +190,99 @@ def test_identities_that_are_too_narrow(source: Database) -> None:
         assert source.value(identity, f'public."{name}"') == expected, name
 
 
+MOST = "repeat('x', 1000)"
+TYPES: dict[str, tuple[bool, str]] = {
+    "text": (False, ""),
+    "varchar": (False, ""),
+    "varchar(1000)": (False, ""),
+    "numeric": (False, ""),
+    "jsonb": (False, ""),
+    "json": (False, ""),
+    "text[]": (False, ""),
+    "bytea": (False, ""),
+    "bit varying": (False, ""),
+    "long_domain": (False, ""),
+    "varchar(300)": (True, "repeat(chr(128512), 300)"),
+    "char(300)": (True, "repeat(chr(128512), 300)"),
+    "numeric(900, 100)": (True, "repeat('8', 800)::numeric + 0.1"),
+    "bit varying(900)": (True, "repeat('10', 450)::bit varying"),
+    "inet": (True, "'2001:db8::ff00:42:8329/64'"),
+    "notification_type": (True, "'letter'"),
+    "uuid": (True, "gen_random_uuid()"),
+    "timestamptz": (True, "now()"),
+    "name": (True, MOST),
+    "short_domain": (True, "repeat(chr(128512), 300)"),
+}
+"""By type, whether every value fits into an index, and the longest one."""
+
+
+def test_no_printed_index_refuses_a_value_of_the_application(source: Database) -> None:
+    source.execute(
+        "create domain long_domain as text; create domain inner_domain as varchar(300);"
+        "create domain short_domain as inner_domain check (value <> '')"
+    )
+    for number, (type_, (is_short, longest)) in enumerate(TYPES.items()):
+        name = f"typed_{number}"
+        source.execute(
+            f"create table {name} (id int primary key, value {type_} not null);"
+            f"alter table {name} alter value set storage plain"
+            if type_ in ("varchar(300)", "char(300)", "short_domain")
+            else f"create table {name} (id int primary key, value {type_} not null)"
+        )
+        said = identity_of(source, name, "value")
+        assert ("; -- value may be too long for an index" not in said) == is_short, (type_, said)
+        paste(source.cluster, source.name, said)
+        if is_short:
+            assert said.startswith("create unique index")
+            source.execute(f"insert into {name} values (1, {longest})")
+    # Each is short, and all together are not.
+    source.execute(
+        "create table many (id int primary key, "
+        "a varchar(250) not null, b varchar(250) not null, c varchar(250) not null)"
+    )
+    said = identity_of(source, "many", "a", "b", "c")
+    assert '"many" replica identity full; -- a, b, c may be too long' in said
+    short = said[said.index("create unique index") :]
+    paste(source.cluster, source.name, short)
+    chosen = "select relreplident::text from pg_class where relname = 'many'"
+    assert source.value(chosen) == "i"
+
+
+def test_no_identity_is_printed_that_a_publication_does_not_publish(source: Database) -> None:
+    """PostgreSQL would refuse the application's updates and deletes from then on."""
+    if MAJOR < 15:
+        pytest.skip("publications name columns from PostgreSQL 15 on")
+    source.execute(
+        "create table listed (id int primary key, value int, more int);"
+        "create publication narrow for table listed (id, value);"
+        "create publication of_inserts for table listed (id) with (publish = 'insert')"
+    )
+    said = identity_of(source, "listed", "value")
+    assert "replica identity full" not in said and "publication narrow" in said
+    source.execute("alter table listed alter value set not null")
+    assert identity_of(source, "listed", "value").startswith("create unique index")
+    source.execute("drop publication narrow")
+    source.execute("alter table listed alter value drop not null")
+    paste(source.cluster, source.name, identity_of(source, "listed", "value"))
+    source.execute("insert into listed values (1, 2, 3); update listed set more = 4")
+
+
+def identity_of(source: Database, table: str, *columns: str) -> str:
+    """The remedy for a table with the default identity whose columns a fact needs."""
+    declaration = declare(f"public.{table}", *((column, "text") for column in columns))
+    fact = parse("ft", Table("analytics", "ft"), declaration)
+    with closing(connect(source.cluster.dsn(source.name), "source")) as session:
+        info = ask_table(session, Table("public", table), [fact])
+    found = identity_wide(info, columns)
+    assert found is not None
+    return found.remedy
+
+
 TABLES = {
     "large, for which this identity is the cheaper one": (
         "alter table notifications replica identity default, alter service_id set not null, "
-        "alter template_id set not null, alter notification_status set not null;"
+        "alter template_id set not null, alter notification_status type varchar(20), "
+        "alter notification_status set not null;"
         "update pg_class set reltuples = 2000000 where relname = 'notifications'",
         18,
         "replica identity full; -- an index would take about 172.0 MB",
@@ -216,6 +316,6 @@ def test_tables_that_cannot_be_followed(source: Database) -> None:
             done = source.loader(*command)
             said = " ".join((done.stdout + done.stderr).split())
             assert (done.returncode, words in said) == (expected, True), f"{case}: {said}"
-        (remedy,) = re.findall(r"Try: (alter .*?;)", done.stdout)
+        (remedy,) = re.findall(r"Try: .*?(alter table .*?;)", done.stdout)
         paste(source.cluster, source.name, remedy)
         assert source.must("setup") == "Everything is set up already.\n", case

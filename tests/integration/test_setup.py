@@ -89,7 +89,7 @@ def test_types_that_the_seed_would_refuse_are_refused_at_once(source: Database) 
     source.declare(ft=declare("public.unfit", *((name, "text") for name in columns)))
     code, said = source.refused("setup")
     assert (code, said.count(" with values of type ")) == (17, len(UNFIT))
-    (remedy,) = re.findall(r"Try: (alter .*?;)", said)
+    (remedy,) = re.findall(r"Try: .*?(alter table .*?;)", said)
     paste(source.cluster, source.name, remedy)
     source.must("setup")
 

@@ -6,7 +6,9 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+from testkit.databases import application_database
 from testkit.pipeline import Pipeline
+from testkit.servers import Cluster
 from testkit.waiting import wait_until
 
 COUNT = "select sum(live_count) from analytics.ft_service_stats"
@@ -22,11 +24,55 @@ def test_what_is_committed_can_be_read_after_it_returned(apart: Pipeline) -> Non
         # WAL in which nothing is for us; an idle loader would leave so little of it for later.
         apart.source.execute("insert into unrelated (note) values ('x')")
         apart.must("wait")
-    # A position of one's own needs no source.
-    away = {"LOADER_SOURCE_DSN": "host=/nowhere"}
-    done = apart.loader("wait", "--lsn", apart.position(), **away)
-    assert done.returncode == 0, done.stderr
-    assert apart.loader("wait", **away).returncode == 10
+    assert apart.loader("wait", LOADER_SOURCE_DSN="host=/nowhere").returncode == 10
+
+
+def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluster) -> None:
+    """Of another server nothing is said to be held, whatever its position is."""
+    apart.begin(2)
+    apart.must("wait", "--lsn", apart.position())
+
+    def refused(code: int, words: str, **more: str) -> None:
+        status = apart.loader("status", **more)
+        assert status.returncode == code, status.stdout + status.stderr
+        for arguments in ((), ("--lsn", "0/1", "--fact", "ft_service_stats")):
+            found, said = apart.refused("wait", "--timeout", "0s", *arguments, **more)
+            assert (found, words in said) == (code, True), said
+
+    with application_database(spare) as other:
+        refused(23, "name the right source", LOADER_SOURCE_DSN=spare.dsn(other.name))
+    # A delete that carries no group: then the identity is wide again.
+    apart.source.execute("alter table notifications replica identity default")
+    refused(18, "replica identity of public.notifications does not carry")
+    apart.source.execute(
+        "delete from notifications; alter table notifications replica identity full"
+    )
+    apart.catch_up()
+    refused(3, "could not count")
+    apart.target.execute("update cdc.model_watermark set rejected_lsn = null")
+    apart.must("wait", "--lsn", apart.position())
+    # As a seed stores them.
+    apart.target.execute(
+        "update cdc.baseline set table_identities = (select jsonb_object_agg("
+        "table_schema || '.' || table_name, to_jsonb(logged)) from cdc.logged_table as logged)"
+    )
+    apart.source.execute(
+        "alter table notifications rename to former;"
+        "create table notifications (like former including all);"
+        "alter table notifications replica identity full"
+    )
+    refused(35, "public.notifications")
+    apart.target.execute(
+        "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, "
+        "needed) select slot_name, 'ft_history', jsonb_set(declaration, '{tables}', "
+        "jsonb_path_query_array(declaration, '$.tables[1]')), relation_schema, 'ft_history', "
+        "needed from cdc.fact"
+    )
+    found, _ = apart.refused("wait", "--timeout", "0s", "--fact", "ft_history")
+    assert found == 48, "another model's table is replaced"
+    # As of a source that was restored from a base backup.
+    apart.source.execute("select pg_drop_replication_slot(%s)", apart.slot)
+    refused(21, "no longer exists")
 
 
 def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
@@ -72,13 +118,15 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
     assert (code, "is named ft_none" in said) == (2, True)
 
 
-def test_a_role_that_may_call_the_function_alone_waits(pipeline: Pipeline) -> None:
+def test_a_role_with_the_rights_of_status_waits_if_it_may_call_the_function(
+    pipeline: Pipeline,
+) -> None:
     pipeline.must("setup")
     pipeline.build()
     at = pipeline.position()
     pipeline.target.execute(
         "create role only_waits login; grant usage on schema cdc to only_waits; "
-        "grant select on cdc.fact_state to only_waits; "
+        "grant select on all tables in schema cdc to only_waits; "
         "grant execute on function cdc.wait_for to only_waits"
     )
     try:
@@ -132,7 +180,11 @@ def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: P
             pipeline.source.begin_block()
             pipeline.source.execute("insert into unrelated (note) values ('x')")
             pipeline.source.begin_block()
-            assert session.ask(ask, stage()) == [(after,)], ask
+            at = stage()
+            assert session.ask(ask, at) == [(after,)], ask
+            session.ask("select cdc.see_partitions()")
+            staged = pipeline.staged()
+            assert session.ask("select count(*) from cdc.change_log") == [(staged,)]
             session.commit()
         pipeline.build()
         assert pipeline.fact() == pipeline.recount(), ask

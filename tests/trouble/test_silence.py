@@ -112,7 +112,8 @@ def test_a_loader_that_is_told_to_stop_ends_although_a_server_does_not_answer(
                 apart.source.insert(1)
                 if silent is apart.target:
                     loader.wait_for("a batch has been open")
-                loader.end()
+                loader.process.send_signal(signal.SIGTERM)
+                assert loader.process.wait(timeout=30) == 0, loader.said()
             finally:
                 for (pid,) in stopped:
                     os.kill(pid, signal.SIGCONT)

@@ -42,6 +42,7 @@ TABLE = TableInfo(
     frozenset(COLUMNS),
     ("id",),
     types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
+    index_sizes=dict.fromkeys(COLUMNS, 16),
 )
 DECLARATION = declare("public.n", ("shop", "uuid"))
 DECLARATION["dimensions"].append(day("day", "paid_at", "Europe/London"))

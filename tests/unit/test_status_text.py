@@ -20,7 +20,7 @@ from testkit.hostile import FORGED
 from tests.unit.test_checks import SOUND
 from waltally.errors import LoaderError, SettingError, combine
 from waltally.escapes import escaped
-from waltally.locks import Holder
+from waltally.holder import Holder
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)

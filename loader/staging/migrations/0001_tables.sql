@@ -85,11 +85,10 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
-    -- Its columns as the last setup found them, in their order, for reading a query over it: [{"name", "type", "labels" of
-    -- an enum}, ...]. A type that is not built in is `other`.
-    columns jsonb,
-    -- The columns of its primary key.
-    key jsonb,
+    -- The table as the last setup found it, for reading a query over it: {"columns": [{"name", "type", "labels" of an
+    -- enum}, ...] in their order, "key": ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is
+    -- `other`.
+    shape jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 
@@ -235,6 +234,8 @@ create table model_watermark (
     left_out jsonb,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
+    -- The newest change that came without its old row: nobody knows from which group to take it away.
+    lost_lsn pg_lsn,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 
@@ -333,6 +334,32 @@ create unlogged table computed_group (
 comment on table computed_group is
     'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
 
+-- Unlogged: what a crash takes is read again.
+create unlogged table computed_change (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    batch text not null,
+    -- The task that wrote it: Spark may run one twice, and names those that count.
+    attempt bigint not null,
+    -- The place of the source among the model's, from 1; null where the change names no table.
+    source_no integer,
+    action text,
+    -- In bytes of WAL; null where changes that look alike are one.
+    commit_lsn bigint,
+    is_cancelled boolean not null,
+    problem text,
+    -- What the model needs of the source, in its own order.
+    old_values text[],
+    new_values text[],
+    change_count bigint not null,
+    last_lsn bigint not null,
+    missing integer[]
+);
+
+comment on table computed_change is
+    'Changes that spark/apply.py has read for models that are queries, and cdc.apply_computed adds; each as in the type '
+    'change. Empty between two batches.';
+
 create table baseline_rejection (
     slot_name text collate "C" not null,
     fact_name text collate "C" not null,
@@ -386,7 +413,8 @@ create type model_plan as (
     engine text,
     installed_version xid,
     watermark_version xid,
-    rejected_lsn pg_lsn
+    rejected_lsn pg_lsn,
+    lost_lsn pg_lsn
 );
 
 comment on type model_plan is
@@ -398,6 +426,8 @@ comment on column model_plan.is_ready is 'Whether it moves with the others that 
 comment on column model_plan.installed_version is
     'The version of its row of installed_model; with watermark_version, that of model_watermark, it tells whether the '
     'plan still holds.';
+
+comment on column model_plan.lost_lsn is 'As in outcome, once it is carried out.';
 
 comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 
@@ -430,7 +460,8 @@ comment on column change.problem is 'Why no model can count the change; null whe
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
 comment on column change.missing is
-    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none.';
+    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none. '
+    'Those that the new image of an update lacks are there once more, below zero.';
 
 create type tree_node as (
     path text,
@@ -477,7 +508,8 @@ create type outcome as (
     left_out jsonb,
     is_replaced boolean,
     moved moved_row[],
-    is_reset boolean
+    is_reset boolean,
+    lost_lsn pg_lsn
 );
 
 comment on type outcome is 'What a model''s routine did.';
@@ -489,6 +521,8 @@ comment on column outcome.left_out is
 
 comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
 comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
+comment on column outcome.lost_lsn is
+    'The newest change that came without its old row, which cannot be attributed; null where none.';
 comment on column outcome.is_reset is
     'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
 

@@ -1,8 +1,11 @@
--- model_name is the model as commands take it, relation where its rows are. A roll-up is audited with its facts.
+-- model_name is the model as commands take it, a copy by its relation; relation is where its rows are. A roll-up is
+-- audited with its facts.
 create or replace view cdc.fact_state as
 select
     models.slot_name,
-    models.fact_name as model_name,
+    case
+        when cdc.is_copy(log.slot_name, array[models.model_name]) then models.model_name else models.fact_name
+    end as model_name,
     models.model_name as relation,
     models.state,
     models.reason,
@@ -17,8 +20,8 @@ left join cdc.model_watermark as mark
 union all
 select
     log.slot_name,
-    rolled.fact_name,
-    rolled.model_name,
+    case when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.fact_name end as model_name,
+    rolled.model_name as relation,
     rolled.state,
     rolled.reason,
     rolled.remedy,

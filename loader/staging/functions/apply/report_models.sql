@@ -1,4 +1,5 @@
--- What a call of apply says of each model. is_more: the front has more to apply at once. `until`: where the call ends.
+-- What a call of apply says of each model, whose name is that of fact_state. is_more: the front has more to apply.
+-- `until`: where the call ends.
 create or replace function cdc.report_models(slot text, is_more boolean, until pg_lsn)
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
@@ -16,7 +17,7 @@ begin
     )
 
     select
-        said.fact_name,
+        case when cdc.is_copy(slot, array[said.model_name]) then said.model_name else said.fact_name end,
         said.model_name,
         said.state,
         said.reason,
@@ -36,7 +37,7 @@ begin
     from said
     union all
     select
-        rolled.fact_name,
+        case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.fact_name end,
         rolled.model_name,
         rolled.state,
         rolled.reason,

@@ -3,6 +3,7 @@
 -- is derived from these.
 --
 -- sources  [{"relation": as the query names it, "name": the table's own, "table": "schema.table", "key": ["id"],
+--          "is_key_deferrable", "has_old_rows": whether its replica identity carries every column,
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}]}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key"}
 --
@@ -46,6 +47,8 @@ begin
         union
         select * from cdc.judge_calls(nodes, options ? 'timezone')
         union
+        select * from cdc.judge_order(nodes)
+        union
         select * from cdc.judge_constants(query, sources, read.tree, nodes, options ? 'timezone')
         union
         select * from cdc.judge_levels(nodes, top_path)
@@ -65,7 +68,7 @@ begin
     ) || case
         when (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null'
             then cdc.compile_fact(read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers)
-        else cdc.compile_rows(read.printed, read.columns, tree, nodes, sources)
+        else cdc.compile_rows(read.printed, read.columns, nodes, sources, options)
     end;
     compiled := cdc.complete_model(compiled, options);
     perform cdc.drop_stubs(sources);

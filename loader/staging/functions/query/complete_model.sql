@@ -8,6 +8,8 @@ declare
     refused record;
     share integer;
     size integer;
+    -- Their key is the table's own: one value has one row, however it is spelled.
+    is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
     execute format(
         'create temporary view waltally_query as with %s select * from (%s) as query',
@@ -27,7 +29,7 @@ begin
     where types ->> (value ->> 'name') !~ (
         '^(boolean|smallint|integer|bigint|numeric|text|character varying|character|bpchar|"char"|name|uuid|date|bytea|inet|cidr|'
         'macaddr|macaddr8|time without time zone|timestamp without time zone|timestamp with time zone|pg_lsn)$'
-    )
+    ) and not is_rows
     limit 1;
     if found then
         raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
@@ -37,13 +39,25 @@ begin
         options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
         and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
     ) then
-        raise exception 'unique_key is not what the query groups by.'
+        raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
             using errcode = 'WL003', hint = format(
                 'Leave unique_key out, or write %s.',
                 (select string_agg(quote_literal(value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'keys'))
             );
     end if;
 
+    if compiled -> 'names' ? (options ->> 'surrogate_key') then
+        raise exception 'surrogate_key is a column of the query.' using errcode = 'WL003', hint = 'Instead: another name.';
+    end if;
+    select string_agg(name, ', ') as names into refused
+    from jsonb_array_elements_text(options -> 'ignore_deletes') as ignored (name)
+    where not compiled -> 'sources' @> jsonb_build_array(jsonb_build_object('table', name));
+    if refused.names is not null then
+        raise exception 'ignore_deletes names a table that the query does not read: %.', refused.names
+            using errcode = 'WL003', hint = format(
+                'Instead: one of %s.', (select string_agg(value ->> 'table', ', ') from jsonb_array_elements(compiled -> 'sources'))
+            );
+    end if;
     perform cdc.try_totals(compiled, types);
 
     select least(1000, 2000 / greatest(count(*), 1)) into share
@@ -59,7 +73,7 @@ begin
                 case
                     when is_key and cdc.is_text(type)
                         then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
-                    when is_key and type in ('numeric', 'bytea') then format(
+                    when is_key and type in ('numeric', 'bytea') and not is_rows then format(
                         '    case when octet_length(query.%1$I::text) > %2$s then cdc.long_key(query.%1$I::text)::%3$s else %4$s end as %1$I',
                         name, size, type, format(case type when 'numeric' then 'trim_scale(query.%I)' else 'query.%I' end, name)
                     )
@@ -82,6 +96,7 @@ begin
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
         ),
+        'text_share', share,
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
                 when cdc.is_text(types ->> (value ->> 'name'))

@@ -38,6 +38,7 @@ declare
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
+        {reshape}
         delete from {relation};
         delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
         {first_row}
@@ -53,7 +54,8 @@ begin
             and (change.missing is null or not cdc.lacks(change, $4, $5))
     );
     if $1 <> 'list' then
-        select max(change.last_lsn) into result.rejected_lsn
+        select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
+        into result.rejected_lsn, result.lost_lsn
         from unnest($3) as change
         where (change.table_no = any ($4) or change.table_no is null)
             and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
@@ -99,7 +101,7 @@ begin
         rejected.reason,
         log.payload
     from (
-        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[place] as reason
+        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[ordinality] as reason
         from unnest(bad) with ordinality as change
         where change.action = 'I'
         union all
@@ -120,6 +122,7 @@ $template$,
             'routine', routine,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
+            'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
             'deltas_name', quote_literal(deltas),
             'model_key', quote_literal(model_key),

@@ -2,7 +2,7 @@
 -- of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a batch
 -- cheap; `is_each` keeps them apart.
 --
--- gives  [["schema.table", ["column", …], whether deletes are told apart by transaction], …]
+-- gives  [["schema.table", ["column", …], what is told apart: false, true: deletes, by transaction, "each": changes], …]
 --
 -- An image is an array of {"name": …, "value": …} as text. What follows a name is its value: the first character says
 -- whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because a name
@@ -170,6 +170,9 @@ begin
                         union
                         select one.place::integer from unnest(new_tokens) with ordinality as one (token, place)
                         where one.token is null and action in ('U', 'I')
+                        union
+                        select -one.place::integer from unnest(new_tokens) with ordinality as one (token, place)
+                        where one.token is null and action = 'U'
                     )
             end as missing
         from tokens
@@ -190,7 +193,7 @@ begin
             table_no,
             action,
             case when is_alone then commit_lsn end as commit_lsn,
-            case when $8 or table_no is null then ordinal end as ordinal,
+            case when $8 or table_no is null{each} then ordinal end as ordinal,
             is_cancelled,
             problem,
             old_values,
@@ -224,7 +227,11 @@ $template$,
                 'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['new', 'old'])), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'alone', coalesce(string_agg(format(' or table_no = %s and action = ''D''', split.place), '' order by split.place) filter (where split.is_alone), '')
+                'alone', coalesce(string_agg(
+                    format(' or table_no = %s%s', split.place, case split.alone when 'true' then ' and action = ''D''' else '' end),
+                    '' order by split.place
+                ) filter (where split.alone <> 'false'), ''),
+                'each', coalesce(string_agg(format(' or table_no = %s', split.place), '' order by split.place) filter (where split.alone = 'each'), '')
             )
             from (
                 select
@@ -233,7 +240,7 @@ $template$,
                     one.value ->> 3 as schema_name,
                     one.value ->> 4 as table_name,
                     one.value -> 1 as columns,
-                    (one.value ->> 2)::boolean as is_alone
+                    one.value ->> 2 as alone
                 from jsonb_array_elements(gives) with ordinality as one (value, place)
             ) as split
         )

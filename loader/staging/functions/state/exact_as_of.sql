@@ -1,5 +1,5 @@
--- Until when everything that was committed is in a model, or without a name in every model of the slot: for a page
--- that says how fresh its numbers are. Null where nothing was applied yet.
+-- Until when everything that was committed is in a model, or without a name in every model of the slot but copies: for
+-- a page that says how fresh its numbers are. Null where nothing was applied yet.
 create or replace function cdc.exact_as_of(slot text, fact text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -11,7 +11,7 @@ begin
             where
                 own.slot_name = slot
                 and (
-                    fact is null
+                    fact is null and not cdc.is_copy(slot, array[own.model_name])
                     or exists (
                         select from cdc.fact as known
                         where

@@ -13,6 +13,11 @@ declare
     is_other boolean;
     changes text;
 begin
+    -- As dbt clone makes of each model for a schema of somebody's own.
+    if (select relkind from pg_class where oid = target) = 'v' then
+        raise exception '% is a view, and rows are added to a table', target
+            using hint = format('drop view %s; -- then dbt build', target);
+    end if;
     execute format('create temporary table %I on commit drop as (%s) with no data', pattern_name, pattern);
     select
         bool_or(columns.is_declared and not columns.is_same and columns.name <> all (derived))

@@ -1,0 +1,37 @@
+-- Whether these models, by their relations, hold what was committed before lsn.
+create or replace function cdc.holds(slot text, models text[], lsn pg_lsn) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    -- The position first, then the log: a statement that asks for both may be planned before the loader attaches a
+    -- partition, and find the position that lies in it.
+    if not exists (
+        select from cdc.slot_position as log
+        where log.slot_name = slot and log.position_lsn >= lsn
+    ) then
+        return false;
+    end if;
+    perform cdc.see_partitions();
+    return not exists (
+        select from cdc.plan_models(slot) as plans
+        where
+            plans.model_name = any (models)
+            and (
+                plans.step is distinct from 'add'
+                or plans.error is not null
+                or (
+                    plans.applied_lsn < lsn
+                    and exists (
+                        select from cdc.change_log as log
+                        where
+                            log.slot_name = slot
+                            and log.commit_lsn >= plans.applied_lsn
+                            and log.commit_lsn < lsn
+                    )
+                )
+            )
+    ) and not exists (
+        select from cdc.plan_roll_ups(slot) as rolled
+        where rolled.model_name = any (models) and (rolled.step is not null or rolled.is_finding)
+    );
+end
+$$;

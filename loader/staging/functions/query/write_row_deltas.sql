@@ -1,0 +1,88 @@
+-- SQL: the function that gives a model's rows of changes as last_rows or net_rows leave them: with the sign 1 those
+-- that are there now, with -1 those that were, or only their keys.
+create or replace function cdc.write_row_deltas(compiled jsonb, function_name text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    names constant text[] := array(
+        select value ->> 'name'
+        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
+        order by place
+    );
+    key_list constant text := (
+        select string_agg(format('query.%I', name), ', ' order by place)
+        from unnest(names[:jsonb_array_length(compiled -> 'keys')]) with ordinality as one (name, place)
+    );
+begin
+    return cdc.fill(
+$template$
+create or replace function {function}(changes cdc.change[], table_nos integer[], places integer[])
+returns table (waltally_sign integer, {returns})
+language plpgsql stable {pins}
+as $routine$
+#variable_conflict use_column
+begin
+    return query
+    with images as materialized (
+        select
+            image.sign as waltally_sign{columns}
+        from (
+            select
+                case change.action when 'I' then 1 else -1 end as sign,
+                case change.action when 'I' then change.new_values else change.old_values end as v
+            from unnest($1) as change
+            offset 0
+        ) as image
+    )
+
+    select
+        side.sign,
+        case when cdc.check_key(num_nulls({key_list}), pg_column_size(row({key_list}))) then {first_key} end{others}
+    from (values {signs}) as side (sign)
+    cross join lateral (
+        with waltally_source_1 as (
+            select * from images where waltally_sign = side.sign
+        )
+
+{query}
+    ) as query{gone};
+end
+$routine$
+$template$,
+        jsonb_build_object(
+            'function', function_name,
+            'returns', (
+                select string_agg(format('%I %s', value ->> 'name', value ->> 'type'), ', ' order by place)
+                from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
+            ),
+            'pins', cdc.routine_pins(compiled),
+            'columns', cdc.image_columns(compiled -> 'sources' -> 0, 1),
+            'key_list', key_list,
+            'first_key', format('query.%I', names[1]),
+            'others', (
+                select coalesce(string_agg(format(e',\n        query.%I', name), '' order by place), '')
+                from unnest(names[2:]) with ordinality as one (name, place)
+            ),
+            'query', compiled ->> 'query',
+            'signs', case when (compiled ->> 'has_old_rows')::boolean then '(1), (-1)' else '(1)' end,
+            'gone', case when (compiled ->> 'has_old_rows')::boolean then '' else (
+                select format(
+                    e'\n    union all\n    select\n        -1,\n        %s\n    from images as image\n    where image.waltally_sign = -1',
+                    string_agg(expression, e',\n        ' order by is_key desc, place)
+                )
+                from (
+                    select
+                        true as is_key,
+                        place,
+                        case when compiled -> 'keys' -> (place::integer - 1) ->> 'type' = 'text'
+                            then cdc.short_text(format('image.%I::text', name), (compiled ->> 'text_share')::integer)
+                            else format('image.%I', name) end as expression
+                    from jsonb_array_elements_text(compiled -> 'identity') with ordinality as one (name, place)
+                    union all
+                    select false, place, format('null::%s', value ->> 'type')
+                    from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+                ) as listed
+            ) end
+        )
+    );
+end
+$$;

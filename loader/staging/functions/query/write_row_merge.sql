@@ -1,0 +1,56 @@
+-- SQL: bring what is left of a batch, `remaining`, into a rows model's table.
+create or replace function cdc.write_row_merge(
+    compiled jsonb, relation text, deltas text, columns text[], keys text[]
+) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+    return cdc.fill(
+$template${check}with changed as materialized (
+                    select * from {deltas}(remaining, $4, $5)
+                ),
+
+                gone as (
+                    delete from {relation} as stored
+                    using (select {keys} from changed group by {keys} having max(waltally_sign) < 0) as former
+                    where ({stored_keys}) = ({former_keys})
+                )
+
+                insert into {relation} as stored ({columns})
+                select {columns} from changed where waltally_sign = 1
+                on conflict ({keys}) do update
+                set ({columns}) = row({excluded})
+                -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
+                where record_image_ne(row({stored}), row({excluded}));$template$,
+        jsonb_build_object(
+            'relation', relation,
+            'deltas', deltas,
+            'columns', array_to_string(columns, ', '),
+            'stored', 'stored.' || array_to_string(columns, ', stored.'),
+            'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
+            'keys', array_to_string(keys, ', '),
+            'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
+            'former_keys', 'former.' || array_to_string(keys, ', former.'),
+            -- A part of a transaction may end while two rows have one key.
+            'check', case when (compiled ->> 'needs_old_rows')::boolean then cdc.fill(
+$check$if exists (
+                    select from {deltas}(remaining, $4, $5) as changed
+                    group by {keys}
+                    having count(*) filter (where waltally_sign = 1) > 1
+                        or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
+                ) then
+                    raise exception 'two rows have one key in a part of a transaction'
+                        using errcode = 'WL004';
+                end if;
+                $check$,
+                jsonb_build_object(
+                    'deltas', deltas,
+                    'relation', relation,
+                    'keys', array_to_string(keys, ', '),
+                    'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
+                    'changed_keys', 'changed.' || array_to_string(keys, ', changed.')
+                )
+            ) else '' end
+        )
+    );
+end
+$$;

@@ -1,0 +1,256 @@
+"""Tables, their change log and rows models over them, in one database and without a slot."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg2
+
+from loader.staging import migrate
+from testkit.servers import connect_target
+from waltally.database import Connection
+from waltally.session_settings import pinned
+
+_SOURCE = """
+select jsonb_build_object(
+    'relation', '"db"."lab".' || quote_ident(c.relname),
+    'name', c.relname,
+    'table', 'lab.' || c.relname,
+    'key', (
+        select jsonb_agg(a.attname order by place)
+        from pg_index as i
+        cross join unnest(i.indkey) with ordinality as one (number, place)
+        inner join pg_attribute as a on a.attrelid = c.oid and a.attnum = one.number
+        where i.indrelid = c.oid and i.indisprimary
+    ),
+    'is_key_deferrable', (select not i.indimmediate from pg_index as i where i.indrelid = c.oid and i.indisprimary),
+    'columns', (
+        select jsonb_agg(
+            jsonb_build_object('name', a.attname, 'type', case
+                when t.typtype = 'e' then 'text'
+                when t.typnamespace = 'pg_catalog'::regnamespace then format_type(t.oid, -1)
+                else 'other'
+            end) || coalesce((
+                select jsonb_build_object('labels', jsonb_agg(e.enumlabel order by e.enumsortorder))
+                from pg_enum as e where e.enumtypid = t.oid having count(*) > 0
+            ), '{}')
+            order by a.attnum
+        )
+        from pg_attribute as a
+        inner join pg_type as t on t.oid = a.atttypid
+        where a.attrelid = c.oid and a.attnum > 0
+    )
+)
+from pg_class as c
+where c.oid = ('lab.' || quote_ident(%s))::regclass
+"""
+
+
+class RowsLab:
+    """The database: tables of schema lab, whose changes are in the log."""
+
+    def __init__(self, dsn: str, tables: str) -> None:
+        with closing(connect_target(dsn)) as target:
+            migrate.upgrade(target)
+        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
+        self.connection.autocommit = True
+        self.execute((Path(__file__).parent / "rows_lab.sql").read_text())
+        self.execute(tables)
+        self.sources: dict[str, dict[str, Any]] = {}
+
+    def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, query: str, *values: object) -> Any:
+        ((found,),) = self.execute(query, *values)
+        return found
+
+    def follow(
+        self,
+        table: str,
+        has_old_rows: bool,
+        leaves_out: bool = False,
+        identity: tuple[str, ...] = (),
+    ) -> None:
+        """Write down a table's changes, with whole old rows or their keys alone, or other columns."""
+        source = self.value(_SOURCE, table)
+        names = [column["name"] for column in source["columns"]]
+        identity = identity or (names if has_old_rows else source["key"])
+        self.execute("select lab.follow(%s, %s, %s)", table, list(identity), leaves_out)
+        self.sources[table] = {**source, "has_old_rows": has_old_rows}
+
+    def compile(self, query: str, **options: object) -> dict[str, Any]:
+        """Return what the compiler makes of a query that names the tables as {table}."""
+        sources = [s for name, s in self.sources.items() if f"{{{name}}}" in query]
+        text = self.named(query, '"db"."lab"')
+        compiled: dict[str, Any] = self.value(
+            "select cdc.compile_query(%s, %s, %s)", text, json.dumps(sources), json.dumps(options)
+        )
+        return compiled
+
+    def named(self, query: str, schema: str) -> str:
+        for name in self.sources:
+            query = query.replace(f"{{{name}}}", f"{schema}.{name}")
+        return query
+
+    def transact(self, *statements: str) -> None:
+        """Run statements in one transaction; one that a constraint refuses takes no part in it."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("begin")
+            for statement in statements:
+                cursor.execute("savepoint one")
+                try:
+                    cursor.execute(statement)
+                except (psycopg2.IntegrityError, psycopg2.errors.CardinalityViolation):
+                    cursor.execute("rollback to one")
+            cursor.execute("commit")
+
+
+class RowsModel:
+    """A rows model of one table of the lab: its table, its reader and its routine."""
+
+    def __init__(
+        self, lab: RowsLab, name: str, query: str, rng: Random, expected: str = "", **options: Any
+    ) -> None:
+        self.lab, self.name, self.rng = lab, name, rng
+        self.expected = expected or query
+        self.has_parts = True
+        self.timezone = options.get("timezone", "UTC")
+        self.compiled = lab.compile(query, **options)
+        self.table = self.compiled["sources"][0]["table"].removeprefix("lab.")
+        spelled = json.dumps(self.compiled)
+        needed = [c["name"] for c in self.compiled["sources"][0]["columns"] if c["is_needed"]]
+        given = [c["name"] for c in lab.sources[self.table]["columns"]]
+        given = [n for n in given if n in needed or rng.random() < 0.2]
+        rng.shuffle(given)
+        self.places = [[given.index(n) + 1 for n in needed]]
+        alone = False if self.compiled["has_old_rows"] else "each"
+        gives = json.dumps([[f"lab.{self.table}", given, alone, "lab", self.table]])
+        made = (
+            ("write_table", (spelled, f"lab.{name}", f"pk_{name}")),
+            ("write_row_deltas", (spelled, f"lab.{name}_deltas")),
+            (
+                "write_rows",
+                (
+                    spelled,
+                    f"lab.{name}_apply",
+                    f"lab.{name}_deltas",
+                    f"lab.{name}",
+                    "lab.rejected",
+                    name,
+                    name,
+                ),
+            ),
+            ("write_reader", (f"lab.{name}_reader", gives)),
+        )
+        for writer, values in made:
+            marks = ", ".join(["%s"] * len(values))
+            with lab.connection.cursor() as cursor:
+                cursor.execute(lab.value(f"select cdc.{writer}({marks})", *values))
+        self.columns = [
+            n
+            for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)
+        ]
+        self.lsn = self.seeded = ""
+        self.seed()
+        self.rebuild()
+
+    def now(self) -> str:
+        """Return a position after every change that is in the log."""
+        return str(
+            self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log")
+        )
+
+    def seed(self) -> None:
+        """Store a baseline: the query's rows as they are."""
+        self.lab.execute("delete from cdc.baseline_group where fact_name = %s", self.name)
+        texts = ", ".join(f'"{name}"::text' for name in self.columns)
+        self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
+        self.lab.execute(
+            f"insert into cdc.baseline_group select 'lab', '{self.name}', 'lab.{self.table}', array[{texts}], array[1] "
+            f"from ({self.lab.named(self.expected, 'seen')}) as query"
+        )
+        self.lab.execute("reset timezone")
+        self.seeded = self.now()
+
+    def rebuild(self) -> None:
+        """Start from the baseline, and take all that came since as one batch."""
+        truncated = self.lab.execute(
+            "select 1 from cdc.change_log where action = 'T' and commit_lsn >= %s", self.seeded
+        )
+        self.step("rebuild", "null::cdc.change[]", [f"lab.{self.table}"] if truncated else None)
+        self.lsn = self.seeded
+        self._batches("refill", [])
+
+    def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
+        rejected: str | None = self.lab.value(
+            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, array[1], %s, %s::text[], false)).rejected_lsn",
+            step,
+            self.places,
+            truncated,
+        )
+        return rejected
+
+    def catch_up(self) -> None:
+        """Apply what is in the log, in batches of whole transactions, each in parts."""
+        self._batches(
+            "add",
+            self._cuts(
+                "select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s", self.lsn
+            ),
+        )
+
+    def _cuts(self, query: str, *values: object) -> list[tuple[str, int]]:
+        cuts = [tuple(row) for row in self.lab.execute(query + " order by 1, 2", *values)]
+        return [cut for cut in cuts[1:] if self.rng.random() < self.rng.choice((0, 0.3))]
+
+    def _batches(self, step: str, cuts: list[tuple[str, int]]) -> None:
+        for end, _ in [*cuts, (self.now(), 0)]:
+            parts = [
+                (self.lsn, 0),
+                *(
+                    self._cuts(
+                        "select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s",
+                        self.lsn,
+                        end,
+                    )
+                    if self.has_parts
+                    else ()
+                ),
+                (end, 0),
+            ]
+            steps = [
+                self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])
+            ]
+            if any(steps):
+                for part in zip(parts, parts[1:]):
+                    self.step("list", self._read(end, *part, True))
+            self.lsn = end
+
+    def _read(self, end: str, first: tuple[str, int], last: tuple[str, int], is_each: bool) -> str:
+        (a, b), (c, d) = first, last
+        return f"lab.{self.name}_reader('lab', '{self.lsn}', '{end}', '{a}', {b}, '{c}', {d}, {is_each})"
+
+    def differences(self, only_good: bool = False) -> list[tuple[Any, ...]]:
+        """Return rows of the model that the query does not give, and the other way round, as texts.
+
+        `only_good` leaves out what the query cannot take.
+        """
+        texts = ", ".join(f'"{name}"::text collate "C"' for name in self.columns)
+        query = f"select row({texts})::text from ({self.lab.named(self.expected, 'seen')}) as query"
+        if only_good:
+            query = "select * from lab.good_rows($lab$" + query + f"$lab$, '{self.table}')"
+        model = f"select row({texts})::text from lab.{self.name}"
+        self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
+        found = self.lab.execute(
+            f"(select 'model', * from ({model} except all {query}) as more) "
+            f"union all (select 'query', * from ({query} except all {model}) as less)"
+        )
+        self.lab.execute("reset timezone")
+        return found
