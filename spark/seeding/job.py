@@ -114,9 +114,13 @@ def from_archive(
         at = archived_facts.position(archive, slot, settings)
         checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        found = archived_facts.count(archive, facts, at)
+        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
+        others = [fact for fact in facts if not isinstance(fact, QueryFact)]
+        found = archived_facts.count(archive, others, at)
         groups = itertools.chain.from_iterable(each.groups() for each in found)
-        written = arrow.written(store.writing(target)(groups))
+        written = arrow.written(store.writing(target)(groups)) if others else {}
+        evaluated, own = archived_facts.write_queries(target, archive, of_queries, at)
+        found, written = [*found, *evaluated], {**written, **own}
         store.keep(target, written)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline, written=written)

@@ -301,3 +301,41 @@ def test_a_batch_counts_once_whatever_becomes_of_its_rows(
     ]
     assert faults == ["select 1"]
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
+
+
+ARCHIVED = ("by_day", "total", "of_two", "purged", "numbers_in_texts", "tags")
+STORED = ("rows", "deletes_together")
+TOGETHER = (
+    "select part, dimensions, place, sum(measure) from cdc.archived_delete"
+    " cross join unnest(measures) with ordinality as u (measure, place)"
+    " where model_name = 'analytics.{}' group by 1, 2, 3 order by 1, 2, 3"
+)
+
+
+def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
+    spark: SparkSession, system: QuerySystem, tmp_path: Path
+) -> None:
+    """At the archive's end and before: of several tables, emptied, purged, with rows refused."""
+    system.keep({name: MODELS[name] for name in ARCHIVED})
+    writer = Writer(system.source, Random(9), truncates=False)  # type: ignore[arg-type]
+    writer.write(150)
+    system.spark_job("spark-submit spark/seed.py")
+    places = []
+    for number in range(2):
+        writer.truncates = number == 1
+        writer.write(150)
+        system.catch_up()
+        system.spark_job(f"spark-submit spark/archive.py --to {tmp_path}/archive")
+        places.append(system.target.value("select position_lsn::text from cdc.slot_position"))
+    rows = {name: kept(system, name)["rows"] for name in ARCHIVED}
+    deletes = {name: system.target.execute(TOGETHER.format(name)) for name in ARCHIVED}
+    assert deletes["purged"]
+    for place in places:
+        system.target.execute("update cdc.model_watermark set baseline_id = gen_random_uuid()")
+        system.spark_job(f"spark-submit spark/seed.py --archive {tmp_path}/archive --at {place}")
+        stands_at = "select distinct snapshot_lsn::text from cdc.baseline"
+        assert system.target.execute(stands_at) == [(place,)]
+        system.apply()
+        for name in ARCHIVED:
+            assert kept(system, name)["rows"] == rows[name], (name, place)
+            assert system.target.execute(TOGETHER.format(name)) == deletes[name], (name, place)
