@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from applying import batch
+from common.errors import ReplayDiffers
 from pyspark.sql import SparkSession
 from waltally_jobs import reading
 from waltally_jobs.changes import Collapsing
@@ -312,6 +314,13 @@ TOGETHER = (
 )
 
 
+def counts(system: QuerySystem) -> dict[str, int]:
+    """How many groups each model has."""
+    return {
+        name: system.target.value(f"select count(*) from analytics.{name}") for name in ARCHIVED
+    }
+
+
 def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
     spark: SparkSession, system: QuerySystem, tmp_path: Path
 ) -> None:
@@ -320,18 +329,34 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
     writer = Writer(system.source, Random(9), truncates=False)  # type: ignore[arg-type]
     writer.write(150)
     system.spark_job("spark-submit spark/seed.py")
-    places = []
+    places: list[str] = []
+    counted: list[dict[str, int]] = []
     for number in range(2):
         writer.truncates = number == 1
         writer.write(150)
         system.catch_up()
         system.spark_job(f"spark-submit spark/archive.py --to {tmp_path}/archive")
         places.append(system.target.value("select position_lsn::text from cdc.slot_position"))
+        system.spark_job(f"spark-submit spark/replay.py --from {tmp_path}/archive --compare")
+        counted.append(counts(system))
+    replay = f"spark-submit spark/replay.py --from {tmp_path}/archive --json"
+    for number, place in enumerate(places):
+        out = system.spark_job(f"{replay} --at {place} --to {tmp_path}/replayed{number}")
+        facts = json.loads(out.splitlines()[-1])["facts"]
+        assert {name: said["groups"] for name, said in facts.items()} == counted[number]
+        assert facts["by_day"]["totals"]["n"] != "0"
+    system.target.execute(
+        "update analytics.by_day set n = n + 1 where n = (select max(n) from analytics.by_day)"
+    )
+    with pytest.raises(ReplayDiffers, match="by_day differs"):
+        system.spark_job(f"spark-submit spark/replay.py --from {tmp_path}/archive --compare")
+    system.target.execute(
+        "update analytics.by_day set n = n - 1 where n = (select max(n) from analytics.by_day)"
+    )
     rows = {name: kept(system, name)["rows"] for name in ARCHIVED}
     deletes = {name: system.target.execute(TOGETHER.format(name)) for name in ARCHIVED}
     assert deletes["purged"]
     for place in places:
-        system.target.execute("update cdc.model_watermark set baseline_id = gen_random_uuid()")
         system.spark_job(f"spark-submit spark/seed.py --archive {tmp_path}/archive --at {place}")
         stands_at = "select distinct snapshot_lsn::text from cdc.baseline"
         assert system.target.execute(stands_at) == [(place,)]
