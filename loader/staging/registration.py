@@ -175,7 +175,7 @@ on conflict (slot_name, table_schema, table_name) do update set
     table_oid = coalesce(known.table_oid, excluded.table_oid),
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,
-    (columns, key) = (excluded.columns, excluded.key),
+    shape = excluded.shape,
     partitions = coalesce(known.partitions, excluded.partitions)
 """
 _FOLLOW = """

@@ -329,7 +329,7 @@ def fill_roll_ups(target: TargetSession) -> None:
         f"select 1 from {target.table('plan_roll_ups')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
-    fill = f"select from {target.table('apply')}(%s, 'behind')"
+    fill = f"select from {target.table('apply')}(%s, part => 'behind')"
     while target.ask(due, (target.slot,)):
         target.ask(fill, (target.slot,))
 

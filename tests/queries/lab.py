@@ -10,47 +10,13 @@ from typing import Any
 
 import psycopg2
 
+from loader.source.column_types import read_columns
 from loader.staging import migrate
 from testkit.servers import connect_target
-from waltally.database import Connection
-from waltally.session_settings import pinned
+from waltally import database
+from waltally.tables import Table
 
 SLOT = "lab"
-
-# As loader setup stores them.
-_COLUMNS = """
-with recursive bases as (
-    select a.attnum, a.attname, a.atttypid as type_oid
-    from pg_attribute as a
-    where a.attrelid = %(table)s::regclass and a.attnum > 0
-    union all
-    select bases.attnum, bases.attname, t.typbasetype
-    from bases
-    inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
-)
-
-select jsonb_agg(
-    jsonb_build_object('name', bases.attname, 'type', case
-        when t.typtype = 'e' then 'text'
-        when element.typtype = 'e' then 'text[]'
-        when coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
-            or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$' then 'other'
-        else quote_ident(coalesce(element.typname, t.typname))
-            || case when element.oid is null then '' else '[]' end
-    end)
-    || case
-        when 'e' not in (t.typtype, coalesce(element.typtype, 'b')) then '{}'
-        else jsonb_build_object('labels', (
-            select jsonb_agg(e.enumlabel order by e.enumsortorder)
-            from pg_enum as e where e.enumtypid = coalesce(element.oid, t.oid)
-        ))
-    end
-    order by bases.attnum
-)
-from bases
-inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
-left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
-"""
 
 
 class Lab:
@@ -59,8 +25,7 @@ class Lab:
     def __init__(self, dsn: str, tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
-        self.connection.autocommit = True
+        self.connection = database.connect(dsn, "source")
         self.execute((Path(__file__).parent / "lab.sql").read_text())
         self.execute(tables)
         self.tables = [
@@ -85,19 +50,14 @@ class Lab:
         return found
 
     def _source(self, name: str) -> dict[str, Any]:
-        ((columns,),) = self._asked(_COLUMNS, {"table": f'lab."{name}"'})
+        table = Table("lab", name)
         return {
             "relation": f'"db"."lab"."{name}"',
             "name": name,
             "table": f"lab.{name}",
-            "key": ["id"],
-            "columns": columns,
+            "has_old_rows": True,
+            **read_columns(self.connection, [table])[table],
         }
-
-    def _asked(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(query, values)
-            return cursor.fetchall()
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
         """Return what the compiler makes of a query that names the tables as {table}.
@@ -116,6 +76,10 @@ class Lab:
         for name in self.tables:
             query = query.replace(f"{{{name}}}", f'{schema}."{name}"')
         return query
+
+    def clear(self) -> None:
+        """Empty the tables."""
+        self.execute(f"truncate {', '.join(f'lab.{_quoted(name)}' for name in self.tables)}")
 
     def last_change(self) -> int:
         return int(self.value("select coalesce(max(n), 0) from lab.change"))
@@ -183,8 +147,14 @@ class Model:
     def _needs(source: dict[str, Any]) -> list[str]:
         return [column["name"] for column in source["columns"] if column["is_needed"]]
 
-    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
-             truncated: list[str] | None = None) -> None:
+    def step(
+        self,
+        step: str,
+        to: int | None,
+        cancel: int | None = None,
+        each: bool = False,
+        truncated: list[str] | None = None,
+    ) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
@@ -207,7 +177,8 @@ class Model:
         """Return rows of the model that the query does not give, and the other way round."""
         self._find_bad()
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f"{_quoted(name)}::{type_}"
+            + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(self._asked(*column) for column in self.columns)
@@ -295,9 +266,10 @@ def _is_of_a_row(error: psycopg2.Error) -> bool:
 
 
 def _columns(source: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"]
-    ) or "1"
+    return (
+        ", ".join(f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"])
+        or "1"
+    )
 
 
 def _quoted(name: str) -> str:

@@ -56,7 +56,7 @@ class RowsLab:
     def __init__(self, dsn: str, tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn), connection_factory=Connection)
+        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
         self.connection.autocommit = True
         self.execute((Path(__file__).parent / "rows_lab.sql").read_text())
         self.execute(tables)
@@ -72,7 +72,11 @@ class RowsLab:
         return found
 
     def follow(
-        self, table: str, has_old_rows: bool, leaves_out: bool = False, identity: tuple[str, ...] = ()
+        self,
+        table: str,
+        has_old_rows: bool,
+        leaves_out: bool = False,
+        identity: tuple[str, ...] = (),
     ) -> None:
         """Write down a table's changes, with whole old rows or their keys alone, or other columns."""
         source = self.value(_SOURCE, table)
@@ -133,7 +137,15 @@ class RowsModel:
             ("write_row_deltas", (spelled, f"lab.{name}_deltas")),
             (
                 "write_rows",
-                (spelled, f"lab.{name}_apply", f"lab.{name}_deltas", f"lab.{name}", "lab.rejected", name, name),
+                (
+                    spelled,
+                    f"lab.{name}_apply",
+                    f"lab.{name}_deltas",
+                    f"lab.{name}",
+                    "lab.rejected",
+                    name,
+                    name,
+                ),
             ),
             ("write_reader", (f"lab.{name}_reader", gives)),
         )
@@ -141,14 +153,19 @@ class RowsModel:
             marks = ", ".join(["%s"] * len(values))
             with lab.connection.cursor() as cursor:
                 cursor.execute(lab.value(f"select cdc.{writer}({marks})", *values))
-        self.columns = [n for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)]
+        self.columns = [
+            n
+            for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)
+        ]
         self.lsn = self.seeded = ""
         self.seed()
         self.rebuild()
 
     def now(self) -> str:
         """Return a position after every change that is in the log."""
-        return str(self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log"))
+        return str(
+            self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log")
+        )
 
     def seed(self) -> None:
         """Store a baseline: the query's rows as they are."""
@@ -164,7 +181,9 @@ class RowsModel:
 
     def rebuild(self) -> None:
         """Start from the baseline, and take all that came since as one batch."""
-        truncated = self.lab.execute("select 1 from cdc.change_log where action = 'T' and commit_lsn >= %s", self.seeded)
+        truncated = self.lab.execute(
+            "select 1 from cdc.change_log where action = 'T' and commit_lsn >= %s", self.seeded
+        )
         self.step("rebuild", "null::cdc.change[]", [f"lab.{self.table}"] if truncated else None)
         self.lsn = self.seeded
         self._batches("refill", [])
@@ -172,13 +191,20 @@ class RowsModel:
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None = self.lab.value(
             f"select (lab.{self.name}_apply(%s, 'lab', {changes}, array[1], %s, %s::text[], false)).rejected_lsn",
-            step, self.places, truncated,
+            step,
+            self.places,
+            truncated,
         )
         return rejected
 
     def catch_up(self) -> None:
         """Apply what is in the log, in batches of whole transactions, each in parts."""
-        self._batches("add", self._cuts("select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s", self.lsn))
+        self._batches(
+            "add",
+            self._cuts(
+                "select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s", self.lsn
+            ),
+        )
 
     def _cuts(self, query: str, *values: object) -> list[tuple[str, int]]:
         cuts = [tuple(row) for row in self.lab.execute(query + " order by 1, 2", *values)]
@@ -188,10 +214,20 @@ class RowsModel:
         for end, _ in [*cuts, (self.now(), 0)]:
             parts = [
                 (self.lsn, 0),
-                *(self._cuts("select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", self.lsn, end) if self.has_parts else ()),
+                *(
+                    self._cuts(
+                        "select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s",
+                        self.lsn,
+                        end,
+                    )
+                    if self.has_parts
+                    else ()
+                ),
                 (end, 0),
             ]
-            steps = [self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])]
+            steps = [
+                self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])
+            ]
             if any(steps):
                 for part in zip(parts, parts[1:]):
                     self.step("list", self._read(end, *part, True))

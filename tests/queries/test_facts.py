@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from testkit.databases import empty_database
-from testkit.servers import Cluster
 from tests.queries.lab import Lab, Model
-from tests.queries.odd import TABLES, Writer
+from tests.queries.odd import Writer
 
 BERLIN = {"timezone": "Europe/Berlin"}
 
@@ -129,6 +126,29 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "select cash::text as cash, bits::text as bits, count(cash) as n from {a} group by 1, 2",
         {},
     ),
+    "keys_beside_totals": (
+        """select small as n, n as small, sum(n) + small as s, lower(code) as code, pad,
+        lower(code) || count(*) as c, length(pad) + count(*) as l, n + count(*) * small as x
+        from {a} group by small, n, lower(code), pad""",
+        {},
+    ),
+    "by_primary_key": (
+        """select id, name, mood::text as mood, count(tag) as tags, count(*) + 1 as more from {a}
+        left join unnest(tags) as tag on true group by id""",
+        {},
+    ),
+    "ordered_values": (
+        """select (select string_agg(t, ',' order by t desc) from unnest(tags) as t) as tags,
+        (select t from unnest(tags) as t order by 1 limit 1) as first, count(*) from {a}
+        group by 1, 2""",
+        {},
+    ),
+    "guarded_names": (
+        """select emptied, count(*) as good, sum(n) as bad, avg(n) as messages, count(n) as place,
+        sum(small) as row_count, count(small) as result, sum(id) as stored, count(id) as totals
+        from (select flag as emptied, n, small, id from {a}) as delta group by emptied""",
+        {},
+    ),
     "null_sum": (
         """select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
         sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
@@ -138,20 +158,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def lab(cluster: Cluster) -> Iterator[Lab]:
-    database = empty_database(cluster)
-    made = Lab(cluster.dsn(database.name), TABLES)
-    made.execute("create schema lab_models")
-    yield made
-    made.connection.close()
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_model_equals_its_query_after_each_batch(lab: Lab, name: str) -> None:
     rng = Random(name)
-    for table in lab.tables:
-        lab.execute(f"truncate lab.{table}")
+    lab.clear()
     query, options = MODELS[name]
     model = Model(lab, name, query, rng, **options)
     writer = Writer(lab, rng)

@@ -96,8 +96,8 @@ def _change_b(rng: Random) -> str:
         (
             f"insert into lab.b values ({region}, {number}, {letter}, {_value(rng, 'kind')}, {doc.replace('doc', 'null')})",
             f"update lab.b set note = {_value(rng, 'kind')}, doc = {doc} where region = {region}",
-            f"update lab.b set {other} where region = {region} and letter = {letter} and \"No\" = {number}",
-            f"delete from lab.b where \"No\" = {number}",
+            f'update lab.b set {other} where region = {region} and letter = {letter} and "No" = {number}',
+            f'delete from lab.b where "No" = {number}',
         ),
         (5, 3, 3, 1),
     )[0]
@@ -204,18 +204,24 @@ def test_a_key_of_several_columns_is_the_tables_own(lab: RowsLab, has_old_rows: 
         _write(lab, rng, _change_b)
         model.catch_up()
         assert model.differences() == []
-    assert lab.value("select count(distinct reason) from lab.rejected where fact = %s", model.name) == 1
+    assert (
+        lab.value("select count(distinct reason) from lab.rejected where fact = %s", model.name)
+        == 1
+    )
 
 
 @pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_large_value_that_updates_leave_out_is_what_it_was(lab: RowsLab, has_old_rows: bool, seed: int) -> None:
+def test_a_large_value_that_updates_leave_out_is_what_it_was(
+    lab: RowsLab, has_old_rows: bool, seed: int
+) -> None:
     rng = Random(seed)
     lab.execute("delete from lab.a")
     lab.follow("a", has_old_rows, leaves_out=True)
     queries = (WHOLE, "select id, doc, length(doc) as size, raw, n from {a} as a")
     models = [
-        RowsModel(lab, f"large_{number}_{seed}_{has_old_rows}", query, rng) for number, query in enumerate(queries)
+        RowsModel(lab, f"large_{number}_{seed}_{has_old_rows}", query, rng)
+        for number, query in enumerate(queries)
     ]
     assert [model.compiled["large_columns"] for model in models] == [[], []]
     for _ in range(40):
@@ -227,16 +233,26 @@ def test_a_large_value_that_updates_leave_out_is_what_it_was(lab: RowsLab, has_o
 
 def test_a_large_value_that_nothing_holds_is_listed(lab: RowsLab) -> None:
     rng = Random(0)
-    lab.execute("delete from lab.a; insert into lab.a (id, kind, doc) values (1, 'x', repeat('long ', 20)), (2, 'x', 'y')")
+    lab.execute(
+        "delete from lab.a; insert into lab.a (id, kind, doc) values (1, 'x', repeat('long ', 20)), (2, 'x', 'y')"
+    )
     lab.follow("a", has_old_rows=False, leaves_out=True)
     read = RowsModel(lab, "read", "select id, length(doc) as size from {a} as a", rng)
     entering = RowsModel(lab, "entering", "select id, doc from {a} as a where kind = 'paid'", rng)
-    assert (read.compiled["large_columns"], entering.compiled["large_columns"]) == (["doc"], ["kind", "doc"])
+    assert (read.compiled["large_columns"], entering.compiled["large_columns"]) == (
+        ["doc"],
+        ["kind", "doc"],
+    )
     lab.transact("update lab.a set kind = 'paid'")
     for model in (read, entering):
         model.catch_up()
-        ((reason, payload),) = lab.execute("select reason, payload from lab.rejected where fact = %s", model.name)
-        assert reason == "an unchanged large value is not in the change, and the model does not hold it"
+        ((reason, payload),) = lab.execute(
+            "select reason, payload from lab.rejected where fact = %s", model.name
+        )
+        assert (
+            reason
+            == "an unchanged large value is not in the change, and the model does not hold it"
+        )
         assert '"name":"id","value":1' in payload
     # Of one that does not enter nothing is needed; once the model holds it, updates may leave the value out.
     lab.execute("delete from lab.rejected")
@@ -255,7 +271,9 @@ BAD = """select id, 12 / n as quotient, kind::integer as number, amount * 1e200:
 
 @pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_row_that_the_query_cannot_take_is_left_out_and_listed(lab: RowsLab, has_old_rows: bool, seed: int) -> None:
+def test_a_row_that_the_query_cannot_take_is_left_out_and_listed(
+    lab: RowsLab, has_old_rows: bool, seed: int
+) -> None:
     rng = Random(seed)
     lab.execute("delete from lab.a; delete from lab.rejected")
     lab.follow("a", has_old_rows)
@@ -267,7 +285,10 @@ def test_a_row_that_the_query_cannot_take_is_left_out_and_listed(lab: RowsLab, h
     reasons = lab.execute("select distinct reason from lab.rejected order by 1")
     assert [reason for (reason,) in reasons if "integer" not in reason] == ["division by zero"]
     assert len(reasons) > 3
-    lab.transact("truncate lab.a", "insert into lab.a (id, n, kind, flag) values (1, 0, '1', true), (2, 1, '1', true)")
+    lab.transact(
+        "truncate lab.a",
+        "insert into lab.a (id, n, kind, flag) values (1, 0, '1', true), (2, 1, '1', true)",
+    )
     model.catch_up()
     last = "select payload::jsonb #>> '{columns,0,value}', reason from lab.rejected order by commit_lsn desc limit 1"
     assert lab.execute(last) == [("1", "division by zero")]
@@ -278,7 +299,9 @@ def test_the_key_of_a_row_may_be_another_rows_for_a_moment(lab: RowsLab) -> None
     lab.follow("c", has_old_rows=True)
     models = [
         RowsModel(lab, f"moments_{number}", query, rng)
-        for number, query in enumerate(("select id, kind from {c} as c", "select id from {c} as c where kind <> 'x'"))
+        for number, query in enumerate(
+            ("select id, kind from {c} as c", "select id from {c} as c where kind <> 'x'")
+        )
     ]
     stops = 0
     for number in range(80):
@@ -304,12 +327,16 @@ def test_a_key_of_odd_types_is_one_however_it_is_spelled(lab: RowsLab, has_old_r
     lab.follow("e", has_old_rows)
     names = ", ".join(_KEY_OF_E)
     expected = f"select {names}, n from {{e}} as e where octet_length(raw) < 4000"
-    model = RowsModel(lab, f"odd_{has_old_rows}", f"select {names}, n from {{e}} as e", rng, expected)
+    model = RowsModel(
+        lab, f"odd_{has_old_rows}", f"select {names}, n from {{e}} as e", rng, expected
+    )
     for _ in range(60):
         _write(lab, rng, _change_e)
         model.catch_up()
         assert model.differences() == []
-    assert lab.execute("select distinct reason from lab.rejected") == [("the key does not fit an index",)]
+    assert lab.execute("select distinct reason from lab.rejected") == [
+        ("the key does not fit an index",)
+    ]
 
 
 def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
@@ -325,13 +352,20 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
         model = RowsModel(lab, f"lacking_{has_old_rows}", query, rng)
         lab.transact("update lab.d set kind = kind || 'y'")
         model.catch_up()
-        assert lab.execute("select action, reason, source_table from lab.rejected where fact = %s", model.name) == [("U", reason, "lab.d")]
+        assert lab.execute(
+            "select action, reason, source_table from lab.rejected where fact = %s", model.name
+        ) == [("U", reason, "lab.d")]
         changed = f"lab.{model.name}_reader('lab', '{model.lsn}', 'F/0', '{model.lsn}', 0, 'F/0', 0, false)"
         lab.transact("insert into lab.d values (2, 'x')")
-        lab.execute("update cdc.change_log set payload = replace(payload, 'kind', 'type') where commit_lsn >= %s", model.lsn)
+        lab.execute(
+            "update cdc.change_log set payload = replace(payload, 'kind', 'type') where commit_lsn >= %s",
+            model.lsn,
+        )
         assert model.step("add", changed) is not None
         model.catch_up()
-        reasons = lab.execute("select reason from lab.rejected where fact = %s and action = 'I'", model.name)
+        reasons = lab.execute(
+            "select reason from lab.rejected where fact = %s and action = 'I'", model.name
+        )
         assert set(reasons) == {("the row has no column kind",)}
         lab.transact("delete from lab.d where id = 2")
     lab.execute("alter table lab.d drop constraint d_pkey")
@@ -339,9 +373,18 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
 
 REFUSED = [
     ("select kind from {a} as a", "The primary key of lab.a is not selected as it is."),
-    ("select id + 0 as id, kind from {a} as a", "The primary key of lab.a is not selected as it is."),
-    ("select id::integer as id from {a} as a", "The primary key of lab.a is not selected as it is."),
-    ("with o as (select -id as id from {a} as a) select id from o", "The primary key of lab.a is not selected as it is."),
+    (
+        "select id + 0 as id, kind from {a} as a",
+        "The primary key of lab.a is not selected as it is.",
+    ),
+    (
+        "select id::integer as id from {a} as a",
+        "The primary key of lab.a is not selected as it is.",
+    ),
+    (
+        "with o as (select -id as id from {a} as a) select id from o",
+        "The primary key of lab.a is not selected as it is.",
+    ),
     (
         "select x.id, a.kind from {a} as a left join lateral (select a.id where a.flag) as x on true",
         "The primary key of lab.a is not selected as it is.",
@@ -350,16 +393,30 @@ REFUSED = [
     ("select id, kind from {d} as d", "lab.d has no primary key: nothing tells its rows apart."),
     ("select id, unnest(tags) as tag from {a} as a", "a function that makes several rows of one."),
     ("select id, t from {a} as a, unnest(tags) as t", "a function that makes several rows of one."),
-    ("select id, v from {a} as a cross join (values (1), (2)) as x (v)", "a join with constants, which may make several rows of one."),
-    ("select id from {a} as a union all select id from {c} as c", "UNION ALL of rows: two of them could have one key."),
-    ("select id from (select id from {a} as a union all select id from {a} as a) as x", "UNION ALL of rows: two of them could have one key."),
-    ("with o as (select id from {c} as c) select id from {a} as a", "The query names several tables, and rows of one are kept."),
+    (
+        "select id, v from {a} as a cross join (values (1), (2)) as x (v)",
+        "a join with constants, which may make several rows of one.",
+    ),
+    (
+        "select id from {a} as a union all select id from {c} as c",
+        "UNION ALL of rows: two of them could have one key.",
+    ),
+    (
+        "select id from (select id from {a} as a union all select id from {a} as a) as x",
+        "UNION ALL of rows: two of them could have one key.",
+    ),
+    (
+        "with o as (select id from {c} as c) select id from {a} as a",
+        "The query names several tables, and rows of one are kept.",
+    ),
     ("select a.id from {a} as a, {c} as c", "A join of two tables that change."),
 ]
 
 
 @pytest.mark.parametrize(("query", "sentence"), REFUSED)
-def test_a_query_that_keeps_no_rows_by_key_is_refused(lab: RowsLab, query: str, sentence: str) -> None:
+def test_a_query_that_keeps_no_rows_by_key_is_refused(
+    lab: RowsLab, query: str, sentence: str
+) -> None:
     for table in "abcd":
         lab.follow(table, has_old_rows=True)
     with pytest.raises(psycopg2.Error) as refused:
@@ -376,7 +433,9 @@ def test_a_query_that_keeps_no_rows_by_key_is_refused(lab: RowsLab, query: str, 
         ({"unique_key": ["kind"]}, "unique_key is not the table's primary key."),
     ],
 )
-def test_a_setting_that_rows_have_no_use_for_is_refused(lab: RowsLab, options: dict[str, object], sentence: str) -> None:
+def test_a_setting_that_rows_have_no_use_for_is_refused(
+    lab: RowsLab, options: dict[str, object], sentence: str
+) -> None:
     lab.follow("a", has_old_rows=True)
     with pytest.raises(psycopg2.Error, match=re.escape(sentence)):
         lab.compile("select id, kind from {a} as a", **options)
@@ -388,7 +447,10 @@ def test_a_deferrable_key_needs_old_rows(lab: RowsLab) -> None:
     assert lab.compile("select id from {c} as c")["needs_old_rows"]
     with pytest.raises(psycopg2.Error, match="is deferrable") as refused:
         RowsModel(lab, "deferrable", "select id from {c} as c", Random(0))
-    assert refused.value.diag.message_hint == "Instead: `alter table lab.c replica identity full;`, then `loader setup`."
+    assert (
+        refused.value.diag.message_hint
+        == "Instead: `alter table lab.c replica identity full;`, then `loader setup`."
+    )
 
 
 def _write(lab: RowsLab, rng: Random, change: object) -> None:

@@ -85,11 +85,10 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
-    -- Its columns as the last setup found them, in their order, for reading a query over it: [{"name", "type", "labels" of
-    -- an enum}, ...]. A type that is not built in is `other`.
-    columns jsonb,
-    -- The columns of its primary key.
-    key jsonb,
+    -- The table as the last setup found it, for reading a query over it: {"columns": [{"name", "type", "labels" of an
+    -- enum}, ...] in their order, "key": ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is
+    -- `other`.
+    shape jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 
@@ -233,6 +232,8 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
     left_out jsonb,
+    -- When an audit last found it equal to its tables; null since it was built again.
+    audited_at timestamptz,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 

@@ -47,6 +47,8 @@ begin
         union
         select * from cdc.judge_calls(nodes, options ? 'timezone')
         union
+        select * from cdc.judge_order(nodes)
+        union
         select * from cdc.judge_constants(query, sources, read.tree, nodes, options ? 'timezone')
         union
         select * from cdc.judge_levels(nodes, top_path)

@@ -1,13 +1,15 @@
 -- The part of compile_query for a query without an aggregate: rows of one table, kept by its primary key.
 --
 -- identity        what the old row of each change has to carry: the primary key's columns
--- has_old_rows    whether it carries every column, as the source says: then the net of whole rows counts, in any order,
---                 else the last change of each key
+-- has_old_rows    whether it carries every column, as the source says: then the net of whole rows counts, in any
+--                 order, else the last change of each key
 -- needs_old_rows  whether it has to, because a key may belong to two rows for a moment
 -- read_columns    those on which more depends than columns that are them as they are
--- large_columns   those whose value an update may leave out while nothing else has it: stored out of line, and read by an
---                 expression alone, or of a row that enters by a condition
-create or replace function cdc.compile_rows(printed text, columns jsonb, nodes cdc.tree_node[], sources jsonb, options jsonb) returns jsonb
+-- large_columns   those that may be stored out of line, so that an update leaves them out, and that the model may not
+--                 hold: read by an expression alone, or of a row that enters by a condition
+create or replace function cdc.compile_rows(
+    printed text, columns jsonb, nodes cdc.tree_node[], sources jsonb, options jsonb
+) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     source constant jsonb := sources -> 0;

@@ -46,6 +46,18 @@ begin
             );
     end if;
 
+    if compiled -> 'names' ? (options ->> 'surrogate_key') then
+        raise exception 'surrogate_key is a column of the query.' using errcode = 'WL003', hint = 'Instead: another name.';
+    end if;
+    select string_agg(name, ', ') as names into refused
+    from jsonb_array_elements_text(options -> 'ignore_deletes') as ignored (name)
+    where not compiled -> 'sources' @> jsonb_build_array(jsonb_build_object('table', name));
+    if refused.names is not null then
+        raise exception 'ignore_deletes names a table that the query does not read: %.', refused.names
+            using errcode = 'WL003', hint = format(
+                'Instead: one of %s.', (select string_agg(value ->> 'table', ', ') from jsonb_array_elements(compiled -> 'sources'))
+            );
+    end if;
     perform cdc.try_totals(compiled, types);
 
     select least(1000, 2000 / greatest(count(*), 1)) into share

@@ -1,6 +1,6 @@
--- Which columns of tables the variables of a query stand for, however many CTEs, sub-selects and joins hand them up: by the
--- variable's path, the table's oid and the attribute number. One that a lateral sub-select hands up is a variable of its own:
--- its join may make it null.
+-- Which columns of tables the variables of a query stand for, however many CTEs, sub-selects and joins hand them up: by
+-- the variable's path, the table's oid and the attribute number. One that a lateral sub-select hands up is a variable
+-- of its own: its join may make it null.
 create or replace function cdc.follow_columns(nodes cdc.tree_node[])
 returns table (variable text, relation oid, column_number integer)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$

@@ -37,7 +37,8 @@ begin
                 'date_part(text, timestamp with time zone)', 'extract(text, timestamp with time zone)',
                 'date_trunc(text, timestamp with time zone)', 'timestamptz_pl_interval(timestamp with time zone, interval)',
                 'timestamptz_mi_interval(timestamp with time zone, interval)',
-                'interval_pl_timestamptz(interval, timestamp with time zone)', 'to_char(timestamp with time zone, text)'
+                'interval_pl_timestamptz(interval, timestamp with time zone)', 'to_char(timestamp with time zone, text)',
+                'to_timestamp(text, text)'
             )
             or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\('
             as is_zoned,
@@ -58,8 +59,9 @@ begin
                     argument.parent = known.path
                     and argument.path ~ '\.args\.2$'
                     and argument.type = 'CONST'
-                    -- Names of months in the server's language, its signs of currency, decimals and thousands.
-                    and cdc.constant_text(argument.fields) !~ '(TM|L|D(?!D|Y|A|Q)|G(?!Y))'
+                    -- Names of months in the server's language; its signs of currency, decimals and thousands.
+                    and cdc.constant_text(argument.fields)
+                        !~* case when known.signature ~ '^to_char\((numeric|integer|bigint|real|double)' then '[LDG]' else 'TM' end
             ) as has_plain_format,
             not exists (
                 select from unnest(nodes) as argument
@@ -77,13 +79,11 @@ begin
                 when is_unbounded and not is_constant then format('%s() may take any time and space', name)
                 when signature = 'age(timestamp with time zone, timestamp with time zone)'
                     then 'age() of two moments depends on the session''s zone, whatever PostgreSQL says'
-                when name ~ '^enum_(lt|le|gt|ge|smaller|larger|cmp)$|^(min|max)$' and signature ~ 'anyenum'
-                    then 'the order of an enum''s labels, which the source may change'
-                when name ~ '^jsonb_(lt|le|gt|ge|cmp)$' then 'the order of jsonb values, which no setting fixes'
                 when volatility = 'i' then null
                 when is_zoned and not has_timezone then format(
                     '%s depends on the session''s time zone', case
                         when name ~ '^(date|timestamp|time|timetz|timestamptz)$' then 'a cast to ' || name
+                        when name = 'to_timestamp' then 'to_timestamp()'
                         when signature ~ '_(lt|le|eq|ge|gt|ne)_|_interval' then 'an operation on dates or intervals with a timestamptz'
                         else name || '() of a timestamptz'
                     end
@@ -104,14 +104,14 @@ begin
                 when is_unbounded and not is_constant then 'a constant in place of the column'
                 when signature = 'age(timestamp with time zone, timestamp with time zone)'
                     then 'the difference `a - b`, or age() of both `at time zone`'
-                when signature ~ 'anyenum' then 'the column as `column::text`, or CASE with a number for each label'
-                when name ~ '^jsonb_(lt|le|gt|ge|cmp)$' then 'the order of one of its values, as a text or number'
+                when signature = 'timestamptz(date)'
+                    then '`d::timestamp` for the date d; or `timezone=''Europe/Berlin''` (your zone) in the model''s config'
                 when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `… at time zone ''Europe/Berlin''` in the query'
                 when is_formatted then 'a constant format in numbers, such as ''YYYY-MM-DD'''
                 when is_spelling then 'to_char() of the value with a constant format'
                 when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'
                     then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
-                else 'an expression that PostgreSQL would take in an index'
+                else 'an expression that PostgreSQL would take in an index; or compute it in a view'
             end as remedy
     ) as said
     where said.reason is not null

@@ -4,8 +4,12 @@ create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return query
-    select 'an aggregate or GROUP BY below the top', 'a model of its own for it, and a query over that model'
+    select distinct
+        case when around.path is null then 'an aggregate or GROUP BY below the top' else 'a UNION ALL around aggregates' end,
+        case when around.path is null then 'a model of its own for it, and a query over that model'
+        else 'the UNION ALL inside FROM, and one GROUP BY around it' end
     from unnest(nodes) as node
+    left join unnest(nodes) as around on around.path = top_path || '.setOperations'
     where
         (node.type = 'AGGREF' or node.type = 'SORTGROUPCLAUSE' and node.path ~ '\.groupClause\.[0-9]+$')
         and node.queries[cardinality(node.queries)] <> top_path

@@ -67,7 +67,7 @@ begin
             when 'SQLVALUEFUNCTION' then 'the current time, date or user'
             when 'WINDOWFUNC' then 'a window function'
             when 'GROUPINGFUNC' then 'grouping sets'
-            when 'TABLESAMPLE' then 'TABLESAMPLE'
+            when 'TABLESAMPLECLAUSE' then 'TABLESAMPLE'
             else format('%s is not known here', lower(node.type))
         end,
         case node.type

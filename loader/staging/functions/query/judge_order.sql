@@ -1,0 +1,55 @@
+-- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no setting
+-- fixes the other. So do arrays of them. And collations under which texts that differ are equal.
+create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    with ordered as (
+        -- greatest(), <, max() and the like.
+        select
+            node.path,
+            case when node.type = 'MINMAXEXPR' then cdc.node_type(node.fields) end as own_type
+        from unnest(nodes) as node
+        left join pg_proc as p
+            on p.oid = coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'opfuncid')::oid
+        where
+            node.type = 'MINMAXEXPR'
+            or p.proname ~ '^(enum|jsonb|array)_(lt|le|gt|ge|smaller|larger|cmp)$|^(btarraycmp|min|max|width_bucket|enum_first|enum_last|enum_range)$'
+        union all
+        -- ORDER BY, and DISTINCT, which sorts, over a row's own values.
+        select substring(node.path from '^.*\.subselect'), null
+        from unnest(nodes) as node
+        inner join pg_operator as o on o.oid = (node.fields ->> 'sortop')::oid
+        where
+            node.type = 'SORTGROUPCLAUSE' and node.path ~ '\.subselect\.'
+            and node.path ~ '\.(sortClause|aggorder|aggdistinct|distinctClause)\.[0-9]+$'
+            and o.oprleft in ('anyenum'::regtype, 'jsonb'::regtype, 'anyarray'::regtype)
+    ),
+
+    types as (
+        select ordered.own_type as oid from ordered
+        union
+        select cdc.node_type(argument.fields)
+        from ordered
+        inner join unnest(nodes) as argument on starts_with(argument.path, ordered.path || '.')
+        where
+            ordered.own_type is null
+            and (ordered.path ~ '\.subselect$' or substr(argument.path, length(ordered.path) + 1) ~ '^\.args\.[0-9]+(\.expr)?$')
+    )
+
+    select distinct
+        case element.typtype when 'e' then 'the order of an enum''s labels, which the source may change'
+        else 'the order of jsonb values, which no setting fixes' end,
+        case element.typtype when 'e' then 'the column as `column::text`, or CASE with a number for each label'
+        else 'the order of one of its values, as a text or number' end
+    from types
+    inner join pg_type as t on t.oid = types.oid
+    inner join pg_type as element on element.oid = case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else t.oid end
+    where element.typtype = 'e' or element.oid = 'jsonb'::regtype
+    union
+    select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation'
+    from unnest(nodes) as node
+    inner join pg_collation as c on c.oid = (node.fields ->> 'collOid')::oid
+    where node.type = 'COLLATEEXPR' and not c.collisdeterministic;
+end
+$$;

@@ -1,0 +1,28 @@
+"""One database with the odd tables for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.databases import empty_database
+from testkit.servers import Cluster
+from tests.queries.lab import Lab
+from tests.queries.odd import TABLES
+
+WIDE = "create table lab.wide (id bigint primary key, {});".format(
+    ", ".join(
+        f"c{n} {('int', 'text', 'numeric', 'timestamptz', 'jsonb', 'date')[n % 6]}"
+        for n in range(394)
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Iterator[Lab]:
+    database = empty_database(cluster)
+    made = Lab(cluster.dsn(database.name), TABLES + WIDE)
+    made.execute("create schema lab_models")
+    yield made
+    made.connection.close()
