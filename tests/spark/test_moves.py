@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from applying import batch
+from common import gathering
 from common.errors import ReplayDiffers
 from pyspark.sql import SparkSession
-from waltally_jobs import reading
+from waltally_jobs import reading, rows
 from waltally_jobs.changes import Collapsing
 from waltally_jobs.messages import truncated_table
 
@@ -22,7 +23,7 @@ from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
-from waltally.facts import parse
+from waltally.facts import Fact, parse
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -102,16 +103,16 @@ def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:
 
 def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
     """Return what Python makes of the log, as the model needs it."""
-    rows = log_of(system)
+    log = log_of(system)
     fact = Wide(system, name).fact
     truncates = {
         table: (at, ordinal)
-        for at, ordinal, action, payload in rows
+        for at, ordinal, action, payload in log
         if action in (None, "T") and (table := truncated_table(payload))
     }
     found: Counter[tuple[Any, ...]] = Counter()
-    for batch in Collapsing([(0, fact)], truncates).batches(rows):
-        for row in batch.to_pylist():
+    for made in Collapsing([(0, fact)], truncates).batches(log):
+        for row in made.to_pylist():
             lists = (
                 row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing")
             )
@@ -364,3 +365,73 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
         for name in ARCHIVED:
             assert kept(system, name)["rows"] == rows[name], (name, place)
             assert system.target.execute(TOGETHER.format(name)) == deletes[name], (name, place)
+
+
+BASELINE = (
+    "select fact_name, part, dimensions, array_agg(total::numeric order by place) from ("
+    " select fact_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
+    " cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
+    ") as t group by 1, 2, 3 order by 1, 2, 3"
+)
+REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+
+
+def test_the_target_evaluates_the_rows_that_the_source_would(
+    spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of every kind, of several tables, and rows that the query cannot take."""
+    system.keep({name: MODELS[name] for name in NAMES})
+    writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
+    writer.write(250)
+    found = []
+    for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
+        monkeypatch.setattr(rows, "differ", lambda *_, moves=moves: moves)
+        monkeypatch.setattr(gathering, "FEW_ROWS", few)
+        system.spark_job("spark-submit spark/seed.py")
+        found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
+    assert len(found[0][0]) > 100
+    assert len(found[0][1]) > 3
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+def test_servers_that_differ_are_told(cluster: Cluster) -> None:
+    with (
+        empty_database(cluster) as one,
+        empty_database(cluster) as same,
+        empty_database(cluster, options="template template0 encoding 'LATIN1'") as latin,
+    ):
+        assert not rows.differ(one.connection, one.connection)
+        assert not rows.differ(one.connection, same.connection)
+        assert rows.differ(one.connection, latin.connection)
+
+
+def test_rows_of_many_groups_are_moved(
+    spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_FEW_PAGES", 0)
+    system.keep(
+        {
+            "few": ("select flag, count(*) as n from {a} group by 1", {}),
+            "many": ("select id, count(*) as n from {a} group by 1", {}),
+        }
+    )
+    system.source.execute(
+        "insert into lab.a (id, flag) select n, n % 2 = 0 from generate_series(1, 20000) as n"
+    )
+    moved = []
+    reads = rows.reads
+
+    def noted(fact: Fact, *arguments: Any) -> Any:
+        moved.append(fact.name)
+        return reads(fact, *arguments)
+
+    monkeypatch.setattr(rows, "reads", noted)
+    system.spark_job("spark-submit spark/seed.py")
+    assert moved == ["many"]
+    system.must("run", "--once")
+    system.apply()
+    for name, count in (("few", 2), ("many", 20000)):
+        assert system.target.value(f"select count(*) from analytics.{name}") == count
+        query = system.models[name][0].replace('"db".', "")
+        assert system.differences(f"select * from analytics.{name}", query) == []
