@@ -92,9 +92,12 @@ def count(
             f"with counted as (insert into {groups.quoted} (fact, part, dimensions, row_count,"
             " sums, reason, example, attempt)"
             " select %s, part, dimensions, row_count, sums, reason, example, %s"
-            f" from {target.table('count_moved')}(%s, %s, %s, %s) returning 1)"
+            f" from {target.table('count_moved')}(%s, %s, %s, %s, %s) returning 1)"
             " select count(*) from counted",
-            (fact.name, own, json.dumps(fact.declaration), moved.quoted, attempt, went),
+            (
+                *(fact.name, own, json.dumps(fact.declaration), moved.quoted),
+                *(str(fact.relation), attempt, went),
+            ),
         )
         written[own] = rows
     return written

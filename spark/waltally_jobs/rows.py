@@ -123,8 +123,8 @@ def _has_few_groups(
     leaf = max(leaves, key=lambda each: each.pages, default=None)
     if leaf is None or not leaf.has_addresses or leaf.pages <= _FEW_PAGES:
         return True
-    percent = 100 * SAMPLED_PAGES / leaf.pages
-    share = SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE)
+    percent = min(100 * SAMPLED_PAGES / leaf.pages, 100)
+    share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
     sample = f"from only {leaf.table.quoted} tablesample system ({percent}) repeatable (1)"
     ((query,),) = target.ask_staging(
         "select {}.write_range(%s, %s, %s)",

@@ -368,7 +368,7 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
 
 
 BASELINE = (
-    "select fact_name, part, dimensions, array_agg(total::numeric order by place) from ("
+    "select fact_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
     " select fact_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
     " cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
     ") as t group by 1, 2, 3 order by 1, 2, 3"
@@ -380,7 +380,8 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
     spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values of every kind, of several tables, and rows that the query cannot take."""
-    system.keep({name: MODELS[name] for name in NAMES})
+    # To seed again what ignores deletes takes a loader that follows.
+    system.keep({name: MODELS[name] for name in NAMES if not name.startswith("purged")})
     writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
     writer.write(250)
     found = []
@@ -389,10 +390,12 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
         monkeypatch.setattr(gathering, "FEW_ROWS", few)
         system.spark_job("spark-submit spark/seed.py")
         found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
-    assert len(found[0][0]) > 100
-    assert len(found[0][1]) > 3
-    assert found[1] == found[0]
-    assert found[2] == found[0]
+    assert len(found[0][0]) > 60
+    assert len(found[0][1]) > 2
+    for moved in found[1:]:
+        for own, other in zip(found[0], moved, strict=True):
+            assert [row for row in own if row not in other] == []
+            assert [row for row in other if row not in own] == []
 
 
 def test_servers_that_differ_are_told(cluster: Cluster) -> None:

@@ -1,8 +1,8 @@
 -- What changes add to the groups of a fact, evaluated here: for a seed or a replay from an archive, and for a seed of rows
--- that came here as inserts. `moved` is a table like computed_change, of which one attempt is read. Rows as in a seed's
--- incoming table: a group of a source with its sums, or a reason. With the reason `went` it is what was deleted from a source
--- whose deletes are ignored; with a negative number of rows it is rows gone that the query could not take.
-create or replace function cdc.count_moved(compiled jsonb, moved text, attempt bigint, went text)
+-- that came here as inserts. `moved` is a table like computed_change, of which one attempt of a
+-- model is read. Rows as in a seed's incoming table: a group of a source with its sums, or a reason. With the reason `went`
+-- it is what was deleted from a source whose deletes are ignored; with a negative number of rows it is rows gone that the query could not take.
+create or replace function cdc.count_moved(compiled jsonb, moved text, model text, attempt bigint, went text)
 returns table (part text, dimensions text[], row_count bigint, sums text[], reason text, example text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -28,9 +28,9 @@ begin
     execute format(
         'select array_agg(row(moved.source_no, moved.action, ''0/0''::pg_lsn + moved.commit_lsn, null, false, null, '
         'moved.old_values, moved.new_values, moved.change_count, ''0/0''::pg_lsn + moved.last_lsn, null)::cdc.change) '
-        'from %s as moved where moved.attempt = $1',
+        'from %s as moved where moved.model_name = $1 and moved.attempt = $2',
         moved
-    ) into changes using attempt;
+    ) into changes using model, attempt;
     select * into changes, bad, messages from cdc.find_bad_images('pg_temp.waltally_deltas', changes, own.table_nos, own.places);
     return query execute format(
         $template$
