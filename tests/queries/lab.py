@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg2
 
-from loader.source.column_types import read_columns
+from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from testkit.servers import connect_target
 from waltally import database
@@ -56,7 +56,7 @@ class Lab:
             "name": name,
             "table": f"lab.{name}",
             "has_old_rows": True,
-            **read_columns(self.connection, [table])[table],
+            **read_shapes(self.connection, [table])[table],
         }
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:

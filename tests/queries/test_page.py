@@ -30,7 +30,9 @@ insert into lab.{} select
     case when n % 3 > 0 then '2024-04-04 00:00+00'::timestamptz end,
     (array['web', 'shop', null])[1 + n % 3], (array['paid', 'new', 'draft', 'paid'])[1 + n % 4],
     n * 2.5, nullif(n % 5, 0), (array['{{a,b}}', '{{}}', null, '{{c}}'])[1 + n % 4]::text[],
-    jsonb_build_object('country', 'c' || n % 2, 'device', jsonb_build_object('kind', n % 3), 'points', n)
+    jsonb_build_object(
+        'country', 'c' || n % 2, 'device', jsonb_build_object('kind', n % 3), 'points', n
+    )
 from generate_series(1, 90) as n
 """
 CHANGES = [
