@@ -71,11 +71,17 @@ def declared_queries(
                 Table(node["schema"], node["alias"]),
                 str(node.get("original_file_path", "its file")),
                 node["compiled_code"],
-                tuple((s["relation_name"], Table(s["schema"], s["identifier"])) for s in named),
+                tuple((source["relation_name"], _table(source)) for source in named),
                 options,
             )
         )
     return tuple(sorted(queries, key=lambda query: query.name))
+
+
+def _table(source: Mapping[str, Any]) -> Table:
+    """Return a source's table. dbt doubles no quotation mark in a name: the YAML does."""
+    schema, name = (source[part].replace('""', '"') for part in ("schema", "identifier"))
+    return Table(schema, name)
 
 
 def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:

@@ -68,7 +68,9 @@
     {%- set relations = [] -%}
     {%- for id in model.depends_on.nodes if id in graph.sources -%}
         {%- set named = graph.sources[id] -%}
-        {%- do relations.append({'relation': named.relation_name, 'table': named.schema ~ '.' ~ named.identifier}) -%}
+        {#- dbt doubles no quotation mark in a name: the YAML does. -#}
+        {%- set table = (named.schema ~ '.' ~ named.identifier) | replace('""', '"') -%}
+        {%- do relations.append({'relation': named.relation_name, 'table': table}) -%}
     {%- endfor -%}
     {{ return(relations) }}
 {% endmacro %}

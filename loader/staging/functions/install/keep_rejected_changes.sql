@@ -1,7 +1,12 @@
--- Make rejected_changes where a model is installed before dbt has made it: as dbt does.
+-- Make rejected_changes where a model is installed before dbt has made it: as dbt does, and under the lock of the
+-- materialization kept_table. Two threads of dbt may come here at once.
 create or replace function cdc.keep_rejected_changes(listed text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
+    if to_regclass(listed) is not null then
+        return;
+    end if;
+    perform pg_advisory_xact_lock(cdc.lock_key('dbt relation', array_to_string(parse_ident(listed), '.')));
     if to_regclass(listed) is not null then
         return;
     end if;
