@@ -61,7 +61,7 @@ class Kept(System):
             }
             for name in ("orders", "old_orders")
         }
-        nodes = {
+        nodes: dict[str, dict[str, Any]] = {
             f"model.shop.{name}": {
                 "resource_type": "model",
                 "name": name,

@@ -108,7 +108,7 @@ def test_models_equal_their_queries_while_everything_is_written_and_applied(kept
 
 @one_database
 def test_each_value_that_a_model_keeps_is_compared(kept: Kept) -> None:
-    wanted = {}
+    wanted: dict[str, Any] = {}
     for name in MODELS:
         for place, column in enumerate(kept.columns(name)):
             more = "0.01" if column.endswith(("amount", "net")) else "1"

@@ -437,4 +437,4 @@ def test_rows_of_many_groups_are_moved(
     for name, count in (("few", 2), ("many", 20000)):
         assert system.target.value(f"select count(*) from analytics.{name}") == count
         query = system.models[name][0].replace('"db".', "")
-        assert system.differences(f"select * from analytics.{name}", query) == []
+        assert system.compare(f"select * from analytics.{name}", query) == []
