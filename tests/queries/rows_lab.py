@@ -22,7 +22,7 @@ select jsonb_build_object(
     'name', c.relname,
     'table', 'lab.' || c.relname,
     'key', (
-        select jsonb_agg(a.attname order by place)
+        select coalesce(jsonb_agg(a.attname order by place), '[]')
         from pg_index as i
         cross join unnest(i.indkey) with ordinality as one (number, place)
         inner join pg_attribute as a on a.attrelid = c.oid and a.attnum = one.number

