@@ -19,7 +19,19 @@ from archiving import files
 from archiving.folder import Folder
 from archiving.manifests import Contents
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.errors import SettingError
+from waltally.facts import Fact, QueryFact
+
+
+def refuse_queries(facts: Sequence[Fact], work: str, instead: str) -> None:
+    """Raise SettingError where a fact is a query: an archive's changes are not evaluated yet."""
+    names = ", ".join(fact.name for fact in facts if isinstance(fact, QueryFact))
+    others = "".join(f" --fact {fact.name}" for fact in facts if not isinstance(fact, QueryFact))
+    if names:
+        raise SettingError(
+            f"{names}: a {work} does not evaluate a model that is a query yet",
+            instead + (f"; the other facts by{others}" if others else ""),
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import typer
 from archiving import files
-from archiving.archive import Archive
+from archiving.archive import Archive, refuse_queries
 from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common import session, sums
@@ -72,6 +72,9 @@ def parse_time(text: str | None) -> datetime | None:
             f"--at-time is {text!r}: not a time of ISO 8601", "give one like 2026-11-21T09:30:00Z"
         ) from None
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+
+_AUDIT = "`spark-submit spark/audit.py` compares it with its tables"
 
 
 def facts_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[Fact]:
@@ -198,9 +201,11 @@ def computed_at(
     contents = archive.contents
     position = position_of(settings, archive)
     archive.require(contents.from_lsn, position)
+    facts = facts_at(contents, position, settings.facts)
+    refuse_queries(facts, "replay", _AUDIT)
     return [
         replayed(archive, position, fact, baseline_before(contents, fact, position), output)
-        for fact in facts_at(contents, position, settings.facts)
+        for fact in facts
     ]
 
 
@@ -210,7 +215,9 @@ def compared(
     """Replay each fact to its own position, on its own baseline, and compare the two."""
     found = []
     with contextlib.closing(connect_target(settings, "replay")) as target:
-        for fact in target.registered_facts(settings.facts):
+        facts = target.registered_facts(settings.facts)
+        refuse_queries(facts, "replay", _AUDIT)
+        for fact in facts:
             with exported_snapshot(target) as name:
                 position = applied_lsn(target, fact)
                 require_reached(archive.contents, fact, position, settings.path)

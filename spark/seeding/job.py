@@ -12,7 +12,7 @@ from functools import cache
 from typing import Annotated
 
 import typer
-from archiving.archive import Archive
+from archiving.archive import Archive, refuse_queries
 from common import arrow, session
 from common.command import (
     DEFAULT_TIMEOUT,
@@ -103,6 +103,9 @@ def from_archive(
 ) -> store.Counted:
     """Compute the groups from an archive, and write them."""
     assert settings.archive is not None
+    refuse_queries(
+        facts, "seed from an archive", "seed it from its tables: the same without --archive"
+    )
     stack.enter_context(acquire_seed_lock(target, settings, facts))
     loader_progress.wait_until_followed(target, settings, facts)
     with spark_errors("seed"):
