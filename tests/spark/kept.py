@@ -35,11 +35,13 @@ select channel, count(*) as order_count, sum(amount) as amount from (
 ) as twain group by 1
 """
 NUMBERS = "select note::integer % 10 as digit, count(*) as n from {orders} group by 1"
+ROWS = "select id, channel, amount, placed_at from {orders} where status = 'paid'"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "by_day": (BY_DAY, {"surrogate_key": "id"}),
     "total": (TOTAL, {}),
     "purged": (BOTH, {"ignore_deletes": ["public.old_orders"]}),
     "numbers": (NUMBERS, {}),
+    "paid": (ROWS, {"timezone": "Europe/Berlin"}),
 }
 
 
@@ -132,7 +134,7 @@ class Kept(System):
             pass
 
     def columns(self, name: str) -> list[str]:
-        """Return what a model keeps, the part of each of its sources too."""
+        """Return the numbers that a model keeps, the part of each of its sources too."""
         return [
             column
             for (column,) in self.target.execute(

@@ -23,9 +23,7 @@ begin
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
     perform cdc.note_objects(model, functions, '{}', columns);
-    if gives is not null then
-        perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
-    end if;
+    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
     insert into cdc.installed_model as stored (
         slot_name, model_name, fact_name, declaration, routine, reader, needs, is_refresh_asked, engine
     )
