@@ -52,7 +52,7 @@ def declared_queries(
                 f"The manifest has no compiled query of {node['name']}",
                 "write it by `dbt compile` in place of `dbt parse`",
             )
-        named = [sources[name] for name in node["depends_on"]["nodes"] if name in sources]
+        named = [sources[name] for name in _sources_of(node, nodes, sources)]
         options = {name: node["config"][name] for name in _OPTIONS if node["config"].get(name)}
         if isinstance(options.get("unique_key"), str):
             options["unique_key"] = [options["unique_key"]]
@@ -73,3 +73,18 @@ def _table(source: Mapping[str, Any]) -> Table:
     """Return a source's table. dbt doubles no quotation mark in a name: the YAML does."""
     schema, name = (source[part].replace('""', '"') for part in ("schema", "identifier"))
     return Table(schema, name)
+
+
+def _sources_of(
+    node: Mapping[str, Any],
+    nodes: Mapping[str, Mapping[str, Any]],
+    sources: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """Return the sources that a query reads, by itself or by what dbt writes into it."""
+    names: dict[str, None] = {}
+    for name in node["depends_on"]["nodes"]:
+        if name in sources:
+            names[name] = None
+        elif nodes.get(name, {}).get("config", {}).get("materialized") == "ephemeral":
+            names.update(dict.fromkeys(_sources_of(nodes[name], nodes, sources)))
+    return list(names)

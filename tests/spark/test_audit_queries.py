@@ -267,31 +267,6 @@ def test_a_session_that_applies_for_long_is_named(kept: Kept) -> None:
         other.rollback()
 
 
-# What does not know a query yet.
-
-
-@one_database
-def test_what_cannot_evaluate_a_query_says_so(kept: Kept, tmp_path: Path) -> None:
-    place = str(tmp_path / "archive")
-    kept.must_run("archive", "--to", place)
-    jobs = (
-        ("seed", "--archive", place),
-        (
-            "replay",
-            "--from",
-            place,
-            "--at",
-            kept.target.value("select max(applied_lsn)::text from cdc.model_watermark"),
-        ),
-        ("replay", "--from", place, "--compare"),
-    )
-    for job, *flags in jobs:
-        code, _, err = kept.run(job, *flags)
-        assert code == 2, err
-        assert "does not evaluate a model that is a query yet" in err
-        assert "Try: " in err and "Traceback" not in err
-
-
 @one_database
 def test_the_loaders_commands_know_a_query(kept: Kept) -> None:
     assert "by_day" in kept.must("stats") and "web" in kept.must(

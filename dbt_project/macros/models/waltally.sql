@@ -63,14 +63,22 @@
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
-{# The tables that the query reads, each with its name as the compiled query has it. #}
+{# The tables that the query reads, by itself or by an ephemeral model, each with its name as the compiled query has it. #}
 {% macro list_relations() %}
     {%- set relations = [] -%}
-    {%- for id in model.depends_on.nodes if id in graph.sources -%}
-        {%- set named = graph.sources[id] -%}
+    {#- What an ephemeral model reads joins the list while the loop runs. -#}
+    {%- set ids = model.depends_on.nodes | list -%}
+    {%- for id in ids -%}
+        {%- set named = graph.sources.get(id) -%}
         {#- dbt doubles no quotation mark in a name: the YAML does. -#}
-        {%- set table = (named.schema ~ '.' ~ named.identifier) | replace('""', '"') -%}
-        {%- do relations.append({'relation': named.relation_name, 'table': table}) -%}
+        {%- set relation = {
+            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"')
+        } if named -%}
+        {%- if named and relation not in relations -%}
+            {%- do relations.append(relation) -%}
+        {%- elif id in graph.nodes and graph.nodes[id].config.materialized == 'ephemeral' -%}
+            {%- do ids.extend(graph.nodes[id].depends_on.nodes) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(relations) }}
 {% endmacro %}

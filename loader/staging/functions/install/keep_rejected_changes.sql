@@ -2,12 +2,18 @@
 -- materialization kept_table. Two threads of dbt may come here at once.
 create or replace function cdc.keep_rejected_changes(listed text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    names constant text[] := parse_ident(listed);
 begin
     if to_regclass(listed) is not null then
         return;
     end if;
-    perform pg_advisory_xact_lock(cdc.lock_key('dbt relation', array_to_string(parse_ident(listed), '.')));
-    if to_regclass(listed) is not null then
+    -- dbt installs several models at once, and takes this lock where it makes the table.
+    perform pg_advisory_xact_lock(cdc.lock_key('dbt relation', array_to_string(names, '.')));
+    -- The catalog itself: this session may still remember that there was none.
+    if exists (
+        select from pg_class as c where c.relnamespace = to_regnamespace(quote_ident(names[1])) and c.relname = names[2]
+    ) then
         return;
     end if;
     execute format(
