@@ -116,7 +116,10 @@ class RowsLab:
 
 
 class RowsModel:
-    """A rows model of one table of the lab: its table, its reader and its routine."""
+    """A model of tables of the lab, rows or a fact: its table, its reader and its routine.
+
+    A fact has no baseline here: it begins while its tables are empty.
+    """
 
     def __init__(
         self, lab: RowsLab, name: str, query: str, rng: Random, expected: str = "", **options: Any
@@ -126,20 +129,30 @@ class RowsModel:
         self.has_parts = True
         self.timezone = options.get("timezone", "UTC")
         self.compiled = lab.compile(query, **options)
-        self.table = self.compiled["sources"][0]["table"].removeprefix("lab.")
+        is_rows = self.compiled["kind"] == "rows"
+        sources = self.compiled["sources"]
+        self.tables = [source["table"].removeprefix("lab.") for source in sources]
+        self.table = self.tables[0]
+        gives = []
+        places = []
+        for source, table in zip(sources, self.tables):
+            needed = [c["name"] for c in source["columns"] if c["is_needed"]]
+            given = [c["name"] for c in lab.sources[table]["columns"]]
+            given = [n for n in given if n in needed or rng.random() < 0.2]
+            rng.shuffle(given)
+            places.append([given.index(n) + 1 for n in needed])
+            alone: bool | str = source["keeps_deleted"]
+            if is_rows and not self.compiled["has_old_rows"]:
+                alone = "each"
+            gives.append([f"lab.{table}", given, alone, "lab", table])
+        width = max(map(len, places))
+        self.places = [[*row, *[None] * (width - len(row))] for row in places] if width else None
         spelled = json.dumps(self.compiled)
-        needed = [c["name"] for c in self.compiled["sources"][0]["columns"] if c["is_needed"]]
-        given = [c["name"] for c in lab.sources[self.table]["columns"]]
-        given = [n for n in given if n in needed or rng.random() < 0.2]
-        rng.shuffle(given)
-        self.places = [[given.index(n) + 1 for n in needed]]
-        alone = False if self.compiled["has_old_rows"] else "each"
-        gives = json.dumps([[f"lab.{self.table}", given, alone, "lab", self.table]])
         made = (
             ("write_table", (spelled, f"lab.{name}", f"pk_{name}")),
-            ("write_row_deltas", (spelled, f"lab.{name}_deltas")),
+            ("write_row_deltas" if is_rows else "write_deltas", (spelled, f"lab.{name}_deltas")),
             (
-                "write_rows",
+                "write_rows" if is_rows else "write_fact",
                 (
                     spelled,
                     f"lab.{name}_apply",
@@ -150,7 +163,7 @@ class RowsModel:
                     name,
                 ),
             ),
-            ("write_reader", (f"lab.{name}_reader", gives)),
+            ("write_reader", (f"lab.{name}_reader", json.dumps(gives))),
         )
         for writer, values in made:
             marks = ", ".join(["%s"] * len(values))
@@ -160,8 +173,9 @@ class RowsModel:
             n
             for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)
         ]
-        self.lsn = self.seeded = ""
-        self.seed()
+        self.lsn = self.seeded = self.now()
+        if is_rows:
+            self.seed()
         self.rebuild()
 
     def now(self) -> str:
@@ -194,9 +208,9 @@ class RowsModel:
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None = self.lab.value(
-            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, array[1], %s, %s::text[], false))"
-            ".rejected_lsn",
+            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, %s, %s::integer[], %s::text[], false)).rejected_lsn",
             step,
+            list(range(1, len(self.tables) + 1)),
             self.places,
             truncated,
         )
