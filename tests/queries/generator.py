@@ -162,7 +162,7 @@ class Catalog:
     def of(cls, lab: Lab) -> Catalog:
         made = cls({name: [] for name in TYPES}, {name: ["text"] for name in TYPES})
         for name, result, arguments, is_operator in lab.execute(_CALLS):
-            if name in _LARGE:
+            if name in _LARGE or name.startswith(("pg_", "has_", "txid_", "lo_", "inet_")):
                 continue
             for element, array in _ARRAYS.items():
                 pair = (element, array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import psycopg2
 import pytest
 
 from tests.queries.lab import Lab, Model
@@ -135,7 +136,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "by_primary_key": (
         """select id, name, mood::text as mood, count(tag) as tags, count(*) + 1 as more from {a}
         left join unnest(tags) as tag on true group by id""",
-        {},
+        {
+            "asked": """select id, name, mood, count(tag) as tags, count(*) + 1 as more from {a}
+            left join unnest(tags) as tag on true group by 1, 2, 3"""
+        },
     ),
     "ordered_values": (
         """select (select string_agg(t, ',' order by t desc) from unnest(tags) as t) as tags,
@@ -147,6 +151,15 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         """select emptied, count(*) as good, sum(n) as bad, avg(n) as messages, count(n) as place,
         sum(small) as row_count, count(small) as result, sum(id) as stored, count(id) as totals
         from (select flag as emptied, n, small, id from {a}) as delta group by emptied""",
+        {},
+    ),
+    "unfolded_and_not_read": (
+        "select count(*) as n from (select unnest(tags) as tag, 1 as one from {a}) as x",
+        {},
+    ),
+    "computed_and_not_read": (
+        """with c as materialized (select flag, 1 / n as x, name, price from {a})
+        select flag, count(*) as n from c group by 1""",
         {},
     ),
     "null_sum": (
@@ -169,3 +182,83 @@ def test_model_equals_its_query_after_each_batch(lab: Lab, name: str) -> None:
         writer.write(rng.choice((1, 3, 10, 30)))
         model.step("add", lab.last_change(), each=rng.random() < 0.3)
         assert model.differences() == []
+
+
+def test_rows_that_the_query_cannot_take_are_listed(lab: Lab) -> None:
+    rng = Random("rejected")
+    lab.clear()
+    lab.execute("truncate lab.change")
+    query = """select 10 / small as x, count(*) as n, sum(12 / n) as s, sum(code::integer) as c
+    from {a} group by 1"""
+    model = Model(lab, "rejected", query, rng)
+    Writer(lab, rng, truncates=False).write(150)
+    start = model.applied
+    model.step("add", lab.last_change())
+    assert model.differences() == []
+    lab.log_changes()
+    model.applied = start
+    model.step("list", lab.last_change(), each=True)
+    # An update that moves nothing that a reader gives is no change.
+    moved = " or ".join(
+        f"old_values[{n}] is distinct from new_values[{n}]" for n in model.gives[0]["places"]
+    )
+    bad = f"""
+    select 'lab.a', action, case
+        when '0' in (new_values[7], new_values[27]) then 'division by zero'
+        else format('invalid input syntax for type integer: "%s"', new_values[5])
+    end
+    from lab.change
+    where table_name = 'a' and (action = 'I' or action = 'U' and ({moved}))
+    and ('0' = new_values[7] or '0' = new_values[27] or new_values[5] !~ '^[0-9]+$')
+    """
+    listed = "select source_table, action, reason from lab.rejected"
+    assert lab.value(f"select count(*) from ({listed}) as x") > 10
+    assert lab.execute(f"({listed} except all {bad}) union all ({bad} except all {listed})") == []
+
+
+def test_more_than_a_thousand_such_rows_stop_the_model(lab: Lab) -> None:
+    lab.clear()
+    model = Model(
+        lab, "stops", "select 10 / small as x, count(*) as n from {a} group by 1", Random(1)
+    )
+    lab.execute("insert into lab.a (id, small) select n, n % 2 from generate_series(1, 2004) as n")
+    with pytest.raises(psycopg2.Error, match="more than 1,000 rows"):
+        model.step("add", lab.last_change())
+    assert lab.execute("select * from lab_models.stops") == []
+
+
+def test_a_total_that_fails_stops_the_model_and_names_the_group(lab: Lab) -> None:
+    lab.clear()
+    query = "select code, count(*)::integer as n, sqrt(sum(n)) as s from {a} group by 1"
+    model = Model(lab, "fails", query, Random(1))
+    lab.execute("insert into lab.a (id, code, n) values (1, 'good', 4), (2, 'bad', -4)")
+    with pytest.raises(psycopg2.Error, match="square root of a negative number") as stopped:
+        model.step("add", lab.last_change())
+    assert "in the group (bad)" in str(stopped.value.diag.message_primary)
+
+
+def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> None:
+    lab.clear()
+    model = Model(lab, "long", "select price, raw, count(*) as n from {a} group by 1, 2", Random(1))
+    lab.execute(
+        "insert into lab.a (id, price, raw) values (1, 1e1000, null), (2, 1, null), "
+        "(3, 1, sha256('a')), (4, 2, convert_to(repeat('x', 3000), 'UTF8'))"
+    )
+    model.step("add", lab.last_change())
+    assert lab.execute("select price, n from lab_models.long order by raw nulls first") == [
+        (1, 1),
+        (1, 1),
+    ]
+
+
+def test_a_table_of_many_columns_compiles_in_two_seconds(lab: Lab) -> None:
+    lab.execute("set statement_timeout to '2s'")
+    try:
+        compiled = lab.compile(
+            "with i as (select * from {wide}), f as (select * from i where c0 > 1) "
+            "select c1, count(*) as n, sum(c2) as s from f group by 1"
+        )
+    finally:
+        lab.execute("set statement_timeout to 0")
+    needed = [c["name"] for c in compiled["sources"][0]["columns"] if c["is_needed"]]
+    assert sorted(needed) == ["c0", "c1", "c2"]

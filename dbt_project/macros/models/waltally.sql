@@ -81,7 +81,7 @@
     {{ waltally.quote_name(node.schema, for_text=true) }}.{{ waltally.quote_name(node.alias, for_text=true) }}
 {%- endmacro %}
 
-{# What the model's config says of its query; loader/setup/queries.py reads the same. #}
+{# What the model's config says of its query; loader/setup/query.py reads the same. #}
 {% macro list_options() %}
     {%- set options = {} -%}
     {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}

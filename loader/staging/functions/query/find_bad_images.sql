@@ -1,6 +1,6 @@
 -- The changes of a batch without those that a query cannot take, and these with PostgreSQL's message. An update counts as
 -- a delete and an insert: one of its rows may be bad and the other good. Halves are tried in subtransactions. More than
--- 1,000 bad rows stop the model.
+-- 1,000 bad rows of one transaction stop the model.
 create or replace function cdc.find_bad_images(
     deltas text, changes cdc.change[], table_nos integer[], places integer[],
     out good cdc.change[], out bad cdc.change[], out messages text[]
@@ -53,8 +53,9 @@ begin
     good := good || other.good;
     bad := bad || other.bad;
     messages := messages || other.messages;
-    if cardinality(bad) > 1000 then
-        raise exception 'the query cannot take more than 1,000 rows of one batch; the last of them: %', messages[cardinality(messages)]
+    -- What looks alike is one change, which has its last position.
+    if exists (select from unnest(bad) as change group by change.last_lsn having sum(change.change_count) > 1000) then
+        raise exception 'the query cannot take more than 1,000 rows of one transaction; the last of them: %', messages[cardinality(messages)]
             using errcode = 'WL005', hint = 'Write the query so that it takes them, run `loader setup`, `dbt build`, and seed the model.';
     end if;
 end

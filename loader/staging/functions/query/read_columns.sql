@@ -66,6 +66,13 @@ begin
             )
     ),
 
+    materialized as (
+        select node.path from unnest(nodes) as node
+        where
+            node.type = 'COMMONTABLEEXPR' and node.fields ->> 'ctematerialized' <> '2'
+            and (node.fields ->> 'ctematerialized' = '1' or node.fields ->> 'cterefcount' <> '1')
+    ),
+
     live as (
         select node.path as container
         from unnest(nodes) as node
@@ -78,6 +85,13 @@ begin
                     node.parent = 'q'
                     or node.parent !~ '\.(subquery|ctequery)$'
                     or node.fields ->> 'ressortgroupref' <> '0'
+                    -- How many rows there are depends on it, or it is computed and may fail.
+                    or node.path in (
+                        select part.container from unnest(nodes) as part
+                        where 'true' in (part.fields ->> 'funcretset', part.fields ->> 'opretset')
+                    )
+                    or node.parent in (select materialized.path || '.ctequery' from materialized)
+                    and node.path || '.expr' not in (select plain.path from unnest(nodes) as plain where plain.type = 'VAR')
                 )
             )
         union

@@ -12,6 +12,10 @@ declare
         select string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place)
         from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
     ), '');
+    group_text constant text := format('row(%s)::text', (
+        select string_agg(format('changed.%I', value ->> 'name'), ', ' order by place)
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    ));
 begin
     return cdc.fill(
 $template$
@@ -35,6 +39,9 @@ declare
     -- The table may have a column of any other name.
     waltally_emptied tid[];
     waltally_least_count numeric;
+    waltally_is_row boolean;
+    waltally_groups text[];
+    waltally_group text;
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
@@ -54,7 +61,8 @@ begin
             and (change.missing is null or not cdc.lacks(change, $4, $5))
     );
     if $1 <> 'list' then
-        select max(change.last_lsn) into result.rejected_lsn
+        select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
+        into result.rejected_lsn, result.lost_lsn
         from unnest($3) as change
         where (change.table_no = any ($4) or change.table_no is null)
             and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
@@ -63,22 +71,33 @@ begin
             begin
                 {merge_changes}
                 {write_down}
-                exit;
+                exit when waltally_group is null;
             exception
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
-                    -- Once without those that are bad. If no row is to blame, it is an expression of totals, or their size.
-                    if bad is null then
+                    if waltally_group is not null then
+                        raise exception '% in the group %', sqlerrm, waltally_group
+                            using errcode = sqlstate, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
+                    elsif bad is null then
+                        -- Once without those that are bad.
                         select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
+                        -- An old row that cannot be taken was never counted.
+                        select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
+                        from unnest(bad) as change where change.action = 'I';
+                        waltally_is_row := bad <> '{}';
                     else
-                        raise;
+                        waltally_is_row := false;
                     end if;
-                    if bad = '{}' then
-                        raise;
+                    if not waltally_is_row then
+                        -- An expression of totals is to blame, or their size: try one group after the other.
+                        waltally_groups := array(select distinct {group_text} from {deltas}(good, $4, $5) as changed);
                     end if;
-                    -- An old row that cannot be taken was never counted.
-                    select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
-                    from unnest(bad) as change where change.action = 'I';
             end;
+            continue when waltally_groups is null;
+            waltally_group := waltally_groups[1];
+            waltally_groups := waltally_groups[2:];
+            if waltally_group is null then
+                raise exception 'the totals of several groups do not fit' using errcode = '22003';
+            end if;
         end loop;
         delete from {relation} where ctid = any (waltally_emptied){unless_total};
         return result;
@@ -96,11 +115,12 @@ begin
         log.xid,
         log.committed_at,
         ({tables})[array_position($4, rejected.table_no)],
-        rejected.action,
+        -- Of an update only one row may be bad.
+        coalesce(log.action::text, rejected.action),
         rejected.reason,
         log.payload
     from (
-        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[ordinality] as reason
+        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[change.ordinality] as reason
         from unnest(bad) with ordinality as change
         where change.action = 'I'
         union all
@@ -124,6 +144,8 @@ $template$,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
             'deltas_name', quote_literal(deltas),
+            'deltas', deltas,
+            'group_text', group_text,
             'model_key', quote_literal(model_key),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'first_row', case when (compiled ->> 'is_total')::boolean then cdc.write_merge(
@@ -159,7 +181,10 @@ $template$,
             )),
             'merge_changes', cdc.write_merge(
                 compiled, relation,
-                format('select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null', deltas)
+                format(
+                    'select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null'
+                    ' and (waltally_group is null or %s = waltally_group)', deltas, group_text
+                )
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
