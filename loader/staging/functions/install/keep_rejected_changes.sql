@@ -1,5 +1,6 @@
 -- Make rejected_changes where a model is installed before dbt has made it: as dbt does, and under the lock of the
--- materialization kept_table. Two threads of dbt may come here at once.
+-- materialization kept_table. Two threads of dbt may come here at once; to_regclass would then
+-- still say what it said before the lock.
 create or replace function cdc.keep_rejected_changes(listed text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -7,11 +8,8 @@ begin
         return;
     end if;
     perform pg_advisory_xact_lock(cdc.lock_key('dbt relation', array_to_string(parse_ident(listed), '.')));
-    if to_regclass(listed) is not null then
-        return;
-    end if;
     execute format(
-        'create table %s (
+        'create table if not exists %s (
             fact text not null, slot_name text not null, commit_lsn pg_lsn not null, ordinal bigint not null,
             xid bigint not null, committed_at timestamptz not null, source_table text, action text,
             reason text not null, payload text not null,
