@@ -108,9 +108,10 @@ def propose(
     A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
     Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
     """
-    if escaped(str(table)) != str(table):
+    # `dbt docs` writes the names of sources into SQL as they are.
+    if escaped(str(table)) != str(table) or "'" in str(table):
         raise SettingError(
-            f"The name of {table} has a control character, which a fact cannot declare",
+            f"The name of {table} has a ' or a control character, which a source cannot have",
             "rename it, or take another table",
         )
     columns = [column for column in columns if _can_be_declared(column.name)]
