@@ -150,8 +150,12 @@ def _read_rows(
 
 
 def _measures(fact: Fact) -> Sequence[Measure]:
-    """Return the measures; of a query's rows, which have none, how many there are."""
-    return fact.measures or (Measure("rows", "count", (), (), "bigint", ()),)
+    """Return what the model shows: of a query's rows, which have no measure, how many there are.
+
+    What a query needs besides is kept under names of ours.
+    """
+    shown = [each for each in fact.measures if not each.name.startswith("waltally_")]
+    return shown or (Measure("rows", "count", (), (), "bigint", ()),)
 
 
 def _total(fact: Fact, measure: Measure) -> sql.Composable:

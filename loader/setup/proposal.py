@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from textwrap import indent
 
 import yaml
@@ -107,9 +108,10 @@ def propose(
     A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
     Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
     """
-    if escaped(str(table)) != str(table):
+    # `dbt docs` writes the names of sources into SQL as they are.
+    if escaped(str(table)) != str(table) or "'" in str(table):
         raise SettingError(
-            f"The name of {table} has a control character, which a fact cannot declare",
+            f"The name of {table} has a ' or a control character, which a source cannot have",
             "rename it, or take another table",
         )
     columns = [column for column in columns if _can_be_declared(column.name)]
@@ -226,32 +228,41 @@ def model_sql(proposal: Proposal) -> str:
 
 def source_call(table: Table) -> str:
     """Return what a model calls the table."""
-    return f"source({table.schema!r}, {table.name!r})"
+    return f"source({_known_as(table.schema)!r}, {_known_as(table.name)!r})"
+
+
+def _known_as(name: str) -> str:
+    """Return a name by which dbt finds a source; of an odd one what is plain, and a mark."""
+    if re.fullmatch(r"\w(?:[\w -]*\w)?", name):
+        return name
+    return f"{plain(name)}_{sha256(name.encode()).hexdigest()[:6]}"
 
 
 def source_yaml(text: str, table: Table) -> str:
     """Return sources.yml with the table added. Raises SettingError where it has another form."""
     known = _sources(text)
-    if (_rendered(table.schema), _rendered(table.name)) in known:
+    names = _known_as(table.schema), _known_as(table.name)
+    if names in known:
         return text
-    # dbt puts quotation marks around a name, and doubles none in it.
-    named = {"name": _rendered(table.name)}
-    if '"' in table.name:
-        named["identifier"] = _rendered(table.name.replace('"', '""'))
-    source: dict[str, object] = {"name": _rendered(table.schema)}
-    if '"' in table.schema:
-        source["schema"] = _rendered(table.schema.replace('"', '""'))
+    source, named = _declared("schema", table.schema), _declared("identifier", table.name)
     head = text.rstrip() or "version: 2\nsources:"
     # To the last source where it has this schema, else a source more.
     for depth, added in ((4, named), (2, {**source, "tables": [named]})):
         lines = yaml.safe_dump([added], sort_keys=False, allow_unicode=True, width=1000)
         new = f"{head}\n{indent(lines, ' ' * depth)}"
-        if _sources(new) == [*known, (source["name"], named["name"])]:
+        if _sources(new) == [*known, names]:
             return new
     raise SettingError(
         f"models/sources.yml has another form than `loader init` writes, and lacks {table}",
         f"add it: the source {table.schema}, the table {table.name}",
     )
+
+
+def _declared(key: str, name: str) -> dict[str, object]:
+    """Return how the YAML names it. dbt puts quotation marks around a name, and doubles none."""
+    known_as = _known_as(name)
+    true = {} if known_as == name else {key: _rendered(name.replace('"', '""'))}
+    return {"name": known_as, **true}
 
 
 def _sources(text: str) -> list[tuple[object, object]]:

@@ -21,7 +21,8 @@ from waltally_jobs.reading import Place
 
 _MADE = (
     "select c.relname::text from pg_class as c"
-    " where c.relnamespace = to_regnamespace(%s) and c.relname ~ '^(moved|groups)_[0-9a-f]{16}$'"
+    " inner join pg_namespace as n on n.oid = c.relnamespace"
+    " where n.nspname = %s and c.relname ~ '^(moved|groups)_[0-9a-f]{16}$'"
 )
 GROUPS = (
     "fact text, part text, dimensions text[], row_count bigint, sums text[], reason text,"

@@ -135,7 +135,7 @@ class RowsModel:
         self.table = self.tables[0]
         gives = []
         places = []
-        for source, table in zip(sources, self.tables):
+        for source, table in zip(sources, self.tables, strict=True):
             needed = [c["name"] for c in source["columns"] if c["is_needed"]]
             given = [c["name"] for c in lab.sources[table]["columns"]]
             given = [n for n in given if n in needed or rng.random() < 0.2]

@@ -168,8 +168,10 @@ $template$,
             )::text),
             'merge_baseline', cdc.write_merge(compiled, relation, (
                 select format(
-                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from cdc.baseline_group as counted\n'
-                    '        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
+                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from '
+                    -- Apart: the schema may have a backslash in its name.
+                    || 'cdc.baseline_group as counted'
+                    || e'\n        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
                     (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
                     from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
                     (select string_agg(format(e',\n            counted.dimensions[%s]::%s as %I', place, value ->> 'type', value ->> 'name'), '' order by place)
@@ -188,7 +190,7 @@ $template$,
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
-                e'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)\n'
+                'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
                 'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
                 'from %s(good, $4, $5) as delta where delta.waltally_archived_lsn is not null;',
                 model_key,
