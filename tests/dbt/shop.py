@@ -123,7 +123,7 @@ class Shop(System):
     def apply(self) -> None:
         """Apply what is staged, as anybody may."""
         while self.target.execute(
-            "select from cdc.apply(%s) as done where done.is_behind", self.slot
+            "select 1 from cdc.apply(%s) as done where done.is_behind", self.slot
         ):
             pass
 

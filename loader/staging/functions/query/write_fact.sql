@@ -42,6 +42,8 @@ declare
     waltally_is_row boolean;
     waltally_groups text[];
     waltally_group text;
+    waltally_said text;
+    waltally_tried cdc.change[];
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
@@ -74,16 +76,18 @@ begin
                 exit when waltally_group is null;
             exception
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+                    waltally_said := sqlerrm;
                     if waltally_group is not null then
                         raise exception '% in the group %', sqlerrm, waltally_group
                             using errcode = sqlstate, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
                     elsif bad is null then
-                        -- Once without those that are bad.
+                        -- Once without those that are bad, and without updates that move other models' values alone.
+                        waltally_tried := good;
                         select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
                         -- An old row that cannot be taken was never counted.
                         select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
                         from unnest(bad) as change where change.action = 'I';
-                        waltally_is_row := bad <> '{}';
+                        waltally_is_row := good <> waltally_tried;
                     else
                         waltally_is_row := false;
                     end if;
@@ -96,7 +100,7 @@ begin
             waltally_group := waltally_groups[1];
             waltally_groups := waltally_groups[2:];
             if waltally_group is null then
-                raise exception 'the totals of several groups do not fit' using errcode = '22003';
+                raise exception 'the totals of several groups do not fit: %', waltally_said using errcode = '22003';
             end if;
         end loop;
         delete from {relation} where ctid = any (waltally_emptied){unless_total};
