@@ -344,7 +344,7 @@ def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
     ):
         database.insert(3, "delivered")
         renewed = Pipeline(database, tmp_path, models, pipeline.target)
-        renewed.must("setup", "--renew")
+        renewed.must("setup", "--renew", "--source-is-gone")
         renewed.seed()
         database.insert(4, "sent")
         renewed.goes_on()

@@ -34,7 +34,7 @@ select
     fact.registered_at,
     used.declaration as compiled,
     used.is_former,
-    fact.declaration is not distinct from installed.declaration as is_installed,
+    (fact.declaration is not distinct from installed.declaration) as is_installed,
     installed.installed_at,
     used.routine,
     installed.reader,

@@ -35,8 +35,8 @@ select
                 then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
             when 'change without its old row' then format(
-                'a change before %s came without the old row''s values, which rejected_changes lists: what it took away is'
-                ' not known', applied_lsn
+                'a change before %s came without the old row''s values (see rejected_changes): what it took away is not'
+                ' known', applied_lsn
             )
             when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
             when 'other slot not ready' then format(

@@ -27,7 +27,7 @@ select
     rolled.remedy,
     rolled.applied_lsn,
     rolled.engine,
-    null
+    null as audited_at
 from cdc.slot_position as log
 cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
 

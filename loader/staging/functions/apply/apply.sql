@@ -1,8 +1,8 @@
 -- Apply what is staged for a slot, in the caller's transaction: the models that follow move to the next
 -- position together, and each model behind them makes a step of its own. is_behind says that another call
 -- has more to do at once. With `until` no model is brought further than there: an audit compares them at a snapshot of
--- the source. `part` may be front or behind: then one caller keeps the front fresh, and is told of the models there alone,
--- while another helps the models behind, one at a call.
+-- the source. `part` may be front or behind: then one caller keeps the front fresh, and is told of the models there
+-- alone, while another helps the models behind, one at a call.
 create or replace function cdc.apply(slot text, until pg_lsn default null, part text default 'all')
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,

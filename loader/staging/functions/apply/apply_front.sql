@@ -1,6 +1,6 @@
 -- The models that follow are at one position, begin_lsn, whose lock the caller holds. Bring them to the next one
--- together, `until` at the latest, and say whether more is staged before that. A model that fails stays behind and is not
--- in `front`.
+-- together, `until` at the latest, and say whether more is staged before that. A model that fails stays behind and is
+-- not in `front`.
 create or replace function cdc.apply_front(
     slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
     out front text[], out front_lsn pg_lsn, out is_more boolean

@@ -1,5 +1,5 @@
--- Bring models that are not at the front nearer to it, `until` at the latest, and fill roll-ups that are due; with `is_one`
--- one of them alone.
+-- Bring models that are not at the front nearer to it, `until` at the latest, and fill roll-ups that are due; with
+-- `is_one` one of them alone.
 create or replace function cdc.apply_rest(
     slot text, plans cdc.model_plan[], front_lsn pg_lsn, until pg_lsn, is_one boolean
 ) returns void

@@ -1,6 +1,7 @@
--- dbt calls this to install a model that is a query, in its own transaction and with its own rights: read the query, make
--- the table where there is none, make the routines, and register them. `relations` names the sources as source_columns
--- takes them, `listed` is rejected_changes as SQL writes it, `contract` the type of each column by its name, or null.
+-- dbt calls this to install a model that is a query, in its own transaction and with its own rights: read the query,
+-- make the table where there is none, make the routines, and register them. `relations` names the sources as
+-- source_columns takes them, `listed` is rejected_changes as SQL writes it, `contract` the type of each column by its
+-- name, or null.
 create or replace function cdc.install_query(
     slot text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
     listed text, contract jsonb, is_refresh boolean

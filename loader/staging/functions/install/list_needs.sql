@@ -1,5 +1,5 @@
--- What a model needs of each source: the table, its needed columns in their order (as many entries for each table), which of
--- its changes are told apart (see write_reader), and the table's schema and name.
+-- What a model needs of each source: the table, its needed columns in their order (as many entries for each table),
+-- which of its changes are told apart (see write_reader), and the table's schema and name.
 create or replace function cdc.list_needs(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with listed as (

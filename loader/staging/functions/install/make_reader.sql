@@ -1,5 +1,5 @@
--- Make the reader of a slot's models that are queries again where they need something else of the log, and return what it
--- gives.
+-- Make the reader of a slot's models that are queries again where they need something else of the log, and return
+-- what it gives.
 create or replace function cdc.make_reader(slot text) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

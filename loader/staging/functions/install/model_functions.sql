@@ -1,4 +1,5 @@
--- The functions that a model needs: those of its query, and of the former one that goes on until the new one's baseline.
+-- The functions that a model needs: those of its query, and of the former one that goes on until the new one's
+-- baseline.
 create or replace function cdc.model_functions(slot text, model text) returns text[]
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,6 +1,6 @@
--- SQL of write_comparison for what a model keeps and, of several sources, for the part of each: as the model has it, as the
--- source gives it, both added up, their totals, and both beside each other. What the source gives is null where it has no
--- such group, and of a sum of no values. Of rows the number of those that look alike is compared.
+-- SQL of write_comparison for what a model keeps and, of several sources, for the part of each: as the model has it,
+-- as the source gives it, both added up, their totals, and both beside each other. What the source gives is null
+-- where it has no such group, and of a sum of no values. Of rows the number of those that look alike is compared.
 create or replace function cdc.compared_columns(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with kept as (

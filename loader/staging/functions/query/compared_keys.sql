@@ -1,5 +1,5 @@
--- SQL of write_comparison for what tells a model's groups apart: as the model has it, as the source gives it, as a text, and
--- the grouping by it. Rows are told apart by every column, and compared by their texts.
+-- SQL of write_comparison for what tells a model's groups apart: as the model has it, as the source gives it, as a
+-- text, and the grouping by it. Rows are told apart by every column, and compared by their texts.
 create or replace function cdc.compared_keys(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select jsonb_build_object(

@@ -1,5 +1,5 @@
--- The part of compile_query for a query that groups or aggregates. A column that is one sum or count is kept under its own
--- name. What other expressions need is kept in last columns, which `select *` alone shows.
+-- The part of compile_query for a query that groups or aggregates. A column that is one sum or count is kept under
+-- its own name. What other expressions need is kept in last columns, which `select *` alone shows.
 create or replace function cdc.compile_fact(
     printed text, columns jsonb, tree jsonb, steps jsonb, names text[], numbers integer[]
 ) returns jsonb
@@ -10,16 +10,15 @@ declare
     grouped text[] := array(
         select clause ->> 'tleSortGroupRef' from jsonb_array_elements(nullif(tree -> 'groupClause', 'null')) as clause
     );
-    keys jsonb := '[]';
-    kept jsonb := '[]';
-    derived jsonb := '[]';
+    keys jsonb := jsonb '[]';
+    kept jsonb := jsonb '[]';
+    derived jsonb := jsonb '[]';
     more_groups text;
     entry jsonb;
     expression text;
     sum_of text;
     count_of text;
     one record;
-    number_of integer;
 begin
     if exists (
         select from jsonb_array_elements(tree -> 'targetList') as target

@@ -1,7 +1,8 @@
 -- compile_query for a model that may be registered already. A query whose text changed and whose meaning did not, or
--- whose tables got columns that it does not need, is what was registered: its rows stay. Meaning is what PostgreSQL makes
--- of the former and the new text over the columns that were there at the registration, on the same server.
-create or replace function cdc.compile_model(slot text, model text, query text, sources jsonb, options jsonb) returns jsonb
+-- whose tables got columns that it does not need, is what was registered: its rows stay. Meaning is what PostgreSQL
+-- makes of the former and the new text over the columns that were there at the registration, on the same server.
+create or replace function cdc.compile_model(slot text, model text, query text, sources jsonb, options jsonb)
+returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     registered record;

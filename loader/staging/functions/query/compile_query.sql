@@ -1,13 +1,14 @@
--- What a query over sources is, as PostgreSQL understands it: its kind, what it needs of each source, and what its table
--- has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column that is an expression of totals
--- is derived from these.
+-- What a query over sources is, as PostgreSQL understands it: its kind, what it needs of each source, and what its
+-- table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column that is an
+-- expression of totals is derived from these.
 --
 -- sources  [{"relation": as the query names it, "name": the table's own, "table": "schema.table", "key": ["id"],
 --          "is_key_deferrable", "has_old_rows": whether its replica identity carries every column,
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}]}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key"}
 --
--- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its error.
+-- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
+-- error.
 create or replace function cdc.compile_query(query text, sources jsonb, options jsonb default '{}') returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp

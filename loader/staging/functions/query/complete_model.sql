@@ -1,5 +1,5 @@
--- A compiled query with the types of what it gives, asked of PostgreSQL over inputs as a routine will have them, and with
--- its keys in one spelling: numerics lose trailing zeros, texts what does not fit an index.
+-- A compiled query with the types of what it gives, asked of PostgreSQL over inputs as a routine will have them, and
+-- with its keys in one spelling: numerics lose trailing zeros, texts what does not fit an index.
 create or replace function cdc.complete_model(compiled jsonb, options jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -21,7 +21,7 @@ begin
     );
     select jsonb_object_agg(a.attname, cdc.plain_type(a.atttypid)) into types
     from pg_attribute as a
-    where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
+    where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
 
     select value ->> 'name' as name, types ->> (value ->> 'name') as type into refused

@@ -1,4 +1,5 @@
--- The text of a constant of type text in a parse tree, which prints its bytes behind a header of four; null for any other.
+-- The text of a constant of type text in a parse tree, which prints its bytes behind a header of four; null for any
+-- other.
 create or replace function cdc.constant_text(fields jsonb) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select convert_from(

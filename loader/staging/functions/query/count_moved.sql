@@ -1,7 +1,8 @@
--- What changes add to the groups of a fact, evaluated here: for a seed or a replay from an archive, and for a seed of rows
--- that came here as inserts. `moved` is a table like computed_change, of which one attempt of a
--- model is read. Rows as in a seed's incoming table: a group of a source with its sums, or a reason. With the reason `went`
--- it is what was deleted from a source whose deletes are ignored; with a negative number of rows it is rows gone that the query could not take.
+-- What changes add to the groups of a fact, evaluated here: for a seed or a replay from an archive, and for a seed of
+-- rows that came here as inserts. `moved` is a table like computed_change, of which one attempt of a
+-- model is read. Rows as in a seed's incoming table: a group of a source with its sums, or a reason. With the reason
+-- `went` it is what was deleted from a source whose deletes are ignored; with a negative number of rows it is rows
+-- gone that the query could not take.
 create or replace function cdc.count_moved(compiled jsonb, moved text, model text, attempt bigint, went text)
 returns table (part text, dimensions text[], row_count bigint, sums text[], reason text, example text)
 language plpgsql

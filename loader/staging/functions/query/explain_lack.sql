@@ -1,5 +1,6 @@
 -- Why a change cannot be attributed: the columns that neither of its rows has. `needs` are the columns by source.
-create or replace function cdc.explain_lack(change cdc.change, needs jsonb, table_nos integer[], places integer[]) returns text
+create or replace function cdc.explain_lack(change cdc.change, needs jsonb, table_nos integer[], places integer[])
+returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case when change.action = 'I' then 'the row has no column ' else 'the replica identity does not carry the old ' end
         || string_agg(needs -> (source_no - 1) ->> (one.place::integer - 1), ', ' order by one.place)

@@ -1,5 +1,5 @@
--- A template with values in place of its {names}. What is put in is not looked at again. Where a value has what a body is
--- written between, as a column's name may, the body is written between something that no value has.
+-- A template with values in place of its {names}. What is put in is not looked at again. Where a value has what a
+-- body is written between, as a column's name may, the body is written between something that no value has.
 create or replace function cdc.fill(template text, "values" jsonb) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,6 +1,6 @@
--- The changes of a batch without those that a query cannot take, and these with PostgreSQL's message. An update counts as
--- a delete and an insert: one of its rows may be bad and the other good. Halves are tried in subtransactions. More than
--- 1,000 bad rows of one transaction stop the model.
+-- The changes of a batch without those that a query cannot take, and these with PostgreSQL's message. An update
+-- counts as a delete and an insert: one of its rows may be bad and the other good. Halves are tried in
+-- subtransactions. More than 1,000 bad rows of one transaction stop the model.
 create or replace function cdc.find_bad_images(
     deltas text, changes cdc.change[], table_nos integer[], places integer[],
     out good cdc.change[], out bad cdc.change[], out messages text[]

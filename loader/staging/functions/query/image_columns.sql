@@ -1,5 +1,5 @@
--- The columns of a source as a routine cuts them out of a change: `image.v` holds the texts of what the model needs, in the
--- places that the third argument has for it. What only a CTE hands up is null.
+-- The columns of a source as a routine cuts them out of a change: `image.v` holds the texts of what the model needs,
+-- in the places that the third argument has for it. What only a CTE hands up is null.
 create or replace function cdc.image_columns(source jsonb, source_no integer) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,6 +1,7 @@
 -- What is wrong with where the parts of a query stand: an aggregate or a grouping below the top, and sub-selects over
 -- other tables. `top_path` is the query that hands up the top one's columns.
-create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text) returns table (reason text, remedy text)
+create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text)
+returns table (reason text, remedy text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return query

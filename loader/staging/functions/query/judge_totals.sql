@@ -1,5 +1,5 @@
--- What an expression of totals may not do: divide by one that can be 0, which would stop the model when it is, or look at
--- how a numeric is spelled, which depends on the order of changes.
+-- What an expression of totals may not do: divide by one that can be 0, which would stop the model when it is, or
+-- look at how a numeric is spelled, which depends on the order of changes.
 create or replace function cdc.judge_totals(nodes cdc.tree_node[], top_path text, is_total boolean)
 returns table (reason text, remedy text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,5 +1,5 @@
--- An expression over totals with waltally_key_1, 2, ... in place of the grouped expressions that stand in it. What is left
--- of columns after that nobody knows: the table of try_totals has none of their names.
+-- An expression over totals with waltally_key_1, 2, ... in place of the grouped expressions that stand in it. What is
+-- left of columns after that nobody knows: the table of try_totals has none of their names.
 create or replace function cdc.name_keys(expression text, keys jsonb) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare

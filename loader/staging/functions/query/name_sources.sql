@@ -1,5 +1,5 @@
--- A query with its sources under names of ours. Only code is changed, no text and no comment. More than one statement is
--- refused before anything is given to the server.
+-- A query with its sources under names of ours. Only code is changed, no text and no comment. More than one statement
+-- is refused before anything is given to the server.
 create or replace function cdc.name_sources(query text, sources jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,5 +1,5 @@
--- An expression of totals with the model's columns in place of waltally_key_1 and waltally_kept_1. A key of another text
--- type is kept as text.
+-- An expression of totals with the model's columns in place of waltally_key_1 and waltally_kept_1. A key of another
+-- text type is kept as text.
 create or replace function cdc.name_totals(compiled jsonb, types jsonb, expression text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select string_agg(

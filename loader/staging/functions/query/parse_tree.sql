@@ -1,6 +1,7 @@
--- A parse tree as the catalog prints it (pg_node_tree) as JSON: an object for a node, its type under "_", an array for a
--- list, a string for anything else, null for nothing.
--- https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/nodes/outfuncs.c, outToken, says how names are escaped.
+-- A parse tree as the catalog prints it (pg_node_tree) as JSON: an object for a node, its type under "_", an array
+-- for a list, a string for anything else, null for nothing.
+-- https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/nodes/outfuncs.c, outToken, says how names are
+-- escaped.
 create or replace function cdc.parse_tree(tree text) returns jsonb
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,5 +1,5 @@
--- The columns of tables that a query reads: by the oid and the attribute number, whether something depends on its value.
--- One that is only handed up, as `select *` in a CTE does, and that nobody reads there is not needed.
+-- The columns of tables that a query reads: by the oid and the attribute number, whether something depends on its
+-- value. One that is only handed up, as `select *` in a CTE does, and that nobody reads there is not needed.
 create or replace function cdc.read_columns(nodes cdc.tree_node[])
 returns table (relation oid, column_number integer, is_needed boolean)
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$

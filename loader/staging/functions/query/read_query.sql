@@ -1,5 +1,6 @@
 -- Let PostgreSQL read a query over the tables of stub_sources, and return what it made of it: the text with every name
--- resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog prints it, and the columns.
+-- resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog prints it, and the
+-- columns.
 create or replace function cdc.read_query(
     query text, sources jsonb, out printed text, out tree text, out columns jsonb
 )
@@ -41,12 +42,12 @@ begin
         rule.ev_action
     into printed, tree
     from pg_rewrite as rule
-    where rule.ev_class = 'pg_temp.waltally_query'::regclass;
+    where rule.ev_class = to_regclass('pg_temp.waltally_query');
     select jsonb_agg(
         jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid)) order by a.attnum
     ) into columns
     from pg_attribute as a
-    where a.attrelid = 'pg_temp.waltally_query'::regclass and a.attnum > 0;
+    where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
 end
 $$;

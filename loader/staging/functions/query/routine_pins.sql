@@ -1,5 +1,6 @@
--- SQL: what a model's routines rely on, whoever calls them. The planner overestimates groups and would sort wide rows; the
--- plan of the first call stays; a row that somebody has locked is waited for shortly, because the other models wait too.
+-- SQL: what a model's routines rely on, whoever calls them. The planner overestimates groups and would sort wide
+-- rows; the plan of the first call stays; a row that somebody has locked is waited for shortly, because the other
+-- models wait too.
 create or replace function cdc.routine_pins(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select 'set search_path = pg_catalog, pg_temp set row_security = off set jit = off set enable_sort = off '

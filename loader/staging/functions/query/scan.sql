@@ -1,5 +1,5 @@
--- The tokens of SQL in their order, blanks and comments among them, each with the depth of its brackets. What PostgreSQL
--- would read in another way is refused: a comment within a comment, and a text between dollars.
+-- The tokens of SQL in their order, blanks and comments among them, each with the depth of its brackets. What
+-- PostgreSQL would read in another way is refused: a comment within a comment, and a text between dollars.
 create or replace function cdc.scan(sql text)
 returns table (place bigint, token text, depth bigint)
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$

@@ -1,5 +1,5 @@
--- An expression for a text that fits its share of an index: whole, or its beginning and its md5. A character has at most
--- four bytes.
+-- An expression for a text that fits its share of an index: whole, or its beginning and its md5. A character has at
+-- most four bytes.
 create or replace function cdc.short_text(value text, share integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(

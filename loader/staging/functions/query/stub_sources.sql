@@ -1,5 +1,5 @@
--- Make an empty temporary table for each source of a query, with its columns in the types that PostgreSQL is to read the
--- query with: an enum as an enum of the same labels, and what is not built in as a type that only becomes text.
+-- Make an empty temporary table for each source of a query, with its columns in the types that PostgreSQL is to read
+-- the query with: an enum as an enum of the same labels, and what is not built in as a type that only becomes text.
 create or replace function cdc.stub_sources(sources jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

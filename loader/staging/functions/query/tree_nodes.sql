@@ -1,6 +1,6 @@
--- The nodes of a query's parse tree, each by its path, with its own fields that are no nodes. `queries` are the paths of
--- the queries that it stands in, the innermost last; `container` is what it is computed for: a select's entry, a column
--- of a join, else the innermost query itself.
+-- The nodes of a query's parse tree, each by its path, with its own fields that are no nodes. `queries` are the paths
+-- of the queries that it stands in, the innermost last; `container` is what it is computed for: a select's entry, a
+-- column of a join, else the innermost query itself.
 create or replace function cdc.tree_nodes(tree jsonb) returns setof cdc.tree_node
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin

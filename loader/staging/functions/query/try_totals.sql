@@ -1,5 +1,5 @@
--- Refuse expressions of totals that PostgreSQL does not take as generated columns. They name what they are made of by its
--- place: so nothing can be mistaken for a column of the model.
+-- Refuse expressions of totals that PostgreSQL does not take as generated columns. They name what they are made of by
+-- its place: so nothing can be mistaken for a column of the model.
 create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

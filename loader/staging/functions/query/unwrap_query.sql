@@ -1,11 +1,13 @@
 -- `select * from final`: the query that a trivial outer select hands up, as steps to it: {"cte": name} or {"subquery":
 -- place}, and which of its columns the outer select has, in what order and under which names.
-create or replace function cdc.unwrap_query(tree jsonb, out inner_tree jsonb, out steps jsonb, out names text[], out numbers integer[])
+create or replace function cdc.unwrap_query(
+    tree jsonb, out inner_tree jsonb, out steps jsonb, out names text[], out numbers integer[]
+)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     entry jsonb;
     next_tree jsonb;
-    ctes jsonb := '{}';
+    ctes jsonb := jsonb '{}';
     numbers_before integer[];
 begin
     inner_tree := tree;

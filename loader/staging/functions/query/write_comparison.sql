@@ -1,6 +1,7 @@
--- SQL that compares what a model keeps with what its query gives at the source, in a row: how many groups there are; of each
--- measure its name and its totals in the model, at the source, and of rows that were purged; how many values differ; and the
--- `most` largest of these as [key, measure, in the model, at the source], null where there is no such group.
+-- SQL that compares what a model keeps with what its query gives at the source, in a row: how many groups there are;
+-- of each measure its name and its totals in the model, at the source, and of rows that were purged; how many values
+-- differ; and the `most` largest of these as [key, measure, in the model, at the source], null where there is no such
+-- group.
 --
 -- counted       a table with a row a group and range, as write_range gives it, and its `part`
 -- archived      a query of the deletes that the model ignored: part, dimensions, measures

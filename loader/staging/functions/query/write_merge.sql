@@ -1,5 +1,5 @@
--- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query that
--- gives the source's number, the keys and what is added to what is kept.
+-- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
+-- that gives the source's number, the keys and what is added to what is kept.
 create or replace function cdc.write_merge(compiled jsonb, relation text, totals text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

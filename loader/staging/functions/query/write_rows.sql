@@ -6,7 +6,7 @@ create or replace function cdc.write_rows(
 ) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    has_old_rows constant boolean := compiled ->> 'has_old_rows';
+    has_old_rows constant boolean := (compiled ->> 'has_old_rows')::boolean;
     table_name constant text := compiled #>> '{sources,0,table}';
     columns constant text[] := array(select format('%I', one.name) from cdc.list_columns(compiled) as one order by one.place);
     keys constant text[] := array(

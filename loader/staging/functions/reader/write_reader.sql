@@ -1,12 +1,13 @@
--- SQL: the function that reads a part of the log once for all models of a slot, and gives the changes that matter to any
--- of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a batch
--- cheap; `is_each` keeps them apart.
+-- SQL: the function that reads a part of the log once for all models of a slot, and gives the changes that matter to
+-- any of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a
+-- batch cheap; `is_each` keeps them apart.
 --
--- gives  [["schema.table", ["column", ...], what is told apart: false, true: deletes, by transaction, "each": changes], ...]
+-- gives  [["schema.table", ["column", ...], what is told apart: false, true: deletes, by transaction, "each":
+-- changes], ...]
 --
--- An image is an array of {"name": ..., "value": ...} as text. What follows a name is its value: the first character says
--- whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because a name
--- with its quotes, colon and bracket cannot be part of a value: there the quotes would be escaped.
+-- An image is an array of {"name": ..., "value": ...} as text. What follows a name is its value: the first character
+-- says whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because
+-- a name with its quotes, colon and bracket cannot be part of a value: there the quotes would be escaped.
 create or replace function cdc.write_reader(reader text, gives jsonb) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin

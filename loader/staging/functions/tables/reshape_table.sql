@@ -1,5 +1,5 @@
--- Give a model's table the columns and the key that its query has now. `definitions` has SQL by column, `key_sql` makes the
--- key under the name waltally_key. Columns
+-- Give a model's table the columns and the key that its query has now. `definitions` has SQL by column, `key_sql`
+-- makes the key under the name waltally_key. Columns
 -- that stay as they are keep the views on them; the rows go, because the baseline is in their place in the same
 -- transaction. A table that dbt made under this name before is changed in the same way.
 create or replace function cdc.reshape_table(target regclass, definitions jsonb, key text[], key_sql text) returns void

@@ -1,0 +1,37 @@
+-- What an installation asks of a compiled query and of a model's table. It prints the cases that fail, so nothing where all
+-- is right.
+begin;
+create schema app;
+set client_min_messages = warning;
+create table app.ft (a text, n bigint not null, twice bigint generated always as (n * 2) stored);
+alter table app.ft add unique nulls not distinct (a);
+insert into app.ft values ('x', 1);
+
+create temporary table compiled as
+select '{"kind": "fact", "sources": [{"table": "app.t", "schema": "app", "keeps_deleted": true, "columns": [
+    {"name": "a", "is_needed": true}, {"name": "b", "is_needed": false}]},
+    {"table": "app.\"u", "schema": "app", "keeps_deleted": false, "columns": []}]}'::jsonb as query;
+
+create temporary table got (what text, got text, wanted text);
+insert into got
+select 'what a query needs', cdc.needed_columns(query)::text, '{"app.t": ["a"], "app.\"u": []}' from compiled
+union all
+select
+    'what a reader is asked for', cdc.list_needs(query)::text,
+    '[["app.t", ["a"], true, "app", "t"], ["app.\"u", [null], false, "app", "\"u"]]'
+from compiled
+union all
+select 'the reader of a slot', left(cdc.reader_name('one'), strpos(cdc.reader_name('one'), '(') - 1), '"cdc".read_one'
+union all
+select 'a key that takes null for one value', cdc.has_unique_key('app.ft', '{a}')::text, 'true'
+union all
+select 'no key', cdc.has_unique_key('app.ft', '{n}')::text, 'false'
+union all
+select
+    'derived columns', (select string_agg(name || ' ' || is_derived, ', ' order by name) from cdc.column_forms('app.ft')),
+    'a false, n false, twice true';
+select cdc.empty_table('app.ft') \g /dev/null
+insert into got select 'an emptied table', count(*)::text, '0' from app.ft;
+
+select what, got, wanted from got where got is distinct from wanted;
+rollback;
