@@ -79,6 +79,12 @@ class Shop(System):
         self.seen: set[tuple[tuple[str | None, int], ...]] = set()
         """What a reader saw in the table of nightly while the seed took its place."""
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the project."""
+        assert self.project is not None
+        return self.project
+
     def dbt(self, *arguments: str) -> str:
         """Run dbt to its end; fail the test where it fails."""
         code, said = self.tried(*arguments)
@@ -96,7 +102,7 @@ class Shop(System):
         self.spark_job(f"spark-submit spark/seed.py {flags}")
 
     def write_model(self, name: str, text: str) -> None:
-        (self.project / "models" / f"{name}.sql").write_text(text)
+        (self.folder / "models" / f"{name}.sql").write_text(text)
 
     @contextmanager
     def read_all_along(self) -> Iterator[None]:
@@ -140,7 +146,7 @@ class Shop(System):
             )
         }
 
-    def differences(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
+    def compare(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
         """Return, of models that are not equal to their queries, the rows in which they differ."""
         found = {name: self._differences(name) for name in models}
         return {name: rows for name, rows in found.items() if rows}

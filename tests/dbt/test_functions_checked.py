@@ -38,8 +38,8 @@ EXPECTED = {
     ("cdc.fill_roll_up", UNSANITIZED),
     ("cdc.read_changes", UNSANITIZED),
     ("cdc.run_step", UNSANITIZED),
-    # They run SQL that functions of this schema have written, with every name and text quoted. A query is read and not
-    # run, and only after it is known to be one statement.
+    # They run SQL that functions of this schema have written, with every name and text quoted. A
+    # query is read and not run, and only after it is known to be one statement.
     *(
         (f"cdc.{name}", UNSANITIZED)
         for name in (

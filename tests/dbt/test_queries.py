@@ -55,7 +55,7 @@ def test_a_new_model_waits_for_its_seed_and_dbt_says_so(shop: Shop) -> None:
         assert re.search(rf"model analytics\.{name} \.+ \[WAITS: it waits for its seed", shop.built)
         assert shop.waited[name][0] == "waits"
     assert {state for state, _ in shop.states().values()} == {"follows"}
-    assert shop.differences(*QUERIES) == {}
+    assert shop.compare(*QUERIES) == {}
 
 
 def test_a_table_of_dbt_s_is_read_until_the_baseline_takes_its_place_at_once(shop: Shop) -> None:
@@ -75,7 +75,7 @@ def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop, seed
     for _ in range(3):
         shop.write(dice)
         shop.apply_in_batches(dice)
-        assert shop.differences(*QUERIES) == {}, shop.states()
+        assert shop.compare(*QUERIES) == {}, shop.states()
 
 
 def test_a_loader_that_is_killed_in_an_apply_adds_nothing_twice(shop: Shop) -> None:
@@ -93,7 +93,7 @@ def test_a_loader_that_is_killed_in_an_apply_adds_nothing_twice(shop: Shop) -> N
         assert running.process.returncode == -signal.SIGKILL
     shop.write(dice)
     shop.must("run", "--once", "--build")
-    assert shop.differences(*QUERIES) == {}
+    assert shop.compare(*QUERIES) == {}
 
 
 def test_a_total_without_groups_keeps_its_row_and_a_truncate_takes_one_part(shop: Shop) -> None:
@@ -105,7 +105,7 @@ def test_a_total_without_groups_keeps_its_row_and_a_truncate_takes_one_part(shop
     shop.source.execute("truncate orders")
     shop.catch_up()
     assert shop.target.execute("select order_count, net from analytics.order_total") == [(0, None)]
-    assert shop.differences(*QUERIES) == {}
+    assert shop.compare(*QUERIES) == {}
     assert shop.target.value("select count(*) from analytics.both where channel = 'only here'") == 1
     shop.source.execute("insert into orders (amount, discount) values (3, 1)")
     shop.catch_up()
@@ -160,11 +160,12 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     assert "PASS=1 " in said and "APPLIED up to" in said
     assert shop.source.execute(hooks)[2:] == [("before", True), ("after", True)]
     shop.catch_up()
-    assert shop.differences(*QUERIES) == {}
+    assert shop.compare(*QUERIES) == {}
 
 
 REFUSED = {
-    "wrong_max": "select channel, max(amount) as most\nfrom {{ source('shop', 'orders') }} group by 1",
+    "wrong_max": "select channel, max(amount) as most\n"
+    "from {{ source('shop', 'orders') }} group by 1",
     "wrong_clock": "select channel, count(*) as n from {{ source('shop', 'orders') }}\n"
     "where placed_at > now() group by 1",
     "wrong_column": "select chanel, count(*) as n\nfrom {{ source('shop', 'orders') }} group by 1",
@@ -184,7 +185,7 @@ def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster:
         failed, said = shop.tried("run", "--select", *REFUSED)
     finally:
         for name in REFUSED:
-            (shop.project / "models" / f"{name}.sql").unlink()
+            (shop.folder / "models" / f"{name}.sql").unlink()
     assert kept == []
     assert code and failed
     said = " ".join(said.split())
@@ -199,7 +200,7 @@ def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster:
 
 
 def test_a_contract_that_the_query_does_not_keep_is_refused(shop: Shop) -> None:
-    path = shop.project / "models" / "sales.yml"
+    path = shop.folder / "models" / "sales.yml"
     text = path.read_text()
     path.write_text(text.replace("amount, data_type: numeric", "amount, data_type: bigint", 1))
     code, said = shop.tried("run", "--select", "sales")
@@ -231,9 +232,9 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
         " select channel from old_orders) as orders group by 1 order by 1"
     )
     shop.target.execute(f"create view public.both_shown as {rows}")
-    path = shop.project / "models" / "both.sql"
+    path = shop.folder / "models" / "both.sql"
     path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
-    (shop.project / "models" / "both.yml").unlink()
+    (shop.folder / "models" / "both.yml").unlink()
     shop.must("setup")
     dice = Random(9)
     shop.write(dice)
@@ -248,7 +249,7 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     shop.seed("both")
     shop.write(dice)
     shop.catch_up()
-    assert shop.differences(*QUERIES) == {}
+    assert shop.compare(*QUERIES) == {}
     assert shop.target.execute("select * from public.both_shown") == shop.source.execute(former)
     columns = (
         "select string_agg(column_name, ' ' order by ordinal_position) from"
@@ -264,7 +265,7 @@ def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None
     )
     shop.catch_up()
     assert shop.states()["stock"][0] == "follows"
-    assert shop.differences("stock") == {}
+    assert shop.compare("stock") == {}
     shop.must("setup")
     assert "APPLIED up to" in shop.dbt("run", "--select", "stock")
 
@@ -275,7 +276,7 @@ def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None
     assert shop.states()["sales"][0] == "follows"
     code, said = shop.refused("setup")
     assert code and "pieces" in said and "models/stock.sql" in said
-    path = shop.project / "models" / "stock.sql"
+    path = shop.folder / "models" / "stock.sql"
     path.write_text(path.read_text().replace("sum(pieces)", "sum(units)"))
     shop.must("setup")
     shop.dbt("run", "--select", "stock")
@@ -283,4 +284,4 @@ def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None
     shop.source.execute("update stock set units = units + 1 where id = 2")
     shop.catch_up()
     assert shop.states()["stock"][0] == "follows"
-    assert shop.differences("stock") == {}
+    assert shop.compare("stock") == {}
