@@ -357,7 +357,7 @@ create unlogged table computed_change (
 );
 
 comment on table computed_change is
-    'Changes that spark/apply.py has read for models that are queries, and cdc.apply_computed adds; each as in the type '
+    'Changes that spark/apply.py has read for models that are queries, and cdc.apply_computed adds; as in the type '
     'change. Empty between two batches.';
 
 create table baseline_rejection (
@@ -460,7 +460,7 @@ comment on column change.problem is 'Why no model can count the change; null whe
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
 comment on column change.missing is
-    'Places of the values that neither image has although the row had them; null, as nearly always, where there are none. '
+    'Places of the values that neither image has although the row had them; null, as nearly always, for none. '
     'Those that the new image of an update lacks are there once more, below zero.';
 
 create type tree_node as (
