@@ -129,7 +129,8 @@ alter default privileges for role :"loader" in schema :"schema"
 grant usage on schema :"schema" to :"dbt", :"spark", :"reader";
 grant usage, create on schema :"jobs" to :"spark";
 grant usage on schema :"analytics" to :"loader", :"reader", :"spark";
-grant temporary on database :"DBNAME" to :"dbt";
+-- A job compares in a table of its session.
+grant temporary on database :"DBNAME" to :"dbt", :"spark";
 
 select format('grant %s on %I.%I to %I', given.rights, given.place, given.name, given.grantee)
 from (
@@ -166,8 +167,9 @@ from (
     (:'schema', 'roll_up', 'select', :'spark'),
     (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
-    (:'schema', 'model_watermark', 'select', :'spark'),
+    (:'schema', 'model_watermark', 'select, update (audited_at)', :'spark'),
     (:'schema', 'computed_group', 'select, insert', :'spark'),
+    (:'schema', 'computed_change', 'select, insert', :'spark'),
     (:'schema', 'archive_position', 'select, insert, update', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import psycopg2
 from psycopg.conninfo import make_conninfo
@@ -61,6 +61,11 @@ class Connection(extensions.connection):
         with self._explained(), self.cursor() as cursor:
             cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
+
+    def copy(self, statement: str, file: IO[bytes]) -> None:
+        """Run a COPY to stdout or from stdin over a file. Raises LoaderError."""
+        with self._explained(), self.cursor() as cursor:
+            cursor.copy_expert(statement, file)
 
     def give_up_locks(self) -> None:
         """Wait for a lock for some seconds at most: for commands that only read."""

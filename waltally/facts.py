@@ -213,6 +213,16 @@ class Fact:
 class QueryFact(Fact):
     """A model whose file is a query: PostgreSQL alone knows what it means."""
 
+    def identity_columns(self, part: FactTable) -> tuple[str, ...]:
+        """Return the table's columns that every old image has to carry: of rows the key alone."""
+        identity = self.declaration.get("identity")
+        return self.needed_columns(part) if identity is None else tuple(identity)
+
+    def counting_place(self, part: FactTable) -> int | None:
+        """Return the index of what is kept that says how many rows a group has."""
+        names = [measure.name for measure in self.measures]
+        return names.index(self.declaration["rows"]) if names else None
+
     def used_columns(self, part: FactTable) -> tuple[str, ...]:
         """Return the columns of a table on whose values the query's result depends."""
         return tuple(
@@ -235,21 +245,26 @@ def _parse_query(name: str, relation: Table, declaration: Declaration) -> QueryF
     )
     blank: dict[str, Any] = {attribute.name: None for attribute in fields(Dimension)}
     blank |= {"kind": "column", "nulls": "count"}
+    is_rows = declaration["kind"] == "rows"
+    columns = [*declaration["keys"], *(declaration["kept"] if is_rows else ())]
     dimensions = (
-        Dimension(**blank | {"name": key["name"], "type": key["type"], "value_type": key["type"]})
-        for key in declaration["keys"]
+        Dimension(**blank | {"name": own["name"], "type": own["type"], "value_type": own["type"]})
+        for own in columns
     )
     names = tuple(part.name for part in tables)
     measures = (
         Measure(
             kept["name"],
-            "count" if kept["name"] == declaration["rows"] else "sum",
+            "sum" if "counted_by" in kept else "count",
             *((), names, kept["type"], ()),
         )
-        for kept in declaration["kept"]
+        for kept in (() if is_rows else declaration["kept"])
     )
     return QueryFact(
-        name, relation, "fact", tables, tuple(dimensions), tuple(measures), (), (), declaration
+        *(name, relation, "current_rows" if is_rows else "fact", tables),
+        *(tuple(dimensions), tuple(measures), ()),
+        tuple(key["name"] for key in declaration["keys"]) if is_rows else (),
+        declaration,
     )
 
 

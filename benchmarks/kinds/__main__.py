@@ -103,7 +103,7 @@ class Side:
         while is_behind:
             [(is_behind,)] = self.execute(
                 f"select coalesce(bool_or(done.is_behind), false) from cdc.apply('{self.name}',"
-                f" '{part}') as done"
+                f" part => '{part}') as done"
             )
         return time.monotonic() - begun
 

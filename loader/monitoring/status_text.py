@@ -82,9 +82,9 @@ def watch(look: Callable[[], Report], positions: bool) -> None:
 
 
 def _facts(facts: Sequence[FactStatus]) -> list[str]:
-    rows = [("fact", "rows", "as of", "behind", "baseline")]
+    rows = [("fact", "rows", "as of", "behind", "baseline", "audited")]
     for fact in facts:
-        age = fact.exact_age_seconds
+        age, audited = fact.exact_age_seconds, fact.audited_age_seconds
         rows.append(
             (
                 fact.name,
@@ -96,6 +96,7 @@ def _facts(facts: Sequence[FactStatus]) -> list[str]:
                 else f"{duration(age)} ago",
                 duration(fact.lag_seconds) if fact.lag_bytes else "no",
                 "none" if fact.baseline is None else f"{duration(fact.baseline.age_seconds)} old",
+                "never" if audited is None else f"{duration(audited)} ago",
             )
         )
     return aligned(rows, right=[1])

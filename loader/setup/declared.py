@@ -32,8 +32,8 @@ class Declared:
     """The models that are queries; `compile_queries` makes facts of them."""
     readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By query, its text, sources and options, as cdc.compile_query takes them."""
-    columns: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
-    """What logged_table says of the columns of the queries' tables."""
+    shapes: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
+    """The columns and keys of the queries' tables."""
     take_slot: bool = False
     """Whether to take a slot that is there, and of which the target has no record."""
     source_is_gone: bool = False

@@ -11,7 +11,7 @@ import psycopg2
 from psycopg2.extras import Json
 
 from loader.setup.declared import Declared
-from loader.source.column_types import read_columns
+from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
 from waltally.errors import LoaderError, SettingError, combine
@@ -86,7 +86,7 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
     if not declared.queries:
         return declared
     tables = {table for query in declared.queries for _, table in query.sources}
-    columns = read_columns(source, sorted(tables, key=str))
+    shapes = read_shapes(source, sorted(tables, key=str))
     facts: list[Fact] = []
     refused: list[LoaderError] = []
     with suppress(_Undone), target.transaction():
@@ -95,7 +95,7 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
         for query in declared.queries:
             target.ask("savepoint before")
             try:
-                facts.append(_compile(query, columns, target))
+                facts.append(_compile(query, shapes, target))
             except LoaderError as error:
                 refused.append(_of_model(query, error))
             target.ask("rollback to savepoint before")
@@ -103,16 +103,16 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
     if refused:
         raise combine(refused)
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
-    readings = {query.name: _reading(query, columns) for query in declared.queries}
-    return replace(declared, facts=known, readings=readings, columns=columns)
+    readings = {query.name: _reading(query, shapes) for query in declared.queries}
+    return replace(declared, facts=known, readings=readings, shapes=shapes)
 
 
 class _Undone(Exception):
     """Ends a transaction of which nothing stays."""
 
 
-def _compile(query: Query, columns: Mapping[Table, Mapping[str, Any]], target: Target) -> Fact:
-    reading = _reading(query, columns)
+def _compile(query: Query, shapes: Mapping[Table, Mapping[str, Any]], target: Target) -> Fact:
+    reading = _reading(query, shapes)
     for source in reading["sources"]:
         if not source["columns"]:
             raise SettingError(
@@ -124,14 +124,14 @@ def _compile(query: Query, columns: Mapping[Table, Mapping[str, Any]], target: T
     return parse(query.name, query.relation, declaration)
 
 
-def _reading(query: Query, columns: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:
+def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:
     sources = [
         {
             "relation": relation,
             "name": table.name,
             "table": str(table),
             "schema": table.schema,
-            **columns[table],
+            **shapes[table],
         }
         for relation, table in query.sources
     ]

@@ -175,7 +175,7 @@ def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[
             **identities.get(str(table), {"column_numbers": {}}),
             held_since={},
         )
-        | dict(declared.columns.get(table, {}))
+        | {"shape": declared.shapes.get(table)}
         for table in tables
     ]
 

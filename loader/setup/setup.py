@@ -26,7 +26,12 @@ from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.server_checks import primary_note, standby_findings
-from loader.source.slot_admin import create_slot, make_origin, writable
+from loader.source.slot_admin import (
+    create_slot,
+    foreign_slot_finding,
+    make_origin,
+    writable,
+)
 from loader.source.state import State
 from loader.source.table_checks import special_numbers_note, texts_notes
 from loader.staging import migrate
@@ -121,7 +126,12 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         problems,
     ):
         state = _read_target(state, declared, target)
-        _refuse([*problems, *findings(TARGET_RULES, state, declared)])
+        problems = [*problems, *findings(TARGET_RULES, state, declared)]
+        if not migrate.version(target):
+            # It has no record. If it is the wrong target or schema, nothing is made there.
+            foreign = filter(None, [foreign_slot_finding(state.slot)])
+            problems += foreign if renew else slot_is_free(state, declared)
+        _refuse(problems)
         done = migrate.upgrade(target)
         # Two setups at once could each find that no other slot feeds a fact. So we look again.
         locks.hold(target, "registration", settings.schema)

@@ -35,6 +35,7 @@ _OF_A_SLOT = (
     "archive_position",
     "archived_delete",
     "computed_group",
+    "computed_change",
     "installed_model",
     "model_watermark",
     "reader_position",

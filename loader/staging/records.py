@@ -186,6 +186,9 @@ class FactStatus:
     rejected_lsn: str | None
     left_out: Mapping[str, int] | None
     built_on: str | None
+    audited_at: str | None
+    """When an audit last found it equal to its tables; None since it was built again."""
+    audited_age_seconds: float | None
     baseline: Baseline | None
     held_by: Holder | None = None
     """Where it is behind: the session that keeps others from applying; not a loader's."""

@@ -56,7 +56,10 @@ select installed.model_name from {0}.installed_model as installed
 where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
-_OF_MODELS = ("model_watermark", "archived_delete", "computed_group", "installed_model")
+_OF_MODELS = (
+    *("model_watermark", "archived_delete", "computed_group", "computed_change"),
+    "installed_model",
+)
 """Tables with rows for each relation of a fact."""
 _OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
@@ -172,7 +175,7 @@ on conflict (slot_name, table_schema, table_name) do update set
     table_oid = coalesce(known.table_oid, excluded.table_oid),
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,
-    (columns, key) = (excluded.columns, excluded.key),
+    shape = excluded.shape,
     partitions = coalesce(known.partitions, excluded.partitions)
 """
 _FOLLOW = """

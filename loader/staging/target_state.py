@@ -157,6 +157,8 @@ select
         'rejected_lsn', own.rejected_lsn,
         'left_out', own.left_out,
         'built_on', own.baseline_id,
+        'audited_at', own.audited_at,
+        'audited_age_seconds', {_age("own.audited_at")},
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
             'snapshot_lsn', baseline.snapshot_lsn,
@@ -302,13 +304,15 @@ Part = Literal["all", "front", "behind"]
 """The models that follow, at one position; those that are behind them, one at a call; or both."""
 
 
-def apply(target: Target, part: Part = "all") -> list[ModelState]:
+def apply(target: Target, part: Part = "all", until: int | None = None) -> list[ModelState]:
     """Apply what is staged, in one transaction: the call itself, which saves two messages.
 
-    With `front` it returns only the models that follow. Raises LoaderError.
+    With `front` it returns only the models that follow. With `until` no model is brought further
+    than to this position. Raises LoaderError.
     """
-    call = f"select {STATE_COLUMNS}, is_behind from {{}}.apply(%s, %s)"
-    rows = target.ask_staging(call, (target.slot, part))
+    call = f"select {STATE_COLUMNS}, is_behind from {{}}.apply(%s, %s, %s)"
+    end = None if until is None else lsn.show(until)
+    rows = target.ask_staging(call, (target.slot, end, part))
     failpoints.reach("applied")
     return [ModelState.of(row) for row in rows]
 

@@ -14,18 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from common import changes
+from common import arrow, changes
+from common.arrow import Read
 from common.command import DEFAULT_TIMEOUT
 from common.connections import TargetSession, resolved
 from pyspark.sql import SparkSession
+from waltally_jobs import reading as moving
+from waltally_jobs.reading import Place, changes_of
 
 from applying import counts
 from applying.counts import PARTIAL, WRITTEN, Note, Work
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
-from waltally.facts import Fact
+from waltally.facts import Fact, QueryFact
 from waltally.settings import SlotSettings
+from waltally.tables import Table
 
 MAX_CHANGES = 2_000_000
 
@@ -152,13 +156,77 @@ def compute(
 ) -> Batch:
     """Compute what the changes before the position add to each fact, and write it down."""
     batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
-    begins = [each.from_lsn for each in plans]
+    of_queries = [plan for plan in plans if isinstance(plan.fact, QueryFact)]
+    others = [plan for plan in plans if not isinstance(plan.fact, QueryFact)]
+    found = dict(
+        zip(map(id, others), _count(start, target, few_changes, others, batch), strict=True)
+    )
+    moved = move(start, target, few_changes, of_queries, batch)
+    found |= dict(zip(map(id, of_queries), moved, strict=True))
+    batch.computed += [found[id(plan)] for plan in plans]
+    return batch
+
+
+def move(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
+) -> list[Computed]:
+    """Write the changes before the position for models that are queries."""
+    if not plans:
+        return []
+    first = min(plan.from_lsn for plan in plans)
+    is_small, cuts = _cuts(target, few_changes, plans, batch.to_lsn)
+    truncates = changes.truncates(target, first, batch.to_lsn)
+    conninfo = resolved(target)
+    reads: list[Read] = []
+    for begin, end in itertools.pairwise(cuts):
+        query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
+        models = [(place, p.fact) for place, p in enumerate(plans) if p.from_lsn <= begin]
+        reads += changes_of(arrow.queries(conninfo, [query]), models, truncates)
+    place = Place(
+        conninfo,
+        Table(target.schema, "computed_change"),
+        target.slot,
+        tuple(str(plan.fact.relation) for plan in plans),
+        batch.id,
+    )
+    written = moving.move(None if is_small else start, reads, place)
+    failpoints.reach("written")
+    return [
+        Computed(
+            [attempt for attempt, _ in own],
+            sum(row_count for _, row_count in own),
+            None,
+            "{}",
+            changes.count(target, plan.from_lsn, batch.to_lsn),
+        )
+        for plan, own in zip(plans, written, strict=True)
+    ]
+
+
+def _cuts(
+    target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+) -> tuple[bool, list[int]]:
+    """Return whether the changes are few, and the ends of ranges, each plan's begin among them."""
+    begins = {plan.from_lsn for plan in plans}
     first = min(begins)
     is_small = _has_few(target, few_changes, first, to_lsn)
     inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
     cuts = [first]
     for begin, end in itertools.pairwise(inner):
         cuts += [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
+    return is_small, cuts
+
+
+def _count(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
+) -> list[Computed]:
+    """Compute what the changes before the position add to facts of the old language."""
+    if not plans:
+        return []
+    to_lsn = batch.to_lsn
+    begins = [each.from_lsn for each in plans]
+    first = min(begins)
+    is_small, cuts = _cuts(target, few_changes, plans, to_lsn)
     truncates = changes.truncates(target, first, to_lsn)
     work = Work(
         target.slot,
@@ -182,13 +250,14 @@ def compute(
             written[place].append((attempt, row_count))
         else:
             notes[place].add(Note(**json.loads(text)))
+    computed = []
     for plan, own, note in zip(plans, written, notes, strict=True):
         emptied = {
             part.name
             for part in plan.fact.tables
             if part.table in truncates and truncates[part.table][0] >= plan.from_lsn
         }
-        batch.computed.append(
+        computed.append(
             Computed(
                 [attempt for attempt, _ in own],
                 sum(row_count for _, row_count in own),
@@ -205,7 +274,7 @@ def compute(
                 note.changes,
             )
         )
-    return batch
+    return computed
 
 
 @dataclass
@@ -260,7 +329,7 @@ def fill_roll_ups(target: TargetSession) -> None:
         f"select 1 from {target.table('plan_roll_ups')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
-    fill = f"select from {target.table('apply')}(%s, 'behind')"
+    fill = f"select from {target.table('apply')}(%s, part => 'behind')"
     while target.ask(due, (target.slot,)):
         target.ask(fill, (target.slot,))
 

@@ -6,16 +6,17 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from shutil import get_terminal_size
 from typing import Annotated
 
 import pyarrow as pa
 import typer
-from common import changes, gathering, session, submitted
-from common.arrow import queries
+from common import arrow, changes, gathering, session, submitted
 from common.command import (
+    DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
     AsJson,
     Facts,
@@ -31,24 +32,34 @@ from common.progress import print_lines, print_status
 from counting import checks, ranges, snapshot
 from counting.counts import TableCounting, Uncounted, added
 from counting.reading import bucket_count, counted_groups, counted_here
+from counting.snapshot import ExportedSnapshot
 from counting.values import ROW_COUNT
 from deltas.gathered import Later, task_of
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rules.tallies import Rejected
+from warehouse import fact as warehouse_fact
 from warehouse import loader_progress
 from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
 from warehouse.groups import ROWS
 
-from auditing import evaluation, roll_ups
+from auditing import evaluation, queries, roll_ups, stopped
 from auditing.report import FactReport, Report, RollUpReport
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.database import Connection
-from waltally.errors import LoaderError, SourceBehind, TableReplaced, combine
-from waltally.facts import Fact, FactTable, source_tables
+from waltally.errors import (
+    BuildFailed,
+    LoaderError,
+    NotSetUp,
+    RowTooLarge,
+    SourceBehind,
+    TableReplaced,
+    combine,
+)
+from waltally.facts import Fact, FactTable, QueryFact, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
@@ -60,6 +71,9 @@ Refused = dict[str, LoaderError]
 APPLY_SECONDS = 10.0
 """How long an audit waits for the apply that takes a new baseline."""
 
+
+_OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
+"""What keeps one fact from being compared, and no other."""
 
 Start = Callable[[], SparkSession] | None
 """Gives the session; None where the audit needs none, as its tables have few rows."""
@@ -120,16 +134,47 @@ def audit(settings: Settings, limit: int = 50) -> Report:
 
         start = None if rows <= gathering.FEW_ROWS else session_of_all
         buckets = 1 if start is None else bucket_count(rows)
-        found = read_facts(start, target, settings, facts, buckets)
-        found, counts = count(start, source, settings, found, refused, buckets)
-        loader_progress.wait_for_position(target, settings, counts.position)
-        reports = compared(session_of_all, target, settings, found, counts, refused, limit)
+        declared = [fact for fact in facts if not isinstance(fact, QueryFact)]
+        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
+        found = read_facts(start, target, settings, declared, buckets) if declared else []
+        with contextlib.ExitStack() as snapshots:
+            if of_queries:
+                warehouse = stack.enter_context(contextlib.closing(connect_target(settings, work)))
+                exported, at = stopped.open_snapshots(
+                    snapshots, settings, target, warehouse, source, facts, of_queries
+                )
+            else:
+                exported = snapshots.enter_context(snapshot.export(settings, facts, source))
+            # The snapshot's locks prevent that a name comes to mean another table.
+            known = read_current(source, facts)
+            found = unreplaced(found, exported.position, known, refused)
+            own = [each.built.fact for each in found]
+            counts = count(start, source, settings, own, exported, buckets) if own else None
+            built = [each.built for each in found]
+            reports = []
+            for fact in of_queries:
+                try:
+                    queries.require_query(warehouse, fact)
+                    read = warehouse_fact.read(warehouse, fact, at)
+                    refuse(read, exported.position, known)
+                    reports.append(compare_query(settings, target, read, exported, limit))
+                    built.append(read)
+                except _OF_ONE as error:
+                    refused[fact.name] = error
+        if counts is not None:
+            loader_progress.wait_for_position(target, settings, counts.position)
+            reports += compared(session_of_all, target, settings, found, counts, refused, limit)
         # After the read: changes that are pruned meanwhile are missing without an error.
         for each in found:
             refuse_gap(target, each.built)
         rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
+        differing = {each.name for each in reports if each.comparison.difference_count} | {*refused}
+        note_audited(target, [each for each in built if each.fact.name not in differing])
+    if not reports:
+        raise combine(list(refused.values()))
+    reports.sort(key=attrgetter("name"))
     seconds = time.monotonic() - begun
-    return Report(settings.slot, counts.position, reports, refused, seconds, rolled)
+    return Report(settings.slot, exported.position, reports, refused, seconds, rolled)
 
 
 def comparable(
@@ -181,40 +226,43 @@ def count(
     start: Start,
     source: Connection,
     settings: Settings,
-    stored: Sequence[StoredFact],
-    refused: Refused,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
     buckets: int,
-) -> tuple[list[StoredFact], Counts]:
-    """Count the tables; return the facts that were built from them, and the counts.
+) -> Counts:
+    """Count the facts' tables."""
+    tables = source_tables(facts)
+    found = [(table, leaves) for table, leaves in exported.found if table in tables]
+    exported = replace(exported, found=found)
+    loader_progress.emit_message(source)
+    print_status(
+        f"counting {', '.join(each.name for each in facts)} at {lsn.show(exported.position)}"
+    )
+    with spark_errors(settings.work, exported.check):
+        countings: Sequence[TableCounting]
+        if start is None:
+            gathered, countings = counted_here(settings, facts, exported)
+        else:
+            with counted_groups(start(), settings, facts, exported, buckets) as groups:
+                gathered, countings = Gathered(groups.partials), groups.countings
+    return Counts(exported.position, gathered, countings, buckets)
 
-    Why a fact was not built from these tables is noted in `refused`.
+
+def unreplaced(
+    stored: Sequence[StoredFact], position: int, known: TableIdentities, refused: Refused
+) -> list[StoredFact]:
+    """Return the facts that were built from these tables; note in `refused` why another was not.
+
+    Raises SourceBehind.
     """
-    facts = [each.built.fact for each in stored]
-    with snapshot.export(settings, facts, source) as exported:
-        # The snapshot's locks prevent that a name comes to mean another table.
-        known = read_current(source, facts)
-        found = []
-        for each in stored:
-            try:
-                refuse(each.built, exported.position, known)
-                found.append(each)
-            except TableReplaced as error:
-                refused[each.built.fact.name] = error
-        if not found:
-            raise combine(list(refused.values()))
-        facts = [each.built.fact for each in found]
-        loader_progress.emit_message(source)
-        print_status(
-            f"counting {', '.join(each.name for each in facts)} at {lsn.show(exported.position)}"
-        )
-        with spark_errors(settings.work, exported.check):
-            countings: Sequence[TableCounting]
-            if start is None:
-                gathered, countings = counted_here(settings, facts, exported)
-            else:
-                with counted_groups(start(), settings, facts, exported, buckets) as groups:
-                    gathered, countings = Gathered(groups.partials), groups.countings
-        return found, Counts(exported.position, gathered, countings, buckets)
+    found = []
+    for each in stored:
+        try:
+            refuse(each.built, position, known)
+            found.append(each)
+        except TableReplaced as error:
+            refused[each.built.fact.name] = error
+    return found
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:
@@ -289,7 +337,7 @@ def read_log(
     texts = changes.queries(target, begin, counts.position, columns=changes.COUNTED)
     gathered = gather(
         None if number <= gathering.FEW_ROWS else start,
-        queries(resolved(target), texts),
+        arrow.queries(resolved(target), texts),
         task,
     )
     later = [Later(fact, target.slot, at, gathered, truncates) for at, fact in enumerate(facts)]
@@ -342,6 +390,54 @@ def compare(
     )
 
 
+def compare_query(
+    settings: Settings,
+    target: TargetSession,
+    built: Built,
+    exported: ExportedSnapshot,
+    limit: int,
+) -> FactReport:
+    """Compare a model that is a query, and that is at the snapshot. Raises LoaderError."""
+    fact = built.fact
+    unseen = why_unseen(built, target.emptied())
+    found, purged, left_out = queries.compare(
+        settings, target, built, exported, bool(unseen), limit
+    )
+    return FactReport(
+        fact.name,
+        str(fact.relation),
+        built.position,
+        0,
+        found,
+        purged,
+        unseen,
+        built.rejected,
+        left_out,
+        [],
+        notes(built, built.rejected),
+        built.is_whole,
+    )
+
+
+def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
+    """Write down that these facts are equal, but for one that was built again meanwhile."""
+    if not built:
+        return
+    with target.transaction():
+        # A call of apply that has planned takes a row that others have changed for its own no more.
+        locks.wait(target, "slot", target.slot)
+        for each in built:
+            at = None if each.baseline_lsn is None else lsn.show(each.baseline_lsn)
+            target.ask(
+                f"update {target.table('model_watermark')} as mark set audited_at = now()"
+                " where slot_name = %s and model_name = %s and (select snapshot_lsn"
+                f" from {target.table('baseline')} as own"
+                " where own.slot_name = mark.slot_name and own.baseline_id = mark.baseline_id"
+                " and own.fact_name = %s) is not distinct from %s",
+                (target.slot, str(each.fact.relation), each.fact.name, at),
+            )
+
+
 def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
     """Return by measure why the fact may count more purged rows than were written down."""
     found: dict[str, str] = {}
@@ -390,6 +486,15 @@ def run(
     limit: Annotated[
         int, typer.Option(min=0, help="Differences of each fact to list, the largest.")
     ] = 50,
+    hold: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            metavar="SECONDS",
+            help="How long a try may keep others from applying: until the snapshot is made, and the"
+            " models are there.",
+        ),
+    ] = DEFAULT_HOLD,
     as_json: AsJson = False,
 ) -> None:
     """Count the tables and compare the facts with them, while writers and loader go on.
@@ -406,6 +511,7 @@ def run(
             partitions,
             timeout,
             work="audit",
+            hold=hold,
         ),
         limit,
     )

@@ -25,15 +25,18 @@ _WIDEST = 100_000
 
 
 class _Compared:
-    """A measure in the fact and the right one, as number texts."""
+    """A measure in the fact and the right one, as number texts.
 
-    fact: str
-    counted: str
+    None: there is no such group, or it has no value to add up.
+    """
+
+    fact: str | None
+    counted: str | None
 
     @property
     def difference(self) -> str:
         """How much too large the fact's is; negative where it is too small."""
-        exact = f"{EXACT.subtract(Decimal(self.fact), Decimal(self.counted)):f}"
+        exact = f"{EXACT.subtract(Decimal(self.fact or 0), Decimal(self.counted or 0)):f}"
         return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
@@ -43,8 +46,8 @@ class Difference(_Compared):
 
     dimensions: Mapping[str, str | None]
     measure: str
-    fact: str
-    counted: str
+    fact: str | None
+    counted: str | None
 
     def __str__(self) -> str:
         group = ", ".join(f"{name} {text or 'null'}" for name, text in self.dimensions.items())
@@ -56,8 +59,8 @@ class Difference(_Compared):
 class Total(_Compared):
     """A measure over all groups."""
 
-    fact: str
-    counted: str
+    fact: str | None
+    counted: str | None
 
 
 @dataclass(frozen=True)
@@ -269,8 +272,8 @@ def _numbers(each: Difference | Total) -> tuple[str, str, str]:
     return _shown(each.fact), _shown(each.counted), sign + _shown(each.difference)
 
 
-def _shown(number: str) -> str:
-    return f"{Decimal(number):,f}"
+def _shown(number: str | None) -> str:
+    return "null" if number is None else f"{Decimal(number):,f}"
 
 
 def _with_difference(each: Difference | Total) -> dict[str, Any]:

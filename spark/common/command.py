@@ -18,6 +18,7 @@ from waltally.settings import SlotSettings
 from waltally.usage import Command, UsageError, open_output, output_error, usage_lines
 
 DEFAULT_TIMEOUT = 300.0
+DEFAULT_HOLD = 5.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Settings(SlotSettings):
     With `archive` no table is read: the seed is computed from what is archived in that folder, at
     the position `at` or at the archive's end. Nothing connects to `source` then.
     Purged rows that a fact knows stay counted unless `forget_purged` is set.
+    `hold` is how many seconds a try of an audit may keep others from applying.
     """
 
     source: str = field(repr=False)
@@ -39,6 +41,7 @@ class Settings(SlotSettings):
     forget_purged: bool = False
     archive: str | None = None
     at: int | None = None
+    hold: float = DEFAULT_HOLD
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,7 +31,7 @@ from common.progress import print_status
 _OURS = (
     *("applying", "archiving", "auditing", "common", "counting", "deltas", "reading"),
     *("replaying", "rules", "seeding"),
-    *("waltally_source", "warehouse"),
+    *("waltally_jobs", "waltally_source", "warehouse"),
 )
 """The packages beside `common`."""
 _OF_LOADER = ("source", "staging")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 from common.command import Settings
@@ -18,7 +20,7 @@ from counting import ranges
 from counting.ranges import Leaf
 from counting.reading import for_readers
 from counting.snapshot import ExportedSnapshot
-from waltally.database import Connection, Target
+from waltally.database import Connection, Row, Target
 from waltally.errors import LoaderError, RowTooLarge
 from waltally.facts import Fact, FactTable
 from waltally.tables import quoted
@@ -43,10 +45,45 @@ _ROW_AT_FAULT = (
 """What a row itself is to blame for, as in cdc.find_bad_images; never memory, disk or locks."""
 
 
+Taken = TypeVar("Taken")
+Take = Callable[[Connection, FactTable, str], Taken]
+"""Takes at the source what a query gives of a table's range."""
+
+
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row that a query cannot take, and PostgreSQL's reason."""
+
+    reason: str
+    example: str
+
+
 def counted(
     settings: Settings, target: Target, facts: Sequence[Fact], exported: ExportedSnapshot
 ) -> Iterator[pa.RecordBatch]:
     """Yield the groups of each range, and the rows that a query cannot take.
+
+    Raises LoaderError.
+    """
+
+    def ask(source: Connection, _: FactTable, query: str) -> list[Row]:
+        return source.ask(query)
+
+    for fact, part, found in evaluated(settings, target, facts, exported, ask):
+        if isinstance(found, RejectedRow):
+            yield _batch(fact, part, [([], 1, [], found.reason, found.example)])
+        elif found:
+            yield _batch(fact, part, [(*row, None, None) for row in found])
+
+
+def evaluated(
+    settings: Settings,
+    target: Target,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
+    take: Take[Taken],
+) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+    """Yield what is taken of each range, and apart each row that a query cannot take.
 
     Raises LoaderError.
     """
@@ -66,10 +103,12 @@ def counted(
         source.ask(f"set transaction snapshot '{exported.name}'")
         for fact, place, part, leaf, condition in work:
             exported.check()
-            yield from _Counting(source, target, fact, part, place, leaf).groups(condition)
+            evaluation = _Evaluation(source, target, fact, part, place, leaf, take)
+            for found in evaluation.of(condition):
+                yield fact, part, found
 
 
-class _Counting:
+class _Evaluation(Generic[Taken]):
     """One model's query over ranges of one table."""
 
     def __init__(
@@ -80,12 +119,13 @@ class _Counting:
         part: FactTable,
         place: int,
         leaf: Leaf,
+        take: Take[Taken],
     ) -> None:
-        self._source, self._target = source, target
+        self._source, self._target, self._take = source, target, take
         self._fact, self._part, self._place, self._leaf = fact, part, place, leaf
         self._rejected = 0
 
-    def groups(self, condition: str) -> Iterator[pa.RecordBatch]:
+    def of(self, condition: str) -> Iterator[Taken | RejectedRow]:
         """Yield what the rows that meet a condition give; rows that the query refuses apart."""
         range_ = f"from only {self._leaf.table.quoted} where {condition}"
         ((query,),) = self._target.ask_staging(
@@ -97,7 +137,7 @@ class _Counting:
             self._source.ask(
                 "select set_config('timezone', %s, true)", (self._fact.declaration["timezone"],)
             )
-            rows = self._source.ask(query)
+            taken = self._take(self._source, self._part, query)
         except LoaderError as error:
             if not isinstance(error.__cause__, _ROW_AT_FAULT):
                 raise
@@ -105,18 +145,17 @@ class _Counting:
             yield from self._halves(condition, str(error.__cause__).partition("\n")[0])
             return
         self._source.ask("release savepoint range")
-        if rows:
-            yield self._batch([(*row, None, None) for row in rows])
+        yield taken
 
-    def _halves(self, condition: str, reason: str) -> Iterator[pa.RecordBatch]:
+    def _halves(self, condition: str, reason: str) -> Iterator[Taken | RejectedRow]:
         """Yield the same of the halves of a range with a row that the query cannot take."""
         ((count, middle),) = self._source.ask(
             "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
             f" from only {self._leaf.table.quoted} where {condition}"
         )
         if count > 1:
-            yield from self.groups(f"{condition} and ctid < '{middle}'")
-            yield from self.groups(f"{condition} and ctid >= '{middle}'")
+            yield from self.of(f"{condition} and ctid < '{middle}'")
+            yield from self.of(f"{condition} and ctid >= '{middle}'")
             return
         self._rejected += 1
         if self._rejected > MAX_REJECTED:
@@ -133,20 +172,21 @@ class _Counting:
             f"select to_jsonb(example)::text from (select {columns}"
             f" from only {self._leaf.table.quoted} where {condition}) as example"
         )
-        yield self._batch([([], 1, [], reason, example)])
+        yield RejectedRow(reason, example)
 
-    def _batch(self, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
-        dimensions, counts, sums, reasons, examples = zip(*rows, strict=True)
-        count = len(rows)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array([self._fact.name] * count, pa.string()),
-                pa.array([self._part.name] * count, pa.string()),
-                pa.array(dimensions, pa.list_(pa.string())),
-                pa.array(counts, pa.int64()),
-                pa.array(sums, pa.list_(pa.string())),
-                pa.array(reasons, pa.string()),
-                pa.array(examples, pa.string()),
-            ],
-            schema=COLUMNS,
-        )
+
+def _batch(fact: Fact, part: FactTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+    dimensions, counts, sums, reasons, examples = zip(*rows, strict=True)
+    count = len(rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([fact.name] * count, pa.string()),
+            pa.array([part.name] * count, pa.string()),
+            pa.array(dimensions, pa.list_(pa.string())),
+            pa.array(counts, pa.int64()),
+            pa.array(sums, pa.list_(pa.string())),
+            pa.array(reasons, pa.string()),
+            pa.array(examples, pa.string()),
+        ],
+        schema=COLUMNS,
+    )

@@ -206,7 +206,7 @@ def _replace_one(
     )
     is_kept = purged.outcome == "kept" and purged.groups
     # A query is evaluated range by range, and a group may have rows in several.
-    if is_kept or isinstance(fact, QueryFact):
+    if is_kept or (isinstance(fact, QueryFact) and fact.measures):
         kept = archived.of_fact(target, fact, position)
         places = range(1, len(fact.measures) + 1)
         query = (

@@ -76,7 +76,7 @@ def open_facts(target: TargetSession, facts: Sequence[Fact]) -> Iterator[list[Bu
     """
     with exported_snapshot(target) as name:
         snapshot = Snapshot(resolved(target), name)
-        yield [_read(target, fact, snapshot) for fact in facts]
+        yield [read(target, fact, snapshot) for fact in facts]
 
 
 def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
@@ -85,7 +85,11 @@ def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
     return any(position < at for at, kind, *_ in limits if kind != "baseline")
 
 
-def _read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
+def read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
+    """Return a fact as the session sees it, in the transaction that exported the snapshot.
+
+    Raises NotSetUp or BuildFailed where it does not follow the change log.
+    """
     registered = target.position()
     position = applied_lsn(target, fact)
     [(_, baseline_lsn, identities)] = [

@@ -14,7 +14,7 @@ from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.facts import Fact
 
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.02
 _NOTIFY_SECONDS = 10.0
 _FOLLOWER_SECONDS = 6.0
 """Longer than a loader needs to follow again after it has lost its connection: 5 s."""

@@ -71,7 +71,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[S
         install(made, models)
         made.source.execute(
             f"grant usage on schema cdc to {CALLER}, {CREATOR}; "
-            f"grant execute on function cdc.apply(text, text) to {CALLER}; "
+            f"grant execute on function cdc.apply(text, pg_lsn, text) to {CALLER}; "
             f"grant create, usage on schema analytics to {CREATOR}"
         )
         yield made

@@ -164,6 +164,7 @@ FORBIDDEN = {
         "select * from cdc.slot_position",
         "select payload from analytics.rejected_changes",
         "select * from cdc.computed_group",
+        "select * from cdc.computed_change",
         "update analytics.ft_service_stats set count = 0",
         "create table analytics.another ()",
         "select cdc.apply('slot')",

@@ -44,7 +44,9 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     # A delete that carries no group: then the identity is wide again.
     apart.source.execute("alter table notifications replica identity default")
     refused(18, "replica identity of public.notifications does not carry")
-    apart.source.execute("delete from notifications; alter table notifications replica identity full")
+    apart.source.execute(
+        "delete from notifications; alter table notifications replica identity full"
+    )
     apart.catch_up()
     refused(3, "could not count")
     apart.target.execute("update cdc.model_watermark set rejected_lsn = null")
@@ -116,7 +118,9 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
     assert (code, "is named ft_none" in said) == (2, True)
 
 
-def test_a_role_with_the_rights_of_status_waits_if_it_may_call_the_function(pipeline: Pipeline) -> None:
+def test_a_role_with_the_rights_of_status_waits_if_it_may_call_the_function(
+    pipeline: Pipeline,
+) -> None:
     pipeline.must("setup")
     pipeline.build()
     at = pipeline.position()

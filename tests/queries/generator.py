@@ -28,10 +28,38 @@ TYPES = {
     "real": ("0", "'-0'", "1.5", "'NaN'", "'infinity'", "0.1"),
     "double precision": ("0", "'-0'", "2.5", "'NaN'", "'-Infinity'", "1e-7", "0.1"),
     "text": (
-        "''", "'a'", "'A'", "'%'", "'today'", "'now'", "'2026-01-01'", "'7'", "'x''y'", "'{a,b}'",
-        "'day'", "'hour'", "'month'", "'week'", "'YYYY-MM-DD'", "'TMMonth'", "'Europe/Berlin'",
-        "'UTC'", "'k'", "'$.k'", "'base64'", "'hex'", "E'\\n'", "',-{name}'", "'null'", "null", "'C'",
-        "'9D99'", "'1 day'", "'[a-z]+'", "'g'", "'i'",
+        "''",
+        "'a'",
+        "'A'",
+        "'%'",
+        "'today'",
+        "'now'",
+        "'2026-01-01'",
+        "'7'",
+        "'x''y'",
+        "'{a,b}'",
+        "'day'",
+        "'hour'",
+        "'month'",
+        "'week'",
+        "'YYYY-MM-DD'",
+        "'TMMonth'",
+        "'Europe/Berlin'",
+        "'UTC'",
+        "'k'",
+        "'$.k'",
+        "'base64'",
+        "'hex'",
+        "E'\\n'",
+        "',-{name}'",
+        "'null'",
+        "null",
+        "'C'",
+        "'9D99'",
+        "'1 day'",
+        "'[a-z]+'",
+        "'g'",
+        "'i'",
     ),
     "character varying": ("'a'", "''", "'ab '"),
     "character": ("'a '", "''"),
@@ -39,18 +67,43 @@ TYPES = {
     "name": ("'x'", "'day'"),
     "bytea": ("'\\x00ff'", "''", "E'\\\\000a'"),
     "date": (
-        "'2026-01-01'", "'01/02/2026'", "'today'", "'infinity'", "'Jan 5 2026'", "'0044-03-15 BC'",
-        "'epoch'", "'yesterday'", "null",
+        "'2026-01-01'",
+        "'01/02/2026'",
+        "'today'",
+        "'infinity'",
+        "'Jan 5 2026'",
+        "'0044-03-15 BC'",
+        "'epoch'",
+        "'yesterday'",
+        "null",
     ),
     "timestamp without time zone": (
-        "'2026-03-29 02:30'", "'now'", "'2026-01-01'", "'02/03/2026 10:00'", "'infinity'", "'today 5:00'",
+        "'2026-03-29 02:30'",
+        "'now'",
+        "'2026-01-01'",
+        "'02/03/2026 10:00'",
+        "'infinity'",
+        "'today 5:00'",
     ),
     "timestamp with time zone": (
-        "'2026-03-29 02:30'", "'2026-01-01 00:00+00'", "'now'", "'tomorrow'", "'2026-01-01 00:00 EST'",
-        "'2026-01-01 00:00 IST'", "'infinity'",
+        "'2026-03-29 02:30'",
+        "'2026-01-01 00:00+00'",
+        "'now'",
+        "'tomorrow'",
+        "'2026-01-01 00:00 EST'",
+        "'2026-01-01 00:00 IST'",
+        "'infinity'",
     ),
     "time without time zone": ("'10:00'", "'now'", "'24:00'", "'allballs'"),
-    "interval": ("'1 day'", "'24:00'", "'1-2'", "'-1 2:03:04'", "'P1Y'", "'1 mon'", "'1 day -2:00'"),
+    "interval": (
+        "'1 day'",
+        "'24:00'",
+        "'1-2'",
+        "'-1 2:03:04'",
+        "'P1Y'",
+        "'1 mon'",
+        "'1 day -2:00'",
+    ),
     "uuid": ("'00000000-0000-0000-0000-000000000001'",),
     "jsonb": ("'{}'", "'null'", "'{\"k\": 1.0}'", "'[1,2]'"),
     "json": ("'{}'", "'{\"k\" : 1}'"),
@@ -67,7 +120,11 @@ TYPES = {
 
 _ARRAYS = {"text": "text[]", "integer": "integer[]", "date": "date[]"}
 _POLYMORPHIC = {
-    "anyelement": 0, "anyarray": 1, "anynonarray": 0, "anycompatible": 0, "anycompatiblearray": 1,
+    "anyelement": 0,
+    "anyarray": 1,
+    "anynonarray": 0,
+    "anycompatible": 0,
+    "anycompatiblearray": 1,
     "anycompatiblenonarray": 0,
 }
 # Constants could make them fill the memory of the oracle.
@@ -153,7 +210,9 @@ class Queries:
             options["timezone"] = rng.choice(("Europe/Berlin", "Asia/Kathmandu", "America/Havana"))
         ctes, source, scope = self._from()
         keys = [self._key(scope) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
-        totals = [self._total(scope, rng.choice((0, 0, 1, 2))) for _ in range(rng.choice((1, 1, 2, 4)))]
+        totals = [
+            self._total(scope, rng.choice((0, 0, 1, 2))) for _ in range(rng.choice((1, 1, 2, 4)))
+        ]
         if keys and rng.random() < 0.05:
             totals = []
         listed = [f"{key} as k{n}" for n, key in enumerate(keys, 1)]
@@ -263,7 +322,9 @@ class Queries:
                 f"sum({inner})",
                 f"avg({inner})",
                 "count(*)",
-                f"sum({self._expression('text', 1, scope)}::numeric)" if rng.random() < 0.3 else "count(1)",
+                f"sum({self._expression('text', 1, scope)}::numeric)"
+                if rng.random() < 0.3
+                else "count(1)",
                 f"max({inner})" if rng.random() < 0.1 else f"sum({inner})",
             )
         )
@@ -278,7 +339,9 @@ class Queries:
             if columns and rng.random() < 0.8:
                 return rng.choice(columns)
             if rng.random() < 0.7:
-                near = [f"{name}::{type_}" for name, own in scope if own in self.catalog.casts[type_]]
+                near = [
+                    f"{name}::{type_}" for name, own in scope if own in self.catalog.casts[type_]
+                ]
                 if near:
                     return rng.choice(near)
             value = rng.choice(TYPES[type_])
@@ -309,7 +372,9 @@ class Queries:
             of = rng.choice(list(TYPES))
             value = self._expression(of, depth - 1, scope)
             made += [
-                f"({one} and {other})", f"({one} or not {other})", f"({value}) is null",
+                f"({one} and {other})",
+                f"({one} or not {other})",
+                f"({value}) is null",
                 f"({value}) is distinct from {self._expression(of, depth - 1, scope)}",
                 f"({value}) in ({', '.join(rng.sample(TYPES[of], min(2, len(TYPES[of]))))})",
                 f"exists (select from unnest({self._expression('text[]', 0, scope)}) as e where e = 'a')",
@@ -317,11 +382,15 @@ class Queries:
         if type_ == "text":
             moods = [name for name, own in scope if own == "lab.mood"]
             made += [f"{mood}::text" for mood in moods] * 2
-            made += [f"concat({one}, {self._expression(rng.choice(list(TYPES)), depth - 1, scope)})"]
+            made += [
+                f"concat({one}, {self._expression(rng.choice(list(TYPES)), depth - 1, scope)})"
+            ]
             made += [f"{self._expression('jsonb', depth - 1, scope)} ->> 'k'"]
         return rng.choice(made)
 
-    def _call(self, name: str, types: list[str], is_operator: bool, depth: int, scope: Scope) -> str:
+    def _call(
+        self, name: str, types: list[str], is_operator: bool, depth: int, scope: Scope
+    ) -> str:
         arguments = []
         for type_ in types:
             made = self._expression(type_, depth - 1, scope)
@@ -375,7 +444,9 @@ class Trial:
             self._live(models)
             for _, outcome in models:
                 yield outcome
-            self.lab.execute("drop schema lab_models cascade; create schema lab_models; truncate lab.change")
+            self.lab.execute(
+                "drop schema lab_models cascade; create schema lab_models; truncate lab.change"
+            )
 
     def _begin(self, query: str, options: dict[str, Any]) -> Outcome | tuple[Model, Outcome]:
         text = self.lab.named(query, "lab")
@@ -441,7 +512,9 @@ def main() -> None:
         for outcome in Trial(lab, asked.seed).outcomes(asked.count):
             counted[outcome.kind] += 1
             if outcome.kind == "wrong":
-                print(f"\nWRONG {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True)
+                print(
+                    f"\nWRONG {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True
+                )
             if outcome.kind == "refused":
                 for line in outcome.reason.split("\n"):
                     refusals[line] += 1

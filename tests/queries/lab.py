@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg2
 
-from loader.source.column_types import read_columns
+from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from testkit.servers import connect_target
 from waltally import database
@@ -56,7 +56,7 @@ class Lab:
             "name": name,
             "table": f"lab.{name}",
             "has_old_rows": True,
-            **read_columns(self.connection, [table])[table],
+            **read_shapes(self.connection, [table])[table],
         }
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
@@ -159,8 +159,14 @@ class Model:
     def _needs(source: dict[str, Any]) -> list[str]:
         return [column["name"] for column in source["columns"] if column["is_needed"]]
 
-    def step(self, step: str, to: int | None, cancel: int | None = None, each: bool = False,
-             truncated: list[str] | None = None) -> None:
+    def step(
+        self,
+        step: str,
+        to: int | None,
+        cancel: int | None = None,
+        each: bool = False,
+        truncated: list[str] | None = None,
+    ) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
@@ -183,7 +189,8 @@ class Model:
         """Return rows of the model that the query does not give, and the other way round."""
         self._find_bad()
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}" + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f"{_quoted(name)}::{type_}"
+            + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(self._asked(*column) for column in self.columns)
@@ -271,9 +278,10 @@ def _is_of_a_row(error: psycopg2.Error) -> bool:
 
 
 def _columns(source: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"]
-    ) or "1"
+    return (
+        ", ".join(f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"])
+        or "1"
+    )
 
 
 def _quoted(name: str) -> str:

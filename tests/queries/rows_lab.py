@@ -71,12 +71,18 @@ class RowsLab:
         ((found,),) = self.execute(query, *values)
         return found
 
-    def follow(self, table: str, has_old_rows: bool, leaves_out: bool = False) -> None:
-        """Write down a table's changes, with whole old rows or their keys alone."""
+    def follow(
+        self,
+        table: str,
+        has_old_rows: bool,
+        leaves_out: bool = False,
+        identity: tuple[str, ...] = (),
+    ) -> None:
+        """Write down a table's changes, with whole old rows or their keys alone, or other columns."""
         source = self.value(_SOURCE, table)
         names = [column["name"] for column in source["columns"]]
-        identity = names if has_old_rows else source["key"]
-        self.execute("select lab.follow(%s, %s, %s)", table, identity, leaves_out)
+        identity = identity or (names if has_old_rows else source["key"])
+        self.execute("select lab.follow(%s, %s, %s)", table, list(identity), leaves_out)
         self.sources[table] = {**source, "has_old_rows": has_old_rows}
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
@@ -114,6 +120,7 @@ class RowsModel:
     ) -> None:
         self.lab, self.name, self.rng = lab, name, rng
         self.expected = expected or query
+        self.has_parts = True
         self.timezone = options.get("timezone", "UTC")
         self.compiled = lab.compile(query, **options)
         self.table = self.compiled["sources"][0]["table"].removeprefix("lab.")
@@ -130,7 +137,15 @@ class RowsModel:
             ("write_row_deltas", (spelled, f"lab.{name}_deltas")),
             (
                 "write_rows",
-                (spelled, f"lab.{name}_apply", f"lab.{name}_deltas", f"lab.{name}", "lab.rejected", name, name),
+                (
+                    spelled,
+                    f"lab.{name}_apply",
+                    f"lab.{name}_deltas",
+                    f"lab.{name}",
+                    "lab.rejected",
+                    name,
+                    name,
+                ),
             ),
             ("write_reader", (f"lab.{name}_reader", gives)),
         )
@@ -138,16 +153,22 @@ class RowsModel:
             marks = ", ".join(["%s"] * len(values))
             with lab.connection.cursor() as cursor:
                 cursor.execute(lab.value(f"select cdc.{writer}({marks})", *values))
-        self.columns = [n for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)]
-        self.lsn = self.now()
-        self.fill(self.lsn)
+        self.columns = [
+            n
+            for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)
+        ]
+        self.lsn = self.seeded = ""
+        self.seed()
+        self.rebuild()
 
     def now(self) -> str:
         """Return a position after every change that is in the log."""
-        return str(self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log"))
+        return str(
+            self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log")
+        )
 
-    def fill(self, lsn: str, truncated: list[str] | None = None) -> None:
-        """Start from a baseline: the query's rows as they are."""
+    def seed(self) -> None:
+        """Store a baseline: the query's rows as they are."""
         self.lab.execute("delete from cdc.baseline_group where fact_name = %s", self.name)
         texts = ", ".join(f'"{name}"::text' for name in self.columns)
         self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
@@ -156,19 +177,34 @@ class RowsModel:
             f"from ({self.lab.named(self.expected, 'seen')}) as query"
         )
         self.lab.execute("reset timezone")
-        self.step("rebuild", "null::cdc.change[]", truncated)
-        self.lsn = lsn
+        self.seeded = self.now()
+
+    def rebuild(self) -> None:
+        """Start from the baseline, and take all that came since as one batch."""
+        truncated = self.lab.execute(
+            "select 1 from cdc.change_log where action = 'T' and commit_lsn >= %s", self.seeded
+        )
+        self.step("rebuild", "null::cdc.change[]", [f"lab.{self.table}"] if truncated else None)
+        self.lsn = self.seeded
+        self._batches("refill", [])
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None = self.lab.value(
             f"select (lab.{self.name}_apply(%s, 'lab', {changes}, array[1], %s, %s::text[], false)).rejected_lsn",
-            step, self.places, truncated,
+            step,
+            self.places,
+            truncated,
         )
         return rejected
 
-    def catch_up(self, step: str = "add") -> None:
+    def catch_up(self) -> None:
         """Apply what is in the log, in batches of whole transactions, each in parts."""
-        self._batches(step, self._cuts("select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s", self.lsn))
+        self._batches(
+            "add",
+            self._cuts(
+                "select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s", self.lsn
+            ),
+        )
 
     def _cuts(self, query: str, *values: object) -> list[tuple[str, int]]:
         cuts = [tuple(row) for row in self.lab.execute(query + " order by 1, 2", *values)]
@@ -178,10 +214,20 @@ class RowsModel:
         for end, _ in [*cuts, (self.now(), 0)]:
             parts = [
                 (self.lsn, 0),
-                *self._cuts("select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s", self.lsn, end),
+                *(
+                    self._cuts(
+                        "select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s",
+                        self.lsn,
+                        end,
+                    )
+                    if self.has_parts
+                    else ()
+                ),
                 (end, 0),
             ]
-            steps = [self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])]
+            steps = [
+                self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])
+            ]
             if any(steps):
                 for part in zip(parts, parts[1:]):
                     self.step("list", self._read(end, *part, True))

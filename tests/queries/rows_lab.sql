@@ -88,15 +88,15 @@ begin
 end
 $$;
 
--- The rows that a query gives of each row of a table alone, as texts: without those that it cannot take.
+-- The rows that a query gives of each row of a table with an id alone, as texts: without those that it cannot take.
 create function lab.good_rows(query text, name text) returns setof text
 language plpgsql as $$
 declare
-    place tid;
+    row_id text;
 begin
-    for place in execute format('select ctid from lab.%I', name) loop
+    for row_id in execute format('select id from lab.%I', name) loop
         begin
-            return query execute replace(query, format('seen.%I', name), format('(select * from seen.%I where ctid = %L)', name, place));
+            return query execute replace(query, format('seen.%I', name), format('(select * from seen.%I where id = %L)', name, row_id));
         exception
             when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
                 null;

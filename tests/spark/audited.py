@@ -47,7 +47,7 @@ class Audited(Pipeline):
             " as 'select %s::bigint'"
         )
         self.source.execute(size, 1)
-        self.source.execute("select * from cdc.apply(%s, 'front')", self.slot)
+        self.source.execute("select * from cdc.apply(%s, part => 'front')", self.slot)
         self.source.execute(size, 200_000)
 
     def purge(self, rows: int) -> None:

@@ -14,7 +14,7 @@ end
 $$;
 create function app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
 language sql security definer as $$
-    select array_agg((1, action, commit_lsn, ordinal, false, null, '{}', '{}', 1, commit_lsn)::cdc.change)
+    select array_agg((1, action, commit_lsn, ordinal, false, null, '{}', '{}', 1, commit_lsn, null)::cdc.change)
     from cdc.change_log
     where slot_name = $1 and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)
 $$;
@@ -57,7 +57,7 @@ select cdc.end_models(array[planned], '0/40', 100) from plan \g /dev/null
 insert into got select 'the watermark moves', applied_lsn::text, '0/40' from cdc.model_watermark;
 delete from cdc.model_watermark;
 
-insert into got select 'a model that is behind', cdc.apply_behind(planned, null, 3)::text, 'true' from plan;
+insert into got select 'a model that is behind', cdc.apply_behind(planned, null, null, 3)::text, 'true' from plan;
 insert into got select 'is rebuilt', app.said(), 'begin, refill 3, refill 2';
 insert into got select 'and is at the front with its rows of no group', words, '0/90 2' from mark;
 insert into got select 'where the front is', cdc.front_of('s')::text, '0/90';
@@ -66,18 +66,34 @@ update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
 select 'models that no change touches', cdc.move_untouched('s', '{app.ft,app.none}', '0/30', '0/40'), 'app.ft';
 insert into got select 'move with the others', applied_lsn::text, '0/40' from cdc.model_watermark;
+-- A call may end at a position.
 update cdc.model_watermark set applied_lsn = '0/30';
-select cdc.apply_rest('s', array(select planned from plan), '0/50', false) \g /dev/null
+insert into got
+select 'the front goes no further', concat_ws(' ', state, applied_lsn, is_behind), 'follows 0/50 f' from cdc.apply('s', '0/50');
+insert into got select 'and has what is before', app.said(), 'add plain 2';
+insert into got
+select 'nor back', concat_ws(' ', state, applied_lsn, is_behind), 'follows 0/50 f' from cdc.apply('s', '0/20');
+insert into got select 'a model behind it', cdc.apply_behind(planned, '0/90', '0/70', 3)::text, 'true' from plan;
+insert into got select 'goes no further', applied_lsn::text, '0/70' from cdc.model_watermark;
+insert into got select 'and is done there', cdc.apply_behind(planned, '0/90', '0/70', 3)::text, 'false' from plan;
+update cdc.installed_model set is_refresh_asked = true;
+insert into got
+select 'a baseline after it is not begun with', concat_ws(' ', state, applied_lsn, is_behind), 'waits 0/70 f' from cdc.apply('s', '0/F');
+update cdc.installed_model set is_refresh_asked = false;
+insert into got select 'so only one step was made', app.said(), 'add 1';
+
+update cdc.model_watermark set applied_lsn = '0/30';
+select cdc.apply_rest('s', array(select planned from plan), '0/50', null, false) \g /dev/null
 insert into got select 'the model at the front is not among the rest', app.said(), null;
 update cdc.installed_model set is_refresh_asked = true;
-select cdc.apply_rest('s', array(select planned from plan), null, false) \g /dev/null
+select cdc.apply_rest('s', array(select planned from plan), null, null, false) \g /dev/null
 insert into got select 'one that is to be rebuilt is', app.said(), 'rebuild, refill 5';
 insert into got
 select 'a report', concat_ws(' ', model_name, relation, state, applied_lsn, engine, is_locked, is_behind),
     'ft app.ft follows 0/90 database f f'
-from cdc.report_models('s', false);
+from cdc.report_models('s', false, null);
 update cdc.slot_position set position_lsn = '0/A0';
-insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true);
+insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true, null);
 
 select cdc.note_failure(planned, '55P03', 'a lock', '') from plan \g /dev/null
 insert into got

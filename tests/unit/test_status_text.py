@@ -47,6 +47,8 @@ def fact(age: float | None = 0.2, **other: Any) -> FactStatus:
         "rejected_lsn": None,
         "left_out": {},
         "built_on": None,
+        "audited_at": None,
+        "audited_age_seconds": None,
         "baseline": None,
     }
     return FactStatus(**{**values, **other})

@@ -8,13 +8,13 @@
     {%- for pauses in rounds -%}
         {% call statement('front', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
-            select coalesce(bool_or(is_behind), false) as is_behind from {{ apply }}, 'front')
+            select coalesce(bool_or(is_behind), false) as is_behind from {{ apply }}, part => 'front')
         {% endcall %}
         {%- do adapter.commit() -%}
         {% call statement('behind', fetch_result=true) %}
             {{ waltally.pin_transaction() }};
             select state, reason, remedy, applied_lsn::text, is_locked, is_behind
-            from {{ apply }}, 'behind')
+            from {{ apply }}, part => 'behind')
             where relation = {{ waltally.quote_literal(waltally.get_model_key()) }}
         {% endcall %}
         {%- do adapter.commit() -%}

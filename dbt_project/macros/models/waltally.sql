@@ -82,7 +82,7 @@
 {# What the model's config says of its query; loader/setup/queries.py reads the same. #}
 {% macro list_options() %}
     {%- set options = {} -%}
-    {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key'] if config.get(name) -%}
+    {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}
         {%- do options.update({name: [config.get(name)] if name == 'unique_key' and config.get(name) is string else config.get(name)}) -%}
     {%- endfor -%}
     {{ return(options) }}

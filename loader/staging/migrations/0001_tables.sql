@@ -85,11 +85,10 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
     emptied_lsn pg_lsn,
-    -- Its columns as the last setup found them, in their order, for reading a query over it: [{"name", "type", "labels" of
-    -- an enum}, ...]. A type that is not built in is `other`.
-    columns jsonb,
-    -- The columns of its primary key.
-    key jsonb,
+    -- The table as the last setup found it, for reading a query over it: {"columns": [{"name", "type", "labels" of an
+    -- enum}, ...] in their order, "key": ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is
+    -- `other`.
+    shape jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 
@@ -233,6 +232,8 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
     left_out jsonb,
+    -- When an audit last found it equal to its tables; null since it was built again.
+    audited_at timestamptz,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 
@@ -330,6 +331,32 @@ create unlogged table computed_group (
 
 comment on table computed_group is
     'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
+
+-- Unlogged: what a crash takes is read again.
+create unlogged table computed_change (
+    slot_name text collate "C" not null,
+    model_name text collate "C" not null,
+    batch text not null,
+    -- The task that wrote it: Spark may run one twice, and names those that count.
+    attempt bigint not null,
+    -- The place of the source among the model's, from 1; null where the change names no table.
+    source_no integer,
+    action text,
+    -- In bytes of WAL; null where changes that look alike are one.
+    commit_lsn bigint,
+    is_cancelled boolean not null,
+    problem text,
+    -- What the model needs of the source, in its own order.
+    old_values text[],
+    new_values text[],
+    change_count bigint not null,
+    last_lsn bigint not null,
+    missing integer[]
+);
+
+comment on table computed_change is
+    'Changes that spark/apply.py has read for models that are queries, and cdc.apply_computed adds; each as in the type '
+    'change. Empty between two batches.';
 
 create table baseline_rejection (
     slot_name text collate "C" not null,

@@ -30,14 +30,16 @@ select
     log.pruned_from_lsn,
     log.position_lsn,
     log.system_identifier,
-    fact.declaration as registered,
+    case when used.is_former then used.declaration else fact.declaration end as registered,
     fact.registered_at,
-    installed.declaration as compiled,
+    used.declaration as compiled,
+    used.is_former,
+    fact.declaration is not distinct from installed.declaration as is_installed,
     installed.installed_at,
-    installed.routine,
+    used.routine,
     installed.reader,
-    installed.table_nos,
-    installed.places,
+    used.table_nos,
+    used.places,
     installed.is_refresh_asked is true as is_refresh_asked,
     installed.error,
     installed.remedy as error_remedy,
@@ -74,16 +76,43 @@ left join cdc.model_watermark as mark
     on mark.slot_name = model.slot_name and mark.model_name = model.model_name
 left join cdc.baseline
     on baseline.slot_name = model.slot_name and baseline.fact_name = model.fact_name
+-- A query that has changed waits for its baseline, and the one by which the rows were counted goes on, also where
+-- setup and dbt have not both done their part.
+cross join lateral (
+    select
+        going.is_former,
+        case when going.is_former then mark.declaration else installed.declaration end as declaration,
+        case when going.is_replaced then installed.former ->> 'routine' else installed.routine end as routine,
+        case when going.is_replaced then installed.former_table_nos else installed.table_nos end as table_nos,
+        case when going.is_replaced then installed.former_places else installed.places end as places
+    from (
+        select
+            known.is_former,
+            known.is_former and mark.declaration <> installed.declaration as is_replaced
+        from (
+            select coalesce(
+                mark.declaration in (installed.declaration, installed.former -> 'declaration')
+                and mark.declaration ? 'query'
+                and mark.baseline_id = baseline.baseline_id
+                and (mark.declaration <> fact.declaration or mark.declaration <> installed.declaration),
+                false
+            ) as is_former
+        ) as known
+    ) as going
+    limit all offset 0
+) as used
 cross join lateral (
     select
         -- From which position on the log holds all that it needs; null where something is not followed yet.
-        cdc.held_since(fact.slot_name, fact.needed) as held_lsn,
+        cdc.held_since(
+            fact.slot_name, case when used.is_former then cdc.needed_columns(used.declaration) else fact.needed end
+        ) as held_lsn,
         cdc.other_slot(
-            model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, installed.declaration)
+            model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, used.declaration)
         ) as other_slot,
         case
-            when (mark.declaration is distinct from installed.declaration)
-                then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, installed.declaration)
+            when (mark.declaration is distinct from used.declaration)
+                then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, used.declaration)
         end as unready_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0

@@ -14,6 +14,8 @@ select
     case
         when tried.is_failed and is_locked then 'it could not be locked: ' || error
         when tried.is_failed then error
+        when planned.is_former and planned.step = 'add'
+            then 'its query has changed: until a seed has counted it, the former query is applied'
         else case planned.verdict
             when 'not installed' then 'dbt has not installed it'
             when 'not registered' then 'it is not registered for slot ' || slot_name
@@ -65,6 +67,8 @@ select
     -- the declaration that counts, or the log alone holds everything.
     case
         when tried.is_failed then null
+        when planned.is_former and planned.is_installed and planned.step = 'add' then array['seed']
+        when planned.is_former and planned.step = 'add' then array['setup', 'build', 'seed']
         when planned.verdict = 'not installed' then array['build']
         when planned.verdict = 'not registered' then array['setup']
         when planned.verdict = 'installed before' and tried.is_seeded then array['build']

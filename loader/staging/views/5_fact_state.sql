@@ -1,4 +1,5 @@
--- model_name is the model as commands take it, a copy by its relation; relation is where its rows are.
+-- model_name is the model as commands take it, a copy by its relation; relation is where its rows are. A roll-up is
+-- audited with its facts.
 create or replace view cdc.fact_state as
 select
     models.slot_name,
@@ -10,9 +11,12 @@ select
     models.reason,
     models.remedy,
     models.applied_lsn,
-    models.engine
+    models.engine,
+    mark.audited_at
 from cdc.slot_position as log
 cross join lateral cdc.explain_models(log.slot_name) as models
+left join cdc.model_watermark as mark
+    on mark.slot_name = models.slot_name and mark.model_name = models.model_name
 union all
 select
     log.slot_name,
@@ -22,7 +26,8 @@ select
     rolled.reason,
     rolled.remedy,
     rolled.applied_lsn,
-    rolled.engine
+    rolled.engine,
+    null
 from cdc.slot_position as log
 cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
 

@@ -1,8 +1,9 @@
 -- Apply what is staged for a slot, in the caller's transaction: the models that follow move to the next
 -- position together, and each model behind them makes a step of its own. is_behind says that another call
--- has more to do at once. `part` may be front or behind: then one caller keeps the front fresh, and is
--- told of the models there alone, while another helps the models behind, one at a call.
-create or replace function cdc.apply(slot text, part text default 'all')
+-- has more to do at once. With `until` no model is brought further than there: an audit compares them at a snapshot of
+-- the source. `part` may be front or behind: then one caller keeps the front fresh, and is told of the models there alone,
+-- while another helps the models behind, one at a call.
+create or replace function cdc.apply(slot text, until pg_lsn default null, part text default 'all')
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
     is_locked boolean, is_behind boolean
@@ -44,7 +45,7 @@ begin
     front_lsn := (select max(planned.applied_lsn) from unnest(plans) as planned where planned.is_ready);
     if part <> 'behind' then
         select done.front, done.front_lsn, done.is_more into front, front_lsn, is_more
-        from cdc.apply_front(slot, plans, front_lsn) as done;
+        from cdc.apply_front(slot, plans, front_lsn, until) as done;
     end if;
     if part = 'front' then
         return query
@@ -53,13 +54,13 @@ begin
         where planned.model_name = any (front);
         return;
     end if;
-    perform cdc.apply_rest(slot, plans, front_lsn, part = 'behind');
-    return query select * from cdc.report_models(slot, is_more);
+    perform cdc.apply_rest(slot, plans, front_lsn, until, part = 'behind');
+    return query select * from cdc.report_models(slot, is_more, until);
 end
 $$;
 
-comment on function cdc.apply(text, text) is
+comment on function cdc.apply(text, pg_lsn, text) is
     'Bring the models of a slot to one position: what loader run --build, dbt build and anybody else call.';
 
 -- Whoever may call it acts on the facts with the rights of their owners.
-revoke execute on function cdc.apply(text, text) from public;
+revoke execute on function cdc.apply(text, pg_lsn, text) from public;

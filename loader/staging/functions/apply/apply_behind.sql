@@ -1,12 +1,16 @@
 -- One step of one model that is not at the front, which is at front_lsn: a rebuild, or a slice of what it
--- lacks. Return whether it was tried: it moved, or what it failed with is written down.
-create or replace function cdc.apply_behind(plan cdc.model_plan, front_lsn pg_lsn, slice_size bigint) returns boolean
+-- lacks; `until` at the latest. Return whether it was tried: it moved, or what it failed with is written down.
+create or replace function cdc.apply_behind(
+    plan cdc.model_plan, front_lsn pg_lsn, until pg_lsn, slice_size bigint
+) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    to_lsn pg_lsn := coalesce(front_lsn, greatest(plan.position_lsn, plan.from_lsn));
+    to_lsn pg_lsn := least(coalesce(front_lsn, greatest(plan.position_lsn, plan.from_lsn)), until);
 begin
     if plan.step = 'add' then
-        if to_lsn <= plan.from_lsn then
+        if plan.from_lsn >= until then
+            return false;
+        elsif to_lsn <= plan.from_lsn then
             update cdc.installed_model as stored
             set error = null, remedy = null, is_locked = false, failures = 0, retry_at = null
             where
@@ -22,7 +26,7 @@ begin
             perform pg_advisory_xact_lock(cdc.lock_key('slot', plan.slot_name));
             front_lsn := coalesce(cdc.front_of(plan.slot_name), front_lsn);
             perform cdc.see_partitions();
-            to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, front_lsn, slice_size)).end_lsn;
+            to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, least(front_lsn, until), slice_size)).end_lsn;
         end if;
     elsif to_lsn < plan.from_lsn then
         -- Its baseline is ahead of the others: it joins them once they are there.

@@ -1,12 +1,14 @@
 -- The models that follow are at one position, begin_lsn, whose lock the caller holds. Bring them to the next one
--- together, and say whether more is staged. A model that fails stays behind and is not in `front`.
+-- together, `until` at the latest, and say whether more is staged before that. A model that fails stays behind and is not
+-- in `front`.
 create or replace function cdc.apply_front(
-    slot text, plans cdc.model_plan[], begin_lsn pg_lsn, out front text[], out front_lsn pg_lsn, out is_more boolean
+    slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
+    out front text[], out front_lsn pg_lsn, out is_more boolean
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     ready cdc.model_plan[] := array(select planned from unnest(plans) as planned where planned.is_ready);
-    staged_lsn constant pg_lsn := (select max(planned.position_lsn) from unnest(ready) as planned);
+    staged_lsn constant pg_lsn := least((select max(planned.position_lsn) from unnest(ready) as planned), until);
     plan cdc.model_plan;
     concerned cdc.model_plan[];
     is_large boolean;

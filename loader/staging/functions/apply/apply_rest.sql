@@ -1,6 +1,7 @@
--- Bring models that are not at the front nearer to it, and fill roll-ups that are due; with `is_one` one of them alone.
+-- Bring models that are not at the front nearer to it, `until` at the latest, and fill roll-ups that are due; with `is_one`
+-- one of them alone.
 create or replace function cdc.apply_rest(
-    slot text, plans cdc.model_plan[], front_lsn pg_lsn, is_one boolean
+    slot text, plans cdc.model_plan[], front_lsn pg_lsn, until pg_lsn, is_one boolean
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -22,7 +23,7 @@ begin
         -- One that was rebuilt may be the first at the front.
         front_lsn := coalesce(front_lsn, cdc.front_of(slot));
         -- What was written down is locked: a wait for the front would be a deadlock with its caller.
-        if cdc.apply_behind(plan, front_lsn, cdc.slice_size()) and is_one then
+        if cdc.apply_behind(plan, front_lsn, until, cdc.slice_size()) and is_one then
             return;
         end if;
     end loop;

@@ -1,5 +1,6 @@
 -- What a call of apply says of each model, whose name is that of fact_state. is_more: the front has more to apply.
-create or replace function cdc.report_models(slot text, is_more boolean)
+-- `until`: where the call ends.
+create or replace function cdc.report_models(slot text, is_more boolean, until pg_lsn)
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
     is_locked boolean, is_behind boolean
@@ -27,9 +28,9 @@ begin
         coalesce(
             case
                 when said.step is null or said.engine = 'spark' or said.retry_at > clock_timestamp() then false
-                when said.step = 'rebuild' then said.from_lsn <= coalesce(said.front_lsn, said.from_lsn)
+                when said.step = 'rebuild' then said.from_lsn <= coalesce(least(said.front_lsn, until), said.from_lsn)
                 when said.applied_lsn = said.front_lsn then is_more
-                else said.applied_lsn < coalesce(said.front_lsn, said.position_lsn)
+                else said.applied_lsn < least(coalesce(said.front_lsn, said.position_lsn), until)
             end,
             false
         )

@@ -4,7 +4,7 @@ create or replace function cdc.adopt_functions(model text, functions text[]) ret
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     caller constant regrole := (
-        select p.proowner from pg_proc as p where p.oid = 'cdc.apply(text, text)'::regprocedure
+        select p.proowner from pg_proc as p where p.oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure
     );
     function regprocedure;
     place regnamespace;

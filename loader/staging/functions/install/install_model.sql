@@ -35,6 +35,7 @@ begin
     )
     on conflict on constraint installed_model_pkey do update
     set
+        former = cdc.former_query(stored, excluded.declaration),
         fact_name = excluded.fact_name,
         declaration = excluded.declaration,
         routine = excluded.routine,
@@ -59,10 +60,15 @@ begin
     where stored.gives <> excluded.gives;
     -- The reader may have another order now, for models that were installed before.
     update cdc.installed_model as stored
-    set (table_nos, places) = (
-        select located.table_nos, located.places
-        from cdc.find_places(stored.needs, install_model.gives) as located
-    )
+    set
+        (table_nos, places) = (
+            select located.table_nos, located.places
+            from cdc.find_places(stored.needs, install_model.gives) as located
+        ),
+        (former_table_nos, former_places) = (
+            select located.table_nos, located.places
+            from cdc.find_places(stored.former -> 'needs', install_model.gives) as located
+        )
     where stored.reader = install_model.reader;
 
     -- What is refused is not asked for: else a fact that follows would wait for a rebuild that cannot be.

@@ -20,6 +20,10 @@ declare
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
+    if options ->> 'engine' not in ('database', 'spark') then
+        raise exception 'engine is %', options ->> 'engine'
+            using errcode = 'WL003', hint = 'Write database or spark.';
+    end if;
     perform cdc.check_contract(compiled, contract);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
@@ -27,14 +31,19 @@ begin
     end if;
     -- What it returns may have other columns now.
     execute format('drop function if exists %s(cdc.change[], integer[], integer[])', deltas);
-    execute cdc.write_deltas(compiled, deltas);
-    execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
-    perform cdc.adopt_functions(model_key, functions);
+    if compiled ->> 'kind' = 'rows' then
+        execute cdc.write_row_deltas(compiled, deltas);
+        execute cdc.write_rows(compiled, routine, deltas, relation, listed, model_key, model_name);
+    else
+        execute cdc.write_deltas(compiled, deltas);
+        execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
+    end if;
     perform cdc.install_model(
         slot, model_key, model_name, compiled, functions[1], cdc.reader_name(slot), cdc.list_needs(compiled), null,
         is_refresh, coalesce(options ->> 'engine', 'database'), functions,
         array(select one.name from cdc.list_columns(compiled) as one order by one.place)
     );
+    perform cdc.adopt_functions(model_key, cdc.model_functions(slot, model_key));
     return compiled;
 end
 $$;

@@ -1,5 +1,5 @@
--- What a model needs of each source: the table, its needed columns in their order (as many entries for each table), whether
--- its deletes are told apart by transaction, and the table's schema and name.
+-- What a model needs of each source: the table, its needed columns in their order (as many entries for each table), which of
+-- its changes are told apart (see write_reader), and the table's schema and name.
 create or replace function cdc.list_needs(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with listed as (
@@ -19,7 +19,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         jsonb_build_array(
             value ->> 'table',
             to_jsonb(names || array_fill(null::text, array[(select max(cardinality(longest.names)) from listed as longest) - cardinality(names)])),
-            (value ->> 'keeps_deleted')::boolean,
+            case
+                when compiled ->> 'kind' = 'rows' and not (compiled ->> 'has_old_rows')::boolean then '"each"'
+                else value -> 'keeps_deleted'
+            end,
             value ->> 'schema',
             substr(value ->> 'table', length(value ->> 'schema') + 2)
         )

@@ -12,7 +12,7 @@ begin
         jsonb_build_array(
             of_table.name,
             of_table.columns,
-            of_table.is_alone,
+            of_table.told_apart,
             of_table.schema_name,
             substr(of_table.name, length(of_table.schema_name) + 2)
         )
@@ -23,10 +23,15 @@ begin
         select
             need.value ->> 0 as name,
             need.value ->> 3 as schema_name,
-            bool_or((need.value ->> 2)::boolean) as is_alone,
+            case
+                when bool_or(need.value ->> 2 = 'each') then '"each"'
+                else to_jsonb(bool_or(need.value -> 2 = 'true'))
+            end as told_apart,
             coalesce(jsonb_agg(distinct own.value) filter (where own.value <> 'null'), '[]') as columns
         from cdc.installed_model as installed
-        cross join lateral jsonb_array_elements(installed.needs) as need (value)
+        cross join lateral jsonb_array_elements(
+            installed.needs || coalesce(installed.former -> 'needs', '[]')
+        ) as need (value)
         left join lateral jsonb_array_elements(need.value -> 1) as own (value) on true
         where installed.slot_name = make_reader.slot and installed.reader = signature
         group by 1, 2

@@ -10,7 +10,7 @@ begin
         on
             logged.slot_name = slot
             and logged.table_schema || '.' || logged.table_name = named.value ->> 'table'
-            and logged.columns is not null
+            and logged.shape is not null
     where logged.slot_name is null
     limit 1;
     if found then
@@ -23,10 +23,8 @@ begin
                 'relation', named.value ->> 'relation',
                 'table', named.value ->> 'table',
                 'schema', logged.table_schema,
-                'name', logged.table_name,
-                'columns', logged.columns,
-                'key', logged.key
-            )
+                'name', logged.table_name
+            ) || logged.shape
             order by named.place
         )
         from jsonb_array_elements(relations) with ordinality as named (value, place)

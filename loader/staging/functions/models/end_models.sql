@@ -20,7 +20,7 @@ begin
     end loop;
 
     insert into cdc.model_watermark (
-        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out
+        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out, audited_at
     )
     select
         planned.model_name,
@@ -38,7 +38,8 @@ begin
                 ) then planned.snapshot_lsn - 1
             end
         ),
-        planned.left_out
+        planned.left_out,
+        case when planned.step = 'add' then mark.audited_at end
     from unnest(plans) as planned
     inner join cdc.slot_position as log on log.slot_name = planned.slot_name
     left join cdc.baseline
@@ -56,6 +57,7 @@ begin
         declaration = excluded.declaration,
         rejected_lsn = excluded.rejected_lsn,
         left_out = excluded.left_out,
+        audited_at = excluded.audited_at,
         moved_at = now();
     get diagnostics moved_count = row_count;
     if moved_count < cardinality(plans) then

@@ -30,6 +30,8 @@ begin
             result := cdc.run_step(plan, step, batch);
             plan.rejected_lsn := result.rejected_lsn;
             plan.left_out := cdc.add_left_out(plan.left_out, result.left_out);
+        elsif computed.id is not null and plan.declaration ? 'query' then
+            plan.rejected_lsn := cdc.add_moved(plan, computed);
         elsif computed.id is not null then
             perform cdc.merge_computed(plan, to_lsn, computed);
             plan.rejected_lsn := computed.rejected_lsn;

@@ -1,12 +1,15 @@
 -- The part of compile_query for a query without an aggregate: rows of one table, kept by its primary key.
 --
 -- identity        what the old row of each change has to carry: the primary key's columns
--- has_old_rows    whether it carries every column, as the source says: then the net of whole rows counts, in any order,
---                 else the last change of each key
+-- has_old_rows    whether it carries every column, as the source says: then the net of whole rows counts, in any
+--                 order, else the last change of each key
 -- needs_old_rows  whether it has to, because a key may belong to two rows for a moment
--- large_columns   those whose value an update may leave out while nothing else has it: stored out of line, and read by an
---                 expression alone, or of a row that enters by a condition
-create or replace function cdc.compile_rows(printed text, columns jsonb, nodes cdc.tree_node[], sources jsonb, options jsonb) returns jsonb
+-- read_columns    those on which more depends than columns that are them as they are
+-- large_columns   those that may be stored out of line, so that an update leaves them out, and that the model may not
+--                 hold: read by an expression alone, or of a row that enters by a condition
+create or replace function cdc.compile_rows(
+    printed text, columns jsonb, nodes cdc.tree_node[], sources jsonb, options jsonb
+) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     source constant jsonb := sources -> 0;
@@ -39,7 +42,7 @@ begin
             of_table.name as column_name,
             row_number() over (partition by of_table.name order by one.place) = 1 as is_first
         from jsonb_array_elements(columns) with ordinality as one (value, place)
-        left join cdc.plain_columns(nodes) as plain on plain.place = one.place
+        left join cdc.follow_columns(nodes) as plain on plain.variable = format('q.targetList.%s.expr', one.place)
         left join lateral (select source -> 'columns' -> (plain.column_number - 1) ->> 'name' as name) as of_table on true
     ) as own
     left join jsonb_array_elements_text(key) with ordinality as key_column (name, place) on key_column.name = own.column_name;
@@ -69,6 +72,14 @@ begin
         'identity', key,
         'has_old_rows', coalesce((source ->> 'has_old_rows')::boolean, false),
         'needs_old_rows', coalesce((source ->> 'is_key_deferrable')::boolean, false),
+        'read_columns', (
+            select coalesce(jsonb_agg(distinct source -> 'columns' -> (read.column_number - 1) -> 'name'), '[]')
+            from cdc.follow_columns(nodes) as read
+            inner join unnest(nodes) as variable on variable.path = read.variable
+            where
+                variable.fields ->> 'varlevelsup' <> '0'
+                or variable.path !~ '\.(targetList\.[0-9]+\.expr|joinaliasvars\.[0-9]+)$'
+        ),
         'large_columns', (
             select coalesce(jsonb_agg(value ->> 'name' order by place), '[]')
             from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)

@@ -1,19 +1,27 @@
 -- A row of last_rows with the values that no change has, from what the model holds of it: `held` are the texts of the
--- needed columns in their order, null where the model has none, and null altogether where it does not hold the row.
-create or replace function cdc.fill_row(change cdc.change, places integer[], held text[], is_held boolean[]) returns cdc.change
+-- needed columns in their order, null altogether where it does not hold the row. `is_held` says which of them it has as
+-- they are, `is_read` on which of them more depends: without these nothing is known of the row, and it has a problem.
+-- A row that is not held and lacks others keeps `missing`.
+create or replace function cdc.fill_row(
+    change cdc.change, places integer[], held text[], is_held boolean[], is_read boolean[]
+) returns cdc.change
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     place integer;
 begin
+    change.missing := nullif(array(select unnest(change.missing) intersect select unnest(places)), '{}');
     for place_no in 1..cardinality(places) loop
         place := places[place_no];
         continue when not place = any (change.missing);
-        if held is null or not is_held[place_no] then
-            change.problem := 'an unchanged large value is not in the change, and the model does not hold it';
-            return change;
+        if held is not null and is_held[place_no] then
+            change.new_values[place] := held[place_no];
+        elsif is_read[place_no] then
+            return cdc.not_held(change);
         end if;
-        change.new_values[place] := held[place_no];
     end loop;
+    if held is not null then
+        change.missing := null;
+    end if;
     return change;
 end
 $$;

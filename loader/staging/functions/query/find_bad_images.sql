@@ -36,7 +36,15 @@ begin
             )::cdc.change
             from unnest(changes) as change
             cross join (values ('D'), ('I')) as image (action)
-            where change.action in ('U', image.action)
+            where
+                change.action in ('U', image.action)
+                -- The reader gives an update that moves values of other models alone.
+                and (change.action = 'U' and (
+                    select bool_and(change.old_values[place] is not distinct from change.new_values[place])
+                    from array_position(table_nos, change.table_no) as source_no
+                    cross join lateral unnest(places[source_no:source_no][:]) as place
+                    where place is not null
+                )) is not true
         );
     end if;
     half := cardinality(changes) / 2;

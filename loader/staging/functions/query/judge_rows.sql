@@ -1,6 +1,8 @@
 -- What a query without an aggregate may not have: what makes several rows of one, a second table, and settings that a
 -- table's rows have no use for.
-create or replace function cdc.judge_rows(nodes cdc.tree_node[], sources jsonb, options jsonb) returns table (reason text, remedy text)
+create or replace function cdc.judge_rows(
+    nodes cdc.tree_node[], sources jsonb, options jsonb
+) returns table (reason text, remedy text)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select distinct said.reason, said.remedy
     from unnest(nodes) as node

@@ -1,8 +1,8 @@
 -- What changes in their order leave of rows, whose old images need only carry the key: for each key that they name a
 -- delete, and an insert where it has a row now. `key_nos` are the places of the key in an image.
 --
--- A large value that an update leaves out is that of an earlier change to the row. Where none of them has it, the insert
--- has its place in `missing` and, as old values, the first image of the row, under whose key it was before them.
+-- A large value that an update leaves out is that of an earlier change to the row. Where none of them has it, the
+-- insert has its place in `missing` and, as old values, the first image of the row, under whose key it was before them.
 create or replace function cdc.last_rows(changes cdc.change[], key_nos integer[]) returns cdc.change[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

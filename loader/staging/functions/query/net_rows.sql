@@ -1,6 +1,6 @@
--- What changes that carry whole rows leave of them: a delete of each row that is gone, an insert of each that is there now.
--- The order does not matter, nor does a key that belongs to two rows for a moment. Each has the position of the last
--- change to it, where the changes have one.
+-- What changes that carry whole rows leave of them: a delete of each row that is gone, an insert of each that is there
+-- now. The order does not matter, nor does a key that belongs to two rows for a moment. Each has the position of the
+-- last change to it, where the changes have one.
 create or replace function cdc.net_rows(changes cdc.change[]) returns cdc.change[]
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(array_agg(row(

@@ -45,6 +45,7 @@ declare
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
+        {reshape}
         delete from {relation};
         delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
         {first_row}
@@ -139,6 +140,7 @@ $template$,
             'routine', routine,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
+            'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
             'deltas_name', quote_literal(deltas),
             'deltas', deltas,

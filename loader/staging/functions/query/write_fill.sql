@@ -1,6 +1,6 @@
 -- SQL: give the rows of `remaining` the large values that no change of the batch has, as the model holds them, and set
--- those apart of which it does not.
-create or replace function cdc.write_fill(compiled jsonb, relation text) returns text
+-- those apart that the query would give, but that the model does not hold.
+create or replace function cdc.write_fill(compiled jsonb, relation text, deltas text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$if exists (select from unnest(remaining) as change where change.missing is not null) then
@@ -9,10 +9,23 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                     case when change.missing is null then change else cdc.fill_row(
                         change, array(select unnest($5)),
                         (select array[{held}]::text[] from {relation} as stored where {is_stored}),
-                        array[{is_held}]
+                        array[{is_held}], array[{is_read}]
                     ) end
                 from unnest(remaining) as change
             );
+            select * into tried from cdc.find_bad_images({deltas_name}, array(
+                select change from unnest(remaining) as change where change.missing is not null and change.problem is null
+            ), $4, $5);
+            if tried.good <> '{}' then
+                remaining := array(
+                    select case
+                        when change.missing is not null and ({new_keys}) in (select {keys} from {deltas}(tried.good, $4, $5) as given)
+                            then cdc.not_held(change)
+                        else change
+                    end
+                    from unnest(remaining) as change
+                );
+            end if;
             bad := array(select change from unnest(remaining) as change where change.problem is not null);
             messages := array(select change.problem from unnest(bad) as change);
             remaining := array(select change from unnest(remaining) as change where change.problem is null);
@@ -22,7 +35,12 @@ $template$if exists (select from unnest(remaining) as change where change.missin
             'relation', relation,
             'held', held.texts,
             'is_held', held.flags,
-            'is_stored', keys.condition
+            'is_read', held.reads,
+            'is_stored', format('(%s) = (%s)', keys.stored, keys.old),
+            'new_keys', keys.new,
+            'keys', keys.given,
+            'deltas', deltas,
+            'deltas_name', quote_literal(deltas)
         )
     )
     from (
@@ -34,7 +52,8 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                 when kept.type = 'bpchar' then format('textin(bpcharout(stored.%I))', kept.name)
                 else format('stored.%I::text', kept.name)
             end, ', ' order by needed.place) as texts,
-            string_agg((kept.name is not null)::text, ', ' order by needed.place) as flags
+            string_agg((kept.name is not null)::text, ', ' order by needed.place) as flags,
+            string_agg((compiled -> 'read_columns' @> (needed.value -> 'name'))::text, ', ' order by needed.place) as reads
         from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
         left join lateral (
             select one.value ->> 'name' as name, one.value ->> 'type' as type
@@ -44,19 +63,22 @@ $template$if exists (select from unnest(remaining) as change where change.missin
         ) as kept on true
     ) as held
     cross join (
-        select string_agg(
-            format('stored.%I = %s', key.value ->> 'name', case key.value ->> 'type'
-                when 'text' then cdc.short_text(format('%s::%s::text', cut.value, own.type), (compiled ->> 'text_share')::integer)
-                when 'bytea' then format(e'(''\\x'' || %s)::bytea', cut.value)
-                else format('%s::%s', cut.value, own.type)
-            end), ' and ' order by key.place
-        ) as condition
+        select
+            string_agg(format('stored.%I', key.value ->> 'name'), ', ' order by key.place) as stored,
+            string_agg(format('given.%I', key.value ->> 'name'), ', ' order by key.place) as given,
+            string_agg(format(own.expression, 'old', own.place), ', ' order by key.place) as old,
+            string_agg(format(own.expression, 'new', own.place), ', ' order by key.place) as new
         from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
         cross join lateral (
-            select needed.place, needed.value ->> 'type' as type
+            select
+                needed.place,
+                case key.value ->> 'type'
+                    when 'text' then cdc.short_text(format('change.%%1$s_values[($5)[1][%%2$s]]::%s::text', needed.value ->> 'type'), (compiled ->> 'text_share')::integer)
+                    when 'bytea' then '(''\x'' || change.%1$s_values[($5)[1][%2$s]])::bytea'
+                    else format('change.%%1$s_values[($5)[1][%%2$s]]::%s', needed.value ->> 'type')
+                end as expression
             from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
             where needed.value -> 'name' = compiled -> 'identity' -> (key.place::integer - 1)
         ) as own
-        cross join lateral (select format('change.old_values[($5)[1][%s]]', own.place) as value) as cut
     ) as keys
 $$;

@@ -41,15 +41,17 @@ $template$,
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
                 ) as columns
             ),
+            -- Of rows every column tells them apart.
             'keys', coalesce((
-                select string_agg(format('query.%I::text', value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+                select string_agg(format('query.%I::text', one.name), ', ' order by one.place)
+                from cdc.list_columns(compiled) as one
+                where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
-            'rows', format('query.%I', compiled ->> 'rows'),
-            'sums', (
+            'rows', case when compiled ->> 'kind' = 'rows' then '1' else format('query.%I', compiled ->> 'rows') end,
+            'sums', case when compiled ->> 'kind' = 'rows' then '1' else (
                 select string_agg(format('query.%I::text', value ->> 'name'), ', ' order by place)
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
-            ),
+            ) end,
             'query', compiled ->> 'query'
         )
     );

@@ -1,5 +1,5 @@
--- SQL: the function that gives a model's rows of changes as last_rows or net_rows leave them: with the sign 1 those that
--- are there now, with -1 those that were, or only their keys.
+-- SQL: the function that gives a model's rows of changes as last_rows or net_rows leave them: with the sign 1 those
+-- that are there now, with -1 those that were, or only their keys.
 create or replace function cdc.write_row_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,5 +1,7 @@
 -- SQL: bring what is left of a batch, `remaining`, into a rows model's table.
-create or replace function cdc.write_row_merge(compiled jsonb, relation text, deltas text, columns text[], keys text[]) returns text
+create or replace function cdc.write_row_merge(
+    compiled jsonb, relation text, deltas text, columns text[], keys text[]
+) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
     return cdc.fill(

@@ -1,6 +1,6 @@
--- SQL: the routine that applies a batch to a rows model; cdc.apply calls it, with the steps of write_fact. `deltas` is the
--- function of write_row_deltas. Without old rows, what cannot be applied is listed at once: only then is known what the
--- model held.
+-- SQL: the routine that applies a batch to a rows model; cdc.apply calls it, with the steps of write_fact. `deltas` is
+-- the function of write_row_deltas. Without old rows, what cannot be applied is listed at once: only then is known what
+-- the model held.
 create or replace function cdc.write_rows(
     compiled jsonb, routine text, deltas text, relation text, listed text, model_key text, model_name text
 ) returns text
@@ -46,6 +46,7 @@ declare
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
+        {reshape}
         delete from {relation};
         delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
         insert into {relation} ({columns})
@@ -123,6 +124,7 @@ $template$,
             'routine', routine,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
+            'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),
@@ -140,7 +142,7 @@ $template$,
             'needs', case when has_old_rows then format('%L', jsonb_build_array(needs)) else
                 format('case change.action when ''I'' then %L else %L end::jsonb', jsonb_build_array(needs), jsonb_build_array(compiled -> 'identity')) end,
             'truncates', cdc.write_truncates(compiled, relation, model_key),
-            'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation) end,
+            'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation, deltas) end,
             'merge', cdc.write_row_merge(compiled, relation, deltas, columns, keys)
         )
     );

@@ -7,24 +7,10 @@ begin
         relation,
         (
             select string_agg(
-                format('%I %s', one.name, one.type)
-                || case when one.type ~ '^(text|character varying|bpchar)(\[\])?$' then ' collate "C"' else '' end
-                || case
-                    when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
-                        then format(' generated always as (%s) stored', one.expression)
-                    -- A group that a batch empties has no rows for a moment, which its query never sees.
-                    when one.kind = 'derived'
-                        then format(' generated always as (case when %I > 0 then %s end) stored', compiled ->> 'rows', one.expression)
-                    when one.kind = 'id' then ' primary key'
-                    when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' = 'fact' and one.type = 'bigint' and not exists (
-                        select from jsonb_array_elements(compiled -> 'kept') as kept
-                        where kept ->> 'name' = one.name and kept ? 'counted_by'
-                    ) then ' not null'
-                    else ''
-                end,
-                e',\n    ' order by one.place
+                format('%I %s', definition.name, definition.sql),
+                e',\n    ' order by definition.place
             )
-            from cdc.list_columns(compiled) as one
+            from cdc.column_definitions(compiled) as definition
         )
     ) || cdc.write_key(compiled, relation, key_name);
 end

@@ -1,4 +1,4 @@
-"""The columns of source tables as the database reads a query over them."""
+"""The shape of source tables: columns and keys, as the database reads a query over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waltally.database import Connection
 from waltally.tables import Table
 
 # A domain is what it is made of, a type has no length, and a label of an enum is text.
-_COLUMNS = """
+_SHAPE = """
 with recursive bases as (
     select a.attnum, a.attname, a.atttypid as type_oid
     from pg_attribute as a
@@ -20,8 +20,8 @@ with recursive bases as (
     inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
 )
 
-select
-    coalesce(jsonb_agg(
+select jsonb_build_object(
+    'columns', coalesce(jsonb_agg(
         jsonb_build_object('name', bases.attname, 'type', case
             when 'e' in (t.typtype, element.typtype) then 'text'
             when named.place <> 'pg_catalog'::regnamespace or named.name ~ '^(money|reg.*)$'
@@ -40,13 +40,21 @@ select
         end
         order by bases.attnum
     ), '[]'),
-    coalesce((
+    'key', coalesce((
         select jsonb_agg(a.attname order by k.place)
         from pg_index as x
         cross join unnest(x.indkey) with ordinality as k (attnum, place)
         inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
         where x.indrelid = to_regclass(%(table)s) and x.indisprimary and k.place <= x.indnkeyatts
-    ), '[]')
+    ), '[]'),
+    'is_key_deferrable', exists (
+        select from pg_index as x
+        where x.indrelid = to_regclass(%(table)s) and x.indisprimary and not x.indimmediate
+    ),
+    'has_old_rows', exists (
+        select from pg_class as c where c.oid = to_regclass(%(table)s) and c.relreplident = 'f'
+    )
+)
 from bases
 inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
 left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
@@ -58,7 +66,6 @@ cross join lateral (
 """
 
 
-def read_columns(source: Connection, tables: Iterable[Table]) -> dict[Table, dict[str, Any]]:
-    """Return `columns` and `key` of logged_table for each table. Raises LoaderError."""
-    rows = {table: source.ask(_COLUMNS, {"table": table.quoted})[0] for table in tables}
-    return {table: {"columns": columns, "key": key} for table, (columns, key) in rows.items()}
+def read_shapes(source: Connection, tables: Iterable[Table]) -> dict[Table, dict[str, Any]]:
+    """Return the shape of each table, as logged_table keeps it. Raises LoaderError."""
+    return {table: source.ask(_SHAPE, {"table": table.quoted})[0][0] for table in tables}

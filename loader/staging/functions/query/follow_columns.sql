@@ -1,19 +1,20 @@
--- The columns of a query that are a table's columns as they are, however many CTEs, sub-selects and joins hand them up: by
--- their place, the table's oid and the attribute number.
-create or replace function cdc.plain_columns(nodes cdc.tree_node[])
-returns table (place integer, relation oid, column_number integer)
+-- Which columns of tables the variables of a query stand for, however many CTEs, sub-selects and joins hand them up: by
+-- the variable's path, the table's oid and the attribute number. One that a lateral sub-select hands up is a variable
+-- of its own: its join may make it null.
+create or replace function cdc.follow_columns(nodes cdc.tree_node[])
+returns table (variable text, relation oid, column_number integer)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     with recursive followed as (
         select
-            substring(node.path from '[0-9]+$')::integer as place,
-            node.path || '.expr' as path,
+            node.path as variable,
+            node.path,
             null::oid as relation,
             null::integer as column_number
         from unnest(nodes) as node
-        where node.type = 'TARGETENTRY' and node.parent = 'q' and node.fields ->> 'resjunk' = 'false'
+        where node.type = 'VAR'
         union all
         select
-            followed.place,
+            followed.variable,
             case entry.fields ->> 'rtekind'
                 when '1' then entry.path || '.subquery.targetList.' || (variable.fields ->> 'varattno') || '.expr'
                 when '2' then entry.path || '.joinaliasvars.' || (variable.fields ->> 'varattno')
@@ -29,7 +30,11 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
             (entry.fields ->> 'relid')::oid,
             (variable.fields ->> 'varattno')::integer
         from followed
-        inner join unnest(nodes) as variable on variable.path = followed.path and variable.type = 'VAR'
+        inner join unnest(nodes) as variable
+            on
+                variable.path = followed.path
+                and variable.type = 'VAR'
+                and (variable.path = followed.variable or variable.fields ->> 'varlevelsup' = '0')
         inner join unnest(nodes) as entry
             on
                 entry.type = 'RANGETBLENTRY'
@@ -37,7 +42,7 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
                     || '.rtable.' || (variable.fields ->> 'varno')
     )
 
-    select followed.place, followed.relation, followed.column_number
+    select followed.variable, followed.relation, followed.column_number
     from followed
     where followed.relation <> 0 and followed.path is null
 $$;

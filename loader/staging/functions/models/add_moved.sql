@@ -1,0 +1,69 @@
+-- Give the changes that a Spark job has read to a model's routine, and forget them. Return the newest that could not be
+-- counted.
+create or replace function cdc.add_moved(plan cdc.model_plan, batch cdc.computed_batch) returns pg_lsn
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    result cdc.outcome;
+    rejected_lsn pg_lsn;
+    found_count bigint;
+    part record;
+    changes cdc.change[];
+begin
+    -- The job numbers sources and values as the model does, not as its reader.
+    select own.table_nos, own.places into plan.table_nos, plan.places from cdc.own_places(plan.declaration) as own;
+    -- Others may write rows of the same model beside this: each statement looks for its own alone.
+    select count(*) into found_count
+    from cdc.computed_change as computed
+    where
+        computed.slot_name = plan.slot_name
+        and computed.model_name = plan.model_name
+        and computed.batch = add_moved.batch.id
+        and computed.attempt = any (add_moved.batch.attempts);
+    if found_count is distinct from add_moved.batch.row_count then
+        raise exception 'what Spark has read is gone, or another job reads the same' using errcode = 'WL001';
+    end if;
+    -- A task has written a slice at a time. Every TRUNCATE comes first: the job left out what came before them. The slices
+    -- are in no order: where there are several, new rows are added before old ones are taken away, or a number of rows could
+    -- fall below zero on the way.
+    for part in
+        select 'truncates' as phase, add_moved.batch.attempts as attempts, 0 as place
+        union all
+        select phases.phase, array[slices.attempt], phases.place
+        from unnest(case when cardinality(add_moved.batch.attempts) > 1 then '{new rows,old rows}'::text[] else '{all}' end)
+            with ordinality as phases (phase, place)
+        cross join unnest(add_moved.batch.attempts) as slices (attempt)
+        order by place
+    loop
+        select array_agg(row(
+            computed.source_no,
+            case
+                when part.phase = 'truncates' or part.phase = 'all' or computed.problem is not null or computed.missing is not null
+                    then computed.action
+                when part.phase = 'new rows' then 'I'
+                else 'D'
+            end,
+            '0/0'::pg_lsn + computed.commit_lsn, null, computed.is_cancelled, computed.problem,
+            computed.old_values, computed.new_values, computed.change_count, '0/0'::pg_lsn + computed.last_lsn, computed.missing
+        )::cdc.change)
+        into changes
+        from cdc.computed_change as computed
+        where
+            computed.slot_name = plan.slot_name
+            and computed.model_name = plan.model_name
+            and computed.batch = add_moved.batch.id
+            and computed.attempt = any (part.attempts)
+            and case part.phase
+                when 'truncates' then computed.action = 'T'
+                when 'all' then computed.action is distinct from 'T'
+                when 'new rows' then computed.action in ('I', 'U') or computed.problem is not null or computed.missing is not null
+                else computed.action in ('D', 'U') and computed.problem is null and computed.missing is null
+            end;
+        continue when changes is null;
+        result := cdc.run_step(plan, case plan.step when 'rebuild' then 'refill' else 'add' end, changes);
+        rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
+    end loop;
+    delete from cdc.computed_change as computed
+    where computed.slot_name = plan.slot_name and computed.model_name = plan.model_name;
+    return rejected_lsn;
+end
+$$;

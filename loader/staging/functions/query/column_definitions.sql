@@ -1,0 +1,25 @@
+-- SQL: the columns of a model's table with their types and constraints. A text is kept under the collation "C": in the
+-- order of bytes, and its index is cheap.
+create or replace function cdc.column_definitions(compiled jsonb) returns table (name text, sql text, place bigint)
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select
+        one.name,
+        one.type
+        || case when one.type ~ '^(text|character varying|bpchar)(\[\])?$' then ' collate "C"' else '' end
+        || case
+            when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
+                then format(' generated always as (%s) stored', one.expression)
+            -- A group that a batch empties has no rows for a moment, which its query never sees.
+            when one.kind = 'derived'
+                then format(' generated always as (case when %I > 0 then %s end) stored', compiled ->> 'rows', one.expression)
+            when one.kind = 'id' then ' primary key'
+            when one.kind = 'key' and compiled ->> 'kind' = 'rows' then ' not null'
+            when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' = 'fact' and one.type = 'bigint' and not exists (
+                select from jsonb_array_elements(compiled -> 'kept') as kept
+                where kept ->> 'name' = one.name and kept ? 'counted_by'
+            ) then ' not null'
+            else ''
+        end,
+        one.place
+    from cdc.list_columns(compiled) as one
+$$;

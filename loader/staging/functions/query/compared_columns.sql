@@ -1,0 +1,53 @@
+-- SQL of write_comparison for what a model keeps and, of several sources, for the part of each: as the model has it, as the
+-- source gives it, both added up, their totals, and both beside each other. What the source gives is null where it has no
+-- such group, and of a sum of no values.
+create or replace function cdc.compared_columns(compiled jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    with kept as (
+        select value ->> 'name' as name, value ->> 'counted_by' as counted_by, place
+        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+    ),
+
+    columns as (
+        select kept.name, kept.place, kept.place as kept_place, 'not is_own' as whose, counting.place as counting_place
+        from kept
+        left join kept as counting on counting.name = kept.counted_by
+        union all
+        select part.name, part.place + (select count(*) from kept), kept.place, 'source_no = ' || part.source_no, null
+        from cdc.part_columns(compiled) as part
+        inner join kept on kept.name = part.kept_name
+    ),
+
+    added as (
+        select columns.*, format(
+            case
+                when counting_place is not null
+                    then 'case when sum(own_%3$s) filter (where not is_own) > 0 then coalesce(sum(own_%1$s) filter (where %2$s), 0) end'
+                -- A total has its row of zeros without any rows.
+                when (compiled ->> 'is_total')::boolean then 'coalesce(sum(own_%1$s) filter (where %2$s), 0)'
+                else 'case when not bool_and(is_own) then coalesce(sum(own_%1$s) filter (where %2$s), 0) end'
+            end,
+            kept_place, whose, counting_place
+        ) as given
+        from columns
+    )
+
+    select jsonb_build_object(
+        'own', string_agg(format('%I::numeric as own_%s', name, place), ', ' order by place),
+        'given', string_agg(format('given.measures[%s]', kept_place), ', ' order by place),
+        'sums', string_agg(format(
+            'sum(own_%1$s) filter (where is_own) as own_%1$s, %2$s as right_%1$s, '
+            'sum(own_%1$s) filter (where is_purged) as purged_%1$s', place, given
+        ), e',\n        ' order by place),
+        'totals', string_agg(format(
+            'array[%1$L, coalesce(trim_scale(sum(own_%2$s)), 0)::text, coalesce(trim_scale(sum(right_%2$s)), 0)::text, '
+            'coalesce(trim_scale(sum(purged_%2$s)), 0)::text]', name, place
+        ), e',\n        ' order by place),
+        'own_list', string_agg(format('own_%s', place), ', ' order by place),
+        'right_list', string_agg(format('right_%s', place), ', ' order by place),
+        'pairs', string_agg(
+            format('(%1$L, own_%2$s, right_%2$s, %3$s)', name, place, (counting_place is null)::text), ', ' order by place
+        )
+    )
+    from added
+$$;

@@ -1,0 +1,161 @@
+"""Compares models that are queries with the query itself, which the source's server evaluates.
+
+No rule of a query is written here. What ranges of a table give travels as PostgreSQL's text into a
+table of the target's session, where SQL adds it up and compares it with what the model keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from tempfile import TemporaryFile
+from typing import IO
+
+from common.arrow import Snapshot
+from common.command import Settings
+from common.connections import TargetSession
+from common.errors import AuditIncomplete
+from common.progress import print_status
+from counting import queries
+from counting.queries import RejectedRow
+from counting.snapshot import ExportedSnapshot
+from warehouse.fact import Built
+
+from auditing.report import Comparison, Difference, LeftOut, Total
+from waltally import lsn
+from waltally.database import Connection
+from waltally.facts import Fact, FactTable
+from waltally.tables import literal
+
+_BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
+_COUNTED = "pg_temp.waltally_counted"
+
+
+def compare(
+    settings: Settings,
+    target: TargetSession,
+    built: Built,
+    exported: ExportedSnapshot,
+    is_uncertain: bool,
+    limit: int,
+) -> tuple[Comparison, dict[str, str], list[LeftOut]]:
+    """Compare a model at the snapshot with its query there.
+
+    Returns also how much of each measure is of rows that were purged, and the rows that the query
+    cannot take. With `is_uncertain` only counts that are too small are differences. Raises
+    LoaderError.
+    """
+    fact = built.fact
+    if built.position != exported.position:
+        raise AuditIncomplete(
+            f"{fact.relation} is at {lsn.show(built.position)} and not at"
+            f" {lsn.show(exported.position)}, where its query was to be compared: another session"
+            " builds it, or it was seeded meanwhile",
+            f"run the {settings.work} again",
+        )
+    print_status(f"evaluating {fact.name} at {lsn.show(exported.position)}")
+    with TemporaryFile() as file:
+        left_out = list(_evaluate(settings, target, fact, exported, file))
+        file.seek(0)
+        with _stored(target, file), _at(target, built.snapshot):
+            print_status(f"comparing {fact.relation}")
+            ((groups, totals, count, largest),) = target.ask(
+                _comparison(target, fact, is_uncertain, limit)
+            )
+    # What the query does not show itself is told only where it differs.
+    shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
+    names = [each.name for each in fact.dimensions]
+    differences = [
+        Difference(dict(zip(names, key, strict=True)), measure, own, counted)
+        for key, measure, own, counted in largest
+    ]
+    ignores = any(part.ignores_deletes for part in fact.tables)
+    return (
+        Comparison(
+            groups,
+            {name: Total(own, counted) for name, own, counted, _ in shown},
+            count,
+            differences,
+        ),
+        {name: purged for name, *_, purged in shown} if ignores else {},
+        left_out,
+    )
+
+
+def require_query(target: TargetSession, fact: Fact) -> None:
+    """Raise AuditIncomplete where the model's rows are of another query than is registered."""
+    if target.ask_staging(_BUILT_BY, (target.slot, str(fact.relation))) != [(fact.declaration,)]:
+        raise AuditIncomplete(
+            f"{fact.relation} is not built by the query that is registered for it",
+            "`loader status` says what it waits for; then the audit again",
+        )
+
+
+def _evaluate(
+    settings: Settings,
+    target: TargetSession,
+    fact: Fact,
+    exported: ExportedSnapshot,
+    file: IO[bytes],
+) -> Iterator[LeftOut]:
+    """Append what each range gives to the file; yield the rows that the query cannot take."""
+
+    def take(source: Connection, part: FactTable, query: str) -> None:
+        begin = file.tell()
+        try:
+            source.copy(
+                f"copy (select {literal(part.name)}, dimensions, sums from ({query}) as counted)"
+                " to stdout",
+                file,
+            )
+        except BaseException:
+            # A row that the query cannot take may be the last of many.
+            file.seek(begin)
+            file.truncate()
+            raise
+
+    rejected: dict[tuple[str, str], int] = {}
+    for _, part, found in queries.evaluated(settings, target, [fact], exported, take):
+        if isinstance(found, RejectedRow):
+            key = (str(part.table), found.reason)
+            rejected[key] = rejected.get(key, 0) + 1
+    yield from (LeftOut(*key, count) for key, count in sorted(rejected.items()))
+
+
+@contextlib.contextmanager
+def _stored(target: TargetSession, file: IO[bytes]) -> Iterator[None]:
+    """Have the rows of the file in a table of the session within the block."""
+    with target.transaction():
+        target.ask(f"create temporary table {_COUNTED} (part text, dimensions text[], sums text[])")
+        # Frozen rows are seen in a snapshot that is older than they are.
+        target.copy(f"copy {_COUNTED} from stdin (freeze)", file)
+    try:
+        yield
+    finally:
+        target.ask(f"drop table {_COUNTED}")
+
+
+@contextlib.contextmanager
+def _at(target: TargetSession, snapshot: Snapshot) -> Iterator[None]:
+    """Read within the block as of the snapshot."""
+    target.ask("begin isolation level repeatable read read only")
+    try:
+        target.ask(f"set transaction snapshot '{snapshot.name}'")
+        target.ask("set local work_mem to '64MB'")
+        yield
+    finally:
+        target.ask("rollback")
+
+
+def _comparison(target: TargetSession, fact: Fact, is_uncertain: bool, limit: int) -> str:
+    archived = (
+        f"select part, dimensions, measures from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
+    )
+    declared = json.dumps(fact.declaration)
+    ((query,),) = target.ask_staging(
+        "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
+        (declared, fact.relation.quoted, _COUNTED, archived, is_uncertain, limit),
+    )
+    return str(query)

@@ -1,0 +1,1 @@
+"""What Spark does for models that are queries: it moves what PostgreSQL evaluates."""

@@ -1,0 +1,99 @@
+"""Models that are queries, set up as `loader setup` does and installed as dbt does, without dbt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from testkit.system import System
+from waltally.tables import Table
+
+DATABASE = '"db"'
+"""What the queries call the source's database."""
+
+
+class QuerySystem(System):
+    """A source in schema lab, its slot, and models over it in schema analytics."""
+
+    models: dict[str, tuple[str, dict[str, Any]]]
+
+    def keep(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+        """Register and install these models and no others: query over {table}, and its config."""
+        tables = [
+            name
+            for (name,) in self.source.execute(
+                "select relname::text from pg_class where relnamespace = 'lab'::regnamespace"
+                " and relkind in ('r', 'p') and not relispartition order by 1"
+            )
+        ]
+        relations = {name: f"{DATABASE}.{Table('lab', name).quoted}" for name in tables}
+        self.models = {}
+        nodes = {}
+        for name, (query, config) in models.items():
+            used = [table for table in tables if f"{{{table}}}" in query]
+            for table in used:
+                query = query.replace(f"{{{table}}}", relations[table])
+            self.models[name] = query, dict(config)
+            nodes[f"model.tests.{name}"] = {
+                "resource_type": "model",
+                "name": name,
+                "schema": "analytics",
+                "alias": name,
+                "config": {"materialized": "waltally", "meta": {}, **config},
+                "compiled_code": query,
+                "depends_on": {"nodes": [f"source.tests.{table}" for table in used]},
+            }
+        sources = {
+            f"source.tests.{table}": {
+                "relation_name": relation,
+                "schema": "lab",
+                "identifier": table,
+            }
+            for table, relation in relations.items()
+        }
+        manifest = {"metadata": {"project_name": "tests"}, "nodes": nodes, "sources": sources}
+        path = self.home / "manifest.json"
+        path.write_text(json.dumps(manifest))
+        self.source.manifest = path
+        self.must("setup")
+        self.target.execute("create schema if not exists analytics")
+        for name, (query, config) in self.models.items():
+            used = [table for table, relation in relations.items() if relation in query]
+            self.target.execute(
+                "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
+                " 'analytics.rejected_changes', null, true)",
+                self.slot,
+                name,
+                name,
+                query,
+                json.dumps(
+                    [{"relation": relations[each], "table": f"lab.{each}"} for each in used]
+                ),
+                json.dumps(config),
+            )
+
+    def catch_up(self) -> None:
+        """Stage what is committed, and apply it."""
+        self.must("run", "--once")
+        self.apply()
+
+    def apply(self) -> None:
+        """Have the database apply all that is staged to the models that are its own."""
+        while any(
+            is_behind
+            for (is_behind,) in self.target.execute(
+                "select is_behind from cdc.apply(%s)", self.slot
+            )
+        ):
+            pass
+
+    def differences(self, one: str, other: str) -> list[tuple[Any, ...]]:
+        """Return the rows that one query gives and the other does not, and the other way round."""
+        return self.target.execute(
+            f"with one as ({one}), other as ({other})"
+            " (select 'one', to_jsonb(t)::text"
+            " from (select * from one except all select * from other) as t)"
+            " union all (select 'other', to_jsonb(t)::text"
+            " from (select * from other except all select * from one) as t)"
+        )

@@ -1,0 +1,303 @@
+"""Changes on the move are what the database's reader gives, and add up to the same model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from applying import batch
+from pyspark.sql import SparkSession
+from waltally_jobs import reading
+from waltally_jobs.changes import Collapsing
+from waltally_jobs.messages import truncated_table
+
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
+from testkit.servers import Cluster, Server
+from tests.queries.odd import TABLES, Writer
+from tests.queries.test_facts import MODELS
+from waltally.facts import parse
+from waltally.tables import Table
+
+HOSTILE = r"""
+create table lab."no \ ""name}],b.c" (
+    id int primary key, "a""b" text, "c\d" numeric, "}e" double precision, "[f" bytea, "{""name"":" text,
+    "täg" text[], long text, "{x}" json, g real, h boolean, i timestamptz
+);
+alter table lab."no \ ""name}],b.c" alter column long set storage external;
+"""
+OTHER_FORMS = (
+    # An older loader's rows have no action, and nothing says that the plugin has made them.
+    '{"action": "I", "schema": "lab", "table": "b", "columns": [{"name": "n", "value": 1e3}]}',
+    '{"table":"b","schema":"lab","action":"U","columns":[{"name":"n","value":-0.0},{"value":"x","name":"name"}],'
+    '"identity":[{"name":"n","value":1.50},{"name":"name","value":"\\u00e9\\n"},{"name":"flag","value":true}]}',
+    '{"action":"D","schema":"lab","table":"b","identity":[{"name":"n","value":null}]}',
+    '{"action":"D","schema":"lab","table":"b"}',
+    '{"action":"D","schema":"lab","table":"b","identity":[]}',
+    '{"action":"I","schema":"lab","table":"b"}',
+    '{"action":"U","schema":"lab","table":"b","identity":[{"name":"n","value":1}]}',
+    '{"action":"T","schema":"lab","table":"other"}',
+    '{"action":"X","schema":"lab","table":"b"}',
+    '{"action":"I","schema":"lab"}',
+    '{"action":"M","content":"x"}',
+    '{"schema":"lab","table":"b"}',
+    '{"action":"I","schema":"lab","table":"b","undecodable":"00"}',
+    '{"action":"I","schema":null,"table":"b"}',
+    '{"action":"I","schema":"lab","table":"b","columns":[{"name":"n","value":"\\u0000"}]}',
+    '{"action":"I","schema":"lab","table":"b","columns":[{"name":"n","value":"\\ud800"}]}',
+    '{"action":"I","schema":"lab","table":"b","columns":[{"name":"n","value":NaN}]}',
+    "[1, 2]",
+    '"text"',
+    "null",
+    "7",
+    "{",
+    "",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Server({"fsync": "off", "max_replication_slots": "30"}) as server:
+        yield server
+
+
+@pytest.fixture
+def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
+    with empty_database(cluster) as source:
+        source.execute(
+            "create schema lab;"
+            """create type lab.mood as enum ('sad', 'ok', 'it''s', 'Ünder "x"');"""
+            "create domain lab.amount as numeric(12, 2);"
+            + TABLES.replace("%", "%%")
+            + "alter table lab.a alter cash type text, replica identity full; alter table lab.b replica identity full"
+        )
+        yield QuerySystem(source, tmp_path)
+
+
+class Wide:
+    """A model that needs every column, as the jobs see it."""
+
+    def __init__(self, system: QuerySystem, name: str) -> None:
+        ((declaration,),) = system.target.execute(
+            "select declaration from cdc.fact where fact_name = %s", name
+        )
+        self.fact = parse(name, Table("analytics", name), declaration)
+
+
+def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:
+    return [
+        (at, ordinal, action, payload.encode())
+        for at, ordinal, action, payload in system.target.execute(
+            "select (commit_lsn - '0/0')::bigint, ordinal, action::text, payload from cdc.change_log"
+            " order by commit_lsn, ordinal"
+        )
+    ]
+
+
+def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
+    """Return what Python makes of the log, as the model needs it."""
+    rows = log_of(system)
+    fact = Wide(system, name).fact
+    truncates = {
+        table: (at, ordinal)
+        for at, ordinal, action, payload in rows
+        if action in (None, "T") and (table := truncated_table(payload))
+    }
+    found: Counter[tuple[Any, ...]] = Counter()
+    for batch in Collapsing([(0, fact)], truncates).batches(rows):
+        for row in batch.to_pylist():
+            lists = (
+                row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing")
+            )
+            at = row["commit_lsn"]
+            found[
+                (
+                    row["source_no"],
+                    row["action"] or None,
+                    at,
+                    row["is_cancelled"],
+                    row["problem"],
+                    *lists,
+                )
+            ] += row["change_count"]
+    return found
+
+
+def read_by_database(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
+    """Return what the database's reader gives of the same log, in the places of the model."""
+    rows = system.target.execute(
+        "select array_position(model.table_nos, change.table_no), change.action,"
+        " (change.commit_lsn - '0/0')::bigint, change.is_cancelled, change.problem,"
+        " array(select change.old_values[p] from unnest(own.places) with ordinality as u (p, n)"
+        "     where p is not null order by n),"
+        " array(select change.new_values[p] from unnest(own.places) with ordinality as u (p, n)"
+        "     where p is not null order by n),"
+        " array(select n::integer from unnest(own.places) with ordinality as u (p, n)"
+        "     where p = any (change.missing) order by n), change.change_count"
+        " from cdc.installed_model as model cross join unnest(cdc.read_changes("
+        "     model.reader, slot_name, '0/0', 'FFFFFFFF/0', '0/0', 0, 'FFFFFFFF/0', 0, false"
+        " )) as change left join lateral (select array(select unnest("
+        "     model.places[array_position(model.table_nos, change.table_no):"
+        "         array_position(model.table_nos, change.table_no)][:])) as places) as own on true"
+        " where model_name = 'analytics.' || %s"
+        " and (change.table_no is null or change.table_no = any (table_nos))",
+        name,
+    )
+    found: Counter[tuple[Any, ...]] = Counter()
+    for source_no, action, at, is_cancelled, problem, old, new, missing, count in rows:
+        is_whole = problem is None and not missing
+        # What a TRUNCATE takes away adds nothing, and of an image that a change has not the reader
+        # gives nothing of use.
+        if (is_whole and is_cancelled) or (is_whole and action == "U" and old == new):
+            continue
+        old_values = tuple(old) if action in ("U", "D") and problem is None else None
+        new_values = tuple(new) if action in ("U", "I") and problem is None else None
+        key = (source_no, action, source_no and at, is_cancelled, problem, old_values, new_values)
+        # What a change with a problem lacks says nothing more.
+        found[(*key, (tuple(missing) or None) if problem is None else None)] += count
+    return found
+
+
+def counting_all(system: QuerySystem, *tables: str) -> str:
+    """Return a query that needs every column of the tables."""
+    arms = []
+    for table in tables:
+        names = system.source.execute(
+            "select quote_ident(attname) from pg_attribute where attrelid = %s::regclass"
+            " and attnum > 0 order by attnum",
+            Table("lab", table).quoted,
+        )
+        nulls = " + ".join(f"({name} is null)::integer" for (name,) in names)
+        arms.append(f"select {nulls} as x from {{{table}}}")
+    return f"select x, count(*) as n from ({' union all '.join(arms)}) as t group by 1"
+
+
+def test_a_change_is_what_the_reader_of_the_database_gives(system: QuerySystem) -> None:
+    system.source.execute(HOSTILE)
+    odd = 'no \\ "name}],b.c'
+    name = Table("lab", odd).quoted
+    system.source.execute(f"alter table {name} replica identity full")
+    system.keep({"every": (counting_all(system, "a", "b", odd), {"ignore_deletes": ["lab.b"]})})
+    writer = Writer(system.source, Random(5), truncates=False)  # type: ignore[arg-type]
+    system.source.execute("insert into lab.b (id, n) values (0, 7); truncate lab.b")
+    writer.write(600)
+    insert = f"insert into {name} values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, now())"
+    for row in (
+        (1, 'q"\\\n,{"name":', "1.50", "1e300", "\\x00ff", "]}", '{"x\\"",NULL}', "l" * 9000, '{"a":"\\u0000"}', "1e-7", True),
+        (2, None, "NaN", "-Infinity", "", "null", "{}", None, "null", "1.5", None),
+        (3, "", "1e40", "-0", None, "7", None, "ü" * 5000, '"s"', "NaN", False),
+    ):  # fmt: skip
+        system.source.execute(insert, *row)
+    system.source.execute(f'update {name} set "a""b" = \'changed\', h = not h')
+    system.source.execute(f"update {name} set id = id + 10")
+    system.source.execute(f"delete from {name} where id = 12")
+    system.source.execute(f"alter table {name} replica identity default")
+    system.source.execute(f"update {name} set h = true")
+    system.source.execute(f"delete from {name} where id = 11")
+    system.source.execute(f"alter table {name} replica identity nothing")
+    system.source.execute(f"delete from {name}")
+    system.must("run", "--once")
+    for number, payload in enumerate(OTHER_FORMS):
+        system.target.execute(
+            "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, payload)"
+            " select slot_name, max(commit_lsn), 1000 + %s, 1, now(), %s from cdc.change_log"
+            " group by slot_name",
+            number,
+            payload,
+        )
+    python, database = read_by_python(system, "every"), read_by_database(system, "every")
+    assert sum(python.values()) > 300
+    assert sorted((python - database).items(), key=str) == []
+    assert sorted((database - python).items(), key=str) == []
+
+
+NAMES = (
+    *("by_day", "total", "total_of_two", "of_two", "purged", "purged_alone", "twice", "tags"),
+    *("division", "numbers_in_texts", "odd_names", "floats", "enums", "null_sum", "long_keys"),
+)
+KEPT = {
+    "rows": "select to_jsonb(t)::text from {0} as t order by 1",
+    "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
+    " where fact = '{0}' order by 1, 2, 3",
+    "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
+    " from cdc.archived_delete cross join unnest(measures) with ordinality as u (measure, place)"
+    " where model_name = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
+    "mark": "select applied_lsn::text, rejected_lsn::text from cdc.model_watermark"
+    " where model_name = '{0}'",
+}
+
+
+def kept(system: QuerySystem, name: str) -> dict[str, list[tuple[Any, ...]]]:
+    """All that an apply writes."""
+    return {
+        what: system.target.execute(query.format(f"analytics.{name}"))
+        for what, query in KEPT.items()
+    }
+
+
+def both_engines(*names: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    return {
+        f"{name}_{engine}": (MODELS[name][0], {**MODELS[name][1], "engine": engine})
+        for name in names
+        for engine in ("database", "spark")
+    }
+
+
+@pytest.mark.parametrize("few", [1_000_000, 0])
+def test_spark_adds_what_the_database_would_add(
+    spark: SparkSession, system: QuerySystem, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many random changes, in several batches: by the driver, and by tasks of Spark."""
+    monkeypatch.setattr(batch, "CHANGES_PER_TASK", 60)
+    monkeypatch.setattr(reading, "SLICE", 7)
+    names = NAMES if few else ("by_day", "of_two", "purged")
+    system.keep(both_engines(*names))
+    system.spark_job("spark-submit spark/seed.py")
+    writer = Writer(system.source, Random(few))  # type: ignore[arg-type]
+    for _ in range(3 if few else 2):
+        writer.write(120)
+        system.catch_up()
+        before = {name: kept(system, f"{name}_spark")["rows"] for name in names}
+        system.spark_job(f"spark-submit spark/apply.py --once --in-driver {few} --max-changes 90")
+        for name in names:
+            assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
+        assert before != {name: kept(system, f"{name}_spark")["rows"] for name in names}
+    if few:
+        rejected = "select count(*) > 3 from analytics.rejected_changes"
+        assert system.target.execute(rejected) == [(True,)]
+    assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
+
+
+def test_a_batch_counts_once_whatever_becomes_of_its_rows(
+    spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a task that ran twice count for nothing; what is lost is read again."""
+    compute = batch.compute
+    faults = [
+        "delete from cdc.computed_change",
+        "insert into cdc.computed_change select (jsonb_populate_record(change,"
+        " '{\"attempt\": -1}')).* from cdc.computed_change as change",
+        "select 1",
+    ]
+
+    def computed(*arguments: Any) -> batch.Batch:
+        result = compute(*arguments)
+        system.target.execute(faults.pop(0))
+        return result
+
+    monkeypatch.setattr(batch, "compute", computed)
+    system.keep({"kinds": ("select code, count(*) as n from {a} group by 1", {"engine": "spark"})})
+    system.spark_job("spark-submit spark/seed.py")
+    system.source.execute("insert into lab.a (id, code) values (1, 'a'), (2, 'a'), (3, 'b')")
+    system.catch_up()
+    system.spark_job("spark-submit spark/apply.py --once")
+    assert system.target.execute("select code, n from analytics.kinds order by 1") == [
+        ("a", 2),
+        ("b", 1),
+    ]
+    assert faults == ["select 1"]
+    assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
