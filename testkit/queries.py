@@ -88,7 +88,7 @@ class QuerySystem(System):
         ):
             pass
 
-    def differences(self, one: str, other: str) -> list[tuple[Any, ...]]:
+    def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
         return self.target.execute(
             f"with one as ({one}), other as ({other})"

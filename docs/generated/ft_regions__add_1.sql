@@ -224,7 +224,7 @@ begin
     where reason is null;
     -- Where much has moved it is filled apart, so that the inputs do not wait for it.
     if is_large then
-        return (null, null, null, null, true)::"cdc".outcome;
+        return (null, null, null, null, true, null)::"cdc".outcome;
     elsif delta is null then
         return null;
     end if;

@@ -340,7 +340,8 @@ select
     old_values,
     new_values,
     count(*) as change_count,
-    max(commit_lsn) as last_lsn
+    max(commit_lsn) as last_lsn,
+    null::integer[] as missing
 from kept
 group by 1, 2, 3, 4, is_cancelled, problem, old_values, new_values
 

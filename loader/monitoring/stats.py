@@ -65,7 +65,7 @@ def stats_lines(target: str, schema: str, name: str, where: Sequence[str], by: s
             rows = _read_rows(connection, fact, values, list(dict.fromkeys(columns)))
             states = list(_states(connection, schema, fact))
     chosen = ", ".join(f"{column} = {value}" for column, value in values.items())
-    head, *lines = aligned(rows, right=range(len(rows[0]) - len(fact.measures), len(rows[0])))
+    head, *lines = aligned(rows, right=range(len(rows[0]) - len(_measures(fact)), len(rows[0])))
     rule = "-" * min(80, max(map(len, (head, *lines))))
     return [f"{fact.relation}{chosen and f' where {chosen}'}", "", head, rule, *lines, "", *states]
 
@@ -118,14 +118,14 @@ def _read_rows(
         for name, value in values.items()
     ]
     if added := [
-        sql.Identifier(measure.name) for measure in fact.measures if _is_added(fact, measure)
+        sql.Identifier(measure.name) for measure in _measures(fact) if _is_added(fact, measure)
     ]:
         some = sql.SQL(" or ").join(sql.SQL("{} <> 0").format(name) for name in added)
         conditions.append(sql.SQL("({})").format(some))
     statement = sql.SQL(
         "select {} from {} where {} group by grouping sets ({}) order by {}"
     ).format(
-        sql.SQL(", ").join([*map(sql.Identifier, by), *(_total(fact, m) for m in fact.measures)]),
+        sql.SQL(", ").join([*map(sql.Identifier, by), *(_total(fact, m) for m in _measures(fact))]),
         sql.Identifier(fact.relation.schema, fact.relation.name),
         sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
         sql.SQL("({}), ()").format(listed) if by else sql.SQL("()"),
@@ -143,10 +143,19 @@ def _read_rows(
             "--by with the dimension shows the values that there are",
         ) from None
     return [
-        [*by, *(measure.name for measure in fact.measures)],
+        [*by, *(measure.name for measure in _measures(fact))],
         *(list(map(_shown, row)) for row in groups),
         [*["total", *[""] * len(by)][: len(by)], *map(_shown, totals[len(by) :])],
     ]
+
+
+def _measures(fact: Fact) -> Sequence[Measure]:
+    """Return what the model shows: of a query's rows, which have no measure, how many there are.
+
+    What a query needs besides is kept under names of ours.
+    """
+    shown = [each for each in fact.measures if not each.name.startswith("waltally_")]
+    return shown or (Measure("rows", "count", (), (), "bigint", ()),)
 
 
 def _total(fact: Fact, measure: Measure) -> sql.Composable:

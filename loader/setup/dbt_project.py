@@ -14,7 +14,7 @@ import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
-from loader.setup.queries import MATERIALIZED, declared_queries, has_queries
+from loader.setup.query import MATERIALIZED, declared_queries, has_queries
 from loader.setup.roll_ups import declared_roll_ups, meta
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.facts import VERSION, Fact, parse

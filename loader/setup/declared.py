@@ -10,7 +10,7 @@ from waltally.facts import Fact
 from waltally.tables import Table
 
 if TYPE_CHECKING:
-    from loader.setup.queries import Query
+    from loader.setup.query import Query
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
-from loader.setup.proposal import Proposal, model_sql, model_yaml
+from loader.setup.proposal import Proposal, model_sql, model_yaml, source_yaml
 from waltally.errors import SettingError
 
 _PROJECT = """\
@@ -46,12 +46,12 @@ _IGNORED = f"""\
 
 
 def model_name(folder: Path, of: str, names: Sequence[str]) -> str:
-    """Return the first name that is free, or is of a model of this table or fact.
+    """Return the first name that is free, or is of a model over this source.
 
     Raises SettingError where the project's models have all of them.
     """
     for name in names:
-        if all(_names(path, of) for path in _models(folder, name)):
+        if all(of in path.read_text(encoding="utf-8") for path in _models(folder, name)):
             return name
     raise SettingError(
         f"A model of {of} would be named {' or '.join(names)}, and other models have such names",
@@ -63,19 +63,11 @@ def _models(folder: Path, name: str) -> list[Path]:
     return sorted(folder.glob(f"models/**/{name}.sql"))
 
 
-def _names(path: Path, name: str) -> bool:
-    """Return whether the model's text has this name of a table or model."""
-    whole = rf'(?<![\w."]){re.escape(name)}(?![\w."])'
-    return re.search(whole, path.read_text(encoding="utf-8")) is not None
-
-
-def write_project(folder: Path, proposal: Proposal, more: Mapping[str, str] | None = None) -> bool:
+def write_project(folder: Path, proposal: Proposal) -> bool:
     """Write the fact, and the project around it where the folder is new or empty; say which.
 
     A new project gets links to the installed files and to the Spark jobs too. In a project that
-    this made, no file that is there changes.
-
-    `more` are further models by path; a model that is there stays as it is.
+    this made, no file that is there changes but sources.yml, to which a table is added.
 
     Raises SettingError where the folder has other files or such a model, or cannot be written.
     """
@@ -97,8 +89,9 @@ def write_project(folder: Path, proposal: Proposal, more: Mapping[str, str] | No
         files = _project_files(folder) if is_new else {}
         files[f"models/{proposal.name}.sql"] = model_sql(proposal)
         files[f"models/{proposal.name}.yml"] = model_yaml(proposal)
-        others = (more or {}).items()
-        files |= {path: text for path, text in others if not _models(folder, Path(path).stem)}
+        sources = folder / "models" / "sources.yml"
+        text = sources.read_text(encoding="utf-8") if sources.is_file() else ""
+        files["models/sources.yml"] = source_yaml(text, proposal.table)
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,32 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from textwrap import indent
 
 import yaml
 
 from waltally.errors import SettingError
 from waltally.escapes import escaped
-from waltally.tables import Table, format_names, quoted
+from waltally.tables import Table, format_names, literal, quoted
 
 MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
-ID, COUNT = "id", "row_count"
-"""The fact's own columns."""
+COUNT = "row_count"
+"""The fact's own column."""
 
-_TYPES = {
-    "uuid": "uuid",
-    "text": "text",
-    "character varying": "text",
-    "character": "text",
-    "enum": "text",
-    "boolean": "boolean",
-    "smallint": "smallint",
-    "integer": "integer",
-    "bigint": "bigint",
-    "date": "date",
-}
-"""By a column's type, the type of the dimension (docs/facts.md)."""
+_GROUPED = (
+    *("uuid", "text", "character varying", "character", "enum", "boolean"),
+    *("smallint", "integer", "bigint", "date"),
+)
 _ANOTHER = "take another table"
 _SUMMED = ("smallint", "integer", "bigint", "numeric")
 _TIMES = ("timestamp without time zone", "timestamp with time zone")
@@ -54,6 +47,8 @@ class Column:
     is_foreign_key: bool
     values: float | None
     """About how many different values it has; None where the server does not know."""
+    sql: str
+    """Its name as SQL writes it; quoted only where it must be."""
     width: int | None = None
     """Its values' mean size in bytes; None where the server does not know."""
 
@@ -72,7 +67,7 @@ class Proposal:
     """The model's."""
     table: Table
     dimensions: tuple[Column, ...]
-    sums: tuple[str, ...]
+    sums: tuple[Column, ...]
     """The columns that are added up."""
     days: tuple[tuple[str, Column], ...] = ()
     """By dimension, the time whose day it is."""
@@ -97,14 +92,8 @@ class Proposal:
         """The table's columns that an image of a row must carry."""
         days = (column for _, column in self.days)
         documents = (column for _, column, _ in self.paths)
-        names = (column.name for column in (*self.dimensions, *days, *documents))
-        return frozenset((*names, *self.sums))
-
-    @property
-    def part(self) -> str:
-        """The fact's own name for the table, which begins with no digit."""
-        plain = self.name.removeprefix("ft_")
-        return f"rows_{plain}" if plain[0].isdigit() else plain
+        read = (*self.dimensions, *days, *documents, *self.sums)
+        return frozenset(column.name for column in read)
 
 
 def propose(
@@ -113,21 +102,20 @@ def propose(
     named: Sequence[str],
     sums: Sequence[str] = (),
     timezone: str = "UTC",
-    more: Sequence[str] = (),
 ) -> Proposal:
     """Return a fact that counts the table's rows by the named columns, or by the likeliest.
 
     A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
-    `more` are columns to count by as well. Raises SettingError where a named column cannot be a
-    dimension or a sum, or none is likely.
+    Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
     """
-    if escaped(str(table)) != str(table):
+    # `dbt docs` writes the names of sources into SQL as they are.
+    if escaped(str(table)) != str(table) or "'" in str(table):
         raise SettingError(
-            f"The name of {table} has a control character, which a fact cannot declare",
+            f"The name of {table} has a ' or a control character, which a source cannot have",
             "rename it, or take another table",
         )
     columns = [column for column in columns if _can_be_declared(column.name)]
-    fit = {column.name: column for column in columns if column.type_ in _TYPES}
+    fit = {column.name: column for column in columns if column.type_ in _GROUPED}
     times = {column.name: column for column in columns if column.type_ in _TIMES}
     documents = {column.name: column for column in columns if column.type_ in _DOCUMENTS}
     paths = {name: _path(name, documents) for name in named if name not in fit | times}
@@ -138,7 +126,7 @@ def propose(
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a fact can count by", remedy
         )
-    added = {column.name for column in columns if column.type_ in _SUMMED}
+    added = {column.name: column for column in columns if column.type_ in _SUMMED}
     if unknown := [name for name in sums if name not in added]:
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a fact can add up",
@@ -148,19 +136,18 @@ def propose(
     chosen = [fit[name] for name in named if name in fit] or (
         [] if named else likeliest[:MOST_DIMENSIONS]
     )
-    chosen += [fit[name] for name in more if name in fit and fit[name] not in chosen]
     days = [times[name] for name in named if name in times] if named else _created(times)
     if not chosen and not named:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
-    taken = {ID, COUNT, *sums, *(column.name for column in chosen)}
+    taken = {COUNT, *sums, *(column.name for column in chosen)}
     return Proposal(
         fact_names(table)[0],
         table,
         tuple(chosen),
-        tuple(sums),
-        tuple((free(["day", f"{time.name}_day"], taken), time) for time in days),
+        tuple(added[name] for name in sums),
+        tuple((_free(["day", f"{time.name}_day"], taken), time) for time in days),
         tuple(
-            (free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
+            (_free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
             for path in paths.values()
             if path is not None
         ),
@@ -189,7 +176,7 @@ def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str
     return (documents[column], tuple(keys)) if usable else None
 
 
-def free(names: Sequence[str], taken: set[str]) -> str:
+def _free(names: Sequence[str], taken: set[str]) -> str:
     """Return the first name that no other column has, and take it."""
     free = next((name for name in names if name not in taken), f"{names[-1]}_{len(taken)}")
     taken.add(free)
@@ -219,35 +206,76 @@ def likely(columns: Sequence[Column]) -> list[Column]:
 
 
 def model_sql(proposal: Proposal) -> str:
-    """Return the model's text.
-
-    A name is in it as a literal alone: anywhere else, a comment included, Jinja would run it.
-    """
+    """Return the model's query."""
+    listed = [
+        *(f"{_day(column, proposal.timezone)} as {_name(name)}" for name, column in proposal.days),
+        *(_rendered(column.sql) for column in proposal.dimensions),
+        *(f"{_value(of, path)} as {_name(name)}" for name, of, path in proposal.paths),
+        f"count(*) as {COUNT}",
+        *(f"sum({_rendered(c.sql)}) as {_rendered(c.sql)}" for c in proposal.sums),
+    ]
     lines = [
-        "{# How many rows, by the columns below; docs/facts.md says what else a fact can have. #}",
-        "{{ waltally.fact(",
-        f"    tables={{{proposal.part!r}: {table_name(proposal.table)!r}}},",
-        "    dimensions={",
-        *(
-            f"        {name!r}: {_day(column, proposal.timezone)},"
-            for name, column in proposal.days
-        ),
-        *(f"        {column.name!r}: {_dimension(column)}," for column in proposal.dimensions),
-        *(
-            f"        {name!r}: {{'path': {list(path)!r}, 'of': {of.name!r}, 'nulls': 'count'}},"
-            for name, of, path in proposal.paths
-        ),
-        "    },",
-        "    measures={",
-        f"        {COUNT!r}: {{'count': {proposal.part!r}}},",
-        *(
-            f"        {name!r}: {{'sum': {name!r}, 'of': {proposal.part!r}}},"
-            for name in proposal.sums
-        ),
-        "    },",
-        ") }}",
+        "{# How many rows, by the columns below; docs/models.md says what else there can be. #}",
+        "{{ config(materialized='waltally') }}",
+        "",
+        "select",
+        ",\n".join(f"    {entry}" for entry in listed),
+        f"from {{{{ {source_call(proposal.table)} }}}}",
+        f"group by {', '.join(str(n + 1) for n in range(len(proposal.names)))}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def source_call(table: Table) -> str:
+    """Return what a model calls the table."""
+    return f"source({_known_as(table.schema)!r}, {_known_as(table.name)!r})"
+
+
+def _known_as(name: str) -> str:
+    """Return a name by which dbt finds a source; of an odd one what is plain, and a mark."""
+    if re.fullmatch(r"\w(?:[\w -]*\w)?", name):
+        return name
+    return f"{plain(name)}_{sha256(name.encode()).hexdigest()[:6]}"
+
+
+def source_yaml(text: str, table: Table) -> str:
+    """Return sources.yml with the table added. Raises SettingError where it has another form."""
+    known = _sources(text)
+    names = _known_as(table.schema), _known_as(table.name)
+    if names in known:
+        return text
+    source, named = _declared("schema", table.schema), _declared("identifier", table.name)
+    head = text.rstrip() or "version: 2\nsources:"
+    # To the last source where it has this schema, else a source more.
+    for depth, added in ((4, named), (2, {**source, "tables": [named]})):
+        lines = yaml.safe_dump([added], sort_keys=False, allow_unicode=True, width=1000)
+        new = f"{head}\n{indent(lines, ' ' * depth)}"
+        if _sources(new) == [*known, names]:
+            return new
+    raise SettingError(
+        f"models/sources.yml has another form than `loader init` writes, and lacks {table}",
+        f"add it: the source {table.schema}, the table {table.name}",
+    )
+
+
+def _declared(key: str, name: str) -> dict[str, object]:
+    """Return how the YAML names it. dbt puts quotation marks around a name, and doubles none."""
+    known_as = _known_as(name)
+    true = {} if known_as == name else {key: _rendered(name.replace('"', '""'))}
+    return {"name": known_as, **true}
+
+
+def _sources(text: str) -> list[tuple[object, object]]:
+    """Return source and table of each that the YAML names, as it writes them."""
+    try:
+        declared = yaml.safe_load(text) or {}
+        return [
+            (source["name"], table["name"])
+            for source in declared.get("sources") or []
+            for table in source.get("tables") or []
+        ]
+    except (yaml.YAMLError, AttributeError, TypeError, KeyError):
+        return []
 
 
 def model_yaml(proposal: Proposal) -> str:
@@ -256,28 +284,19 @@ def model_yaml(proposal: Proposal) -> str:
     dbt renders names and descriptions, and once more where a test is added. So a column whose name
     could be Jinja has none.
     """
-    return describe(
-        proposal.name,
-        "How many rows, one line per group of the dimensions.",
-        {
-            ID: "Made from the dimensions, so that a rebuild gives the same id.",
-            **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
-            **{column.name: "As the rows have it." for column in proposal.dimensions},
-            **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
-            COUNT: "How many rows.",
-            **dict.fromkeys(proposal.sums, "The sum of the rows; a null adds nothing."),
-        },
-    )
-
-
-def describe(name: str, description: str, columns: Mapping[str, str]) -> str:
-    """Return the YAML that describes a model; without the columns whose name could be Jinja."""
+    described = {
+        **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
+        **{column.name: "As the rows have it." for column in proposal.dimensions},
+        **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
+        COUNT: "How many rows.",
+        **{column.name: "The sum of the rows." for column in proposal.sums},
+    }
     model = {
-        "name": name,
-        "description": description,
+        "name": proposal.name,
+        "description": "How many rows, one line per group of the columns before row_count.",
         "columns": [
             {"name": column, "description": meaning}
-            for column, meaning in columns.items()
+            for column, meaning in described.items()
             if not set("{}") & set(column)
         ],
     }
@@ -288,22 +307,30 @@ def describe(name: str, description: str, columns: Mapping[str, str]) -> str:
 
 
 def _can_be_declared(name: str) -> bool:
-    """Whether a fact may have such a column (the macro check_name), beside its own."""
-    return escaped(name) == name and name not in (ID, COUNT)
-
-
-def table_name(table: Table) -> str:
-    """Return the table's name, quoted only where a person would quote it."""
-    plain = re.compile(r"[a-z_][a-z0-9_]*")
-    parts = (table.schema, table.name)
-    return ".".join(part if plain.fullmatch(part) else quoted(part) for part in parts)
+    """Whether a fact may have such a column, beside its own."""
+    return escaped(name) == name and name != COUNT and not name.startswith("waltally_")
 
 
 def _day(column: Column, timezone: str) -> str:
-    nulls = "" if column.is_not_null else ", 'nulls': 'count'"
-    return f"{{'date_of': {column.name!r}, 'timezone': {timezone!r}{nulls}}}"
+    zones = [timezone]
+    if column.type_ != _TIMES[1]:
+        # Without a zone it is meant in UTC.
+        zones = [] if timezone == "UTC" else ["UTC", timezone]
+    moved = "".join(f" at time zone {_rendered(literal(zone))}" for zone in zones)
+    return f"({_rendered(column.sql)}{moved})::date"
 
 
-def _dimension(column: Column) -> str:
-    type_ = _TYPES[column.type_]
-    return repr(type_) if column.is_not_null else f"{{'type': {type_!r}, 'nulls': 'count'}}"
+def _value(of: Column, path: Sequence[str]) -> str:
+    keys = [_rendered(literal(key)) for key in path]
+    place = f"->> {keys[0]}" if len(keys) == 1 else f"#>> array[{', '.join(keys)}]"
+    return f"{_rendered(of.sql)} {place}"
+
+
+def _name(name: str) -> str:
+    """Return a name as it can stand after AS, where any word may."""
+    return _rendered(name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name))
+
+
+def _rendered(text: str) -> str:
+    """Return what dbt renders as the text: it would run a name in braces as Jinja."""
+    return f"{{{{ {text!r} }}}}" if set("{}") & set(text) else text

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from psycopg2 import errors as pg
 
+from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
 from loader.setup.findings import (
     CHECK_RULES,
@@ -20,7 +21,6 @@ from loader.setup.findings import (
     not_set_up,
     slot_is_free,
 )
-from loader.setup.queries import compile_queries
 from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
 from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target

@@ -142,8 +142,8 @@ def register(
             relation = (fact.relation.schema, fact.relation.name)
             reading = readings.get(fact.name)
             known = (target.slot, fact.name, Json(fact.declaration), Json(fact.needed))
-            known = (*known, None if reading is None else Json(reading))
-            target.ask_staging(_REGISTER, (*known, *relation))
+            read = None if reading is None else Json(reading)
+            target.ask_staging(_REGISTER, (*known, read, *relation))
     for fact in changes.removed:
         values: dict[str, object] = {"slot": target.slot, "fact": fact.name}
         values["models"] = [name for (name,) in target.ask_staging(_MODELS, values)]

@@ -39,32 +39,23 @@ def init_command(
     timezone: Annotated[
         str, typer.Option(metavar="ZONE", help="Where a day begins: Europe/Berlin.")
     ] = "UTC",
-    parents: Annotated[
-        bool,
-        typer.Option(
-            "--parents",
-            help="Keep the rows that foreign keys, or names such as team_id, lead to as models "
-            "too, and the fact by their names.",
-        ),
-    ] = False,
     source: Source = "",
 ) -> None:
     """Write a small dbt project with one fact: the rows of a table, by a few of its columns.
 
-    In a project that it made, it writes a fact of another table, and changes no other file. Types,
-    numbers of values and sizes come from the database's catalog; no row is read.
+    In a project that it made, it writes a fact of another table, and changes no other file but
+    sources.yml. Types, numbers of values and sizes come from the database's catalog; no row is
+    read.
 
-    Example: loader init facts --table public.orders --by created_at,status --sum amount --parents
+    Example: loader init facts --table public.orders --by created_at,status --sum amount
     """
     from contextlib import closing
     from dataclasses import replace
-    from functools import partial
 
     from loader.setup.cost import cost_lines
-    from loader.setup.parents import MOST, files, roll_up_name, with_names
     from loader.setup.project import missing_tools, model_name, next_steps, write_project
-    from loader.setup.proposal import MOST_VALUES, fact_names, propose, table_name
-    from loader.setup.read_catalog import read_columns, read_parents
+    from loader.setup.proposal import MOST_VALUES, fact_names, propose, source_call
+    from loader.setup.read_catalog import read_columns
     from waltally.database import connect
     from waltally.tables import format_names, parse_names, parse_table
 
@@ -72,25 +63,11 @@ def init_command(
     with closing(connect(source, "source")) as connection:
         connection.give_up_locks()
         columns = read_columns(connection, counted)
-        leading = read_parents(connection, counted) if parents else []
     named = _names(by)
-    proposal = propose(
-        counted,
-        columns,
-        named,
-        parse_names(sum_, "--sum", "--sum"),
-        timezone,
-        [parent.column for parent in leading if parent.column not in named][:MOST],
-    )
-    of_table = partial(model_name, folder)
-    proposal = replace(proposal, name=of_table(table_name(counted), fact_names(counted)))
-    counted_by = [parent for parent in leading if parent.column in proposal.names]
-    counted_by = with_names(counted_by, proposal, of_table)
-    more = None
-    if counted_by:
-        of_table(proposal.name, [roll_up_name(proposal)])
-        more = files(proposal, counted_by)
-    is_new = write_project(folder, proposal, more)
+    proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
+    name = model_name(folder, source_call(counted), fact_names(counted))
+    proposal = replace(proposal, name=name)
+    is_new = write_project(folder, proposal)
     lines = [f"{proposal.name} counts the rows of {counted}:"]
     lines += [
         f"  by {name}, the day of {column.name} in {timezone} (--timezone)"
@@ -102,15 +79,10 @@ def init_command(
     lines += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
     if proposal.others and not named:
         lines.append(f"  --by could name {format_names(proposal.others)} too")
-    lines += [f"  with the sum of {name}" for name in proposal.sums]
+    lines += [f"  with the sum of {column.name}" for column in proposal.sums]
     summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
     if summable:
         lines.append(f"  with no sum; --sum could name {format_names(summable)}")
-    if counted_by:
-        names = ", ".join(parent.dimension for parent in counted_by)
-        lines.append(f"{roll_up_name(proposal)} has the same by {names}")
-    elif parents:
-        lines.append(f"No column of {counted} that is counted leads to a table with a name in it")
     if many := [c.name for c in proposal.dimensions if (c.values or 0) > MOST_VALUES]:
         lines.append(
             f"{format_names(many)} has many values: the fact may have nearly as many rows as the"

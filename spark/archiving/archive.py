@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from common import gathering
-from common.arrow import queries
+from common.arrow import Read, queries
 from common.errors import ArchiveIncomplete
 from common.gathering import Gathered, gather
 from counting.reading import bucket_count
 from deltas.gathered import Later, find_truncates, task_of, truncates_of
 from pyspark.sql import SparkSession
+from rules.tallies import Position
 from warehouse import groups
 
 from archiving import files
@@ -20,6 +21,7 @@ from archiving.folder import Folder
 from archiving.manifests import Contents
 from waltally import lsn
 from waltally.facts import Fact
+from waltally.tables import Table
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ class Archive:
     @property
     def buckets(self) -> int:
         """In how many buckets groups are added up."""
-        return 1 if self._session is None else bucket_count(self.row_count)
+        return 1 if self.session is None else bucket_count(self.row_count)
 
     @property
-    def _session(self) -> Callable[[], SparkSession] | None:
+    def session(self) -> Callable[[], SparkSession] | None:
         """What gives the session; None where there are so few rows that none is needed."""
         return None if self.row_count <= gathering.FEW_ROWS else self.start
 
@@ -68,26 +70,38 @@ class Archive:
                 "archive again, or ask for another position",
             )
 
+    def reads(self, begin: int, end: int) -> list[Read]:
+        """Return what reads changes with begin <= commit_lsn < end. Raises ArchiveIncomplete."""
+        names = self.contents.files(begin, end)
+        files.require_there(self.folder, names)
+        return [partial(files.counted_batches, self.folder, name, begin, end) for name in names]
+
+    def truncates(self, begin: int, end: int) -> dict[Table, Position]:
+        """Return where each table was last emptied in between."""
+        return truncates_of(gather(self.session, self.reads(begin, end), find_truncates))
+
     def later(self, fact: Fact, begin: int, end: int) -> Later:
         """Return what the changes with begin <= commit_lsn < end do to a fact.
 
         Raises ArchiveIncomplete.
         """
         self.require(begin, end)
-        names = self.contents.files(begin, end)
-        files.require_there(self.folder, names)
-        reads = [partial(files.counted_batches, self.folder, name, begin, end) for name in names]
-        truncates = truncates_of(gather(self._session, reads, find_truncates))
+        reads = self.reads(begin, end)
+        truncates = self.truncates(begin, end)
         task = task_of([fact], self.slot, truncates, self.buckets)
-        return Later(fact, self.slot, 0, gather(self._session, reads, task), truncates)
+        return Later(fact, self.slot, 0, gather(self.session, reads, task), truncates)
+
+    def truncated(self, fact: Fact, begin: int, end: int) -> set[str]:
+        """Return the parts of a fact that were emptied in between."""
+        return {part.name for part in fact.tables if part.table in self.truncates(begin, end)}
 
     def groups(self, fact: Fact, names: Sequence[str]) -> Gathered:
         """Return the groups of these files, by the parts of the fact. Raises ArchiveIncomplete."""
         files.require_there(self.folder, names)
         task = groups.tables_of(fact, self.buckets)
-        return gather(self._session, files.reads_of(self.folder, names), task)
+        return gather(self.session, files.reads_of(self.folder, names), task)
 
     def gathered(self, query: str, conninfo: str, snapshot: str, fact: Fact) -> Gathered:
         """Return the groups of a query, in the same buckets."""
         reads = queries(conninfo, [query], snapshot)
-        return gather(self._session, reads, groups.tables_of(fact, self.buckets))
+        return gather(self.session, reads, groups.tables_of(fact, self.buckets))

@@ -101,9 +101,9 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
 
 def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
-    totals = ", ".join(
-        f"coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
+    totals = "".join(
+        f", coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
         for place in range(1, len(fact.measures) + 1)
     )
-    ((count, *found),) = target.ask(f"select count(*), {totals} from ({query}) as groups")
+    ((count, *found),) = target.ask(f"select count(*){totals} from ({query}) as groups")
     return count, tuple(found)

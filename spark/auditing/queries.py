@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import IO
 
-from common.arrow import Snapshot
 from common.command import Settings
 from common.connections import TargetSession
 from common.errors import AuditIncomplete
@@ -58,7 +57,7 @@ def compare(
     with TemporaryFile() as file:
         left_out = list(_evaluate(settings, target, fact, exported, file))
         file.seek(0)
-        with _stored(target, file), _at(target, built.snapshot):
+        with _stored(target, file), _at(target, built):
             print_status(f"comparing {fact.relation}")
             ((groups, totals, count, largest),) = target.ask(
                 _comparison(target, fact, is_uncertain, limit)
@@ -137,12 +136,14 @@ def _stored(target: TargetSession, file: IO[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _at(target: TargetSession, snapshot: Snapshot) -> Iterator[None]:
-    """Read within the block as of the snapshot."""
+def _at(target: TargetSession, built: Built) -> Iterator[None]:
+    """Read within the block as of the model's snapshot, with texts as in its query's time zone."""
     target.ask("begin isolation level repeatable read read only")
     try:
-        target.ask(f"set transaction snapshot '{snapshot.name}'")
+        target.ask(f"set transaction snapshot '{built.snapshot.name}'")
         target.ask("set local work_mem to '64MB'")
+        zone = built.fact.declaration["timezone"]
+        target.ask("select set_config('timezone', %s, true)", (zone,))
         yield
     finally:
         target.ask("rollback")

@@ -54,7 +54,8 @@ def open_snapshots(
         loader_progress.emit_message(source)
         ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
         loader_progress.wait_for_position(target, settings, lsn.parse(end))
-        _apply(warehouse, relations, None, deadline)
+        with _not_for_ever(warehouse, settings):
+            _apply(warehouse, relations, None, deadline)
         with contextlib.ExitStack() as opened:
             try:
                 with _held(warehouse, settings) as until:
@@ -111,20 +112,8 @@ def _held(warehouse: TargetSession, settings: Settings) -> Iterator[float]:
     Whoever calls cdc.apply waits, and this session does not. Raises AuditIncomplete.
     """
     key = locks.key("slot", warehouse.slot)
-    warehouse.ask(f"set lock_timeout to '{settings.timeout:.0f}s'")
-    try:
+    with _not_for_ever(warehouse, settings):
         locks.hold(warehouse, "slot", warehouse.slot)
-    except Interrupted as error:
-        if not isinstance(error.__cause__, errors.LockNotAvailable):
-            raise
-        pids = ", ".join(str(pid) for (pid,) in warehouse.ask(locks.HOLDERS, {"key": key}))
-        raise AuditIncomplete(
-            f"after {settings.timeout:.0f} s another session still applies to the slot"
-            f" {warehouse.slot}: pid {pids or 'unknown'}",
-            f"let it end its transaction, then run the {settings.work} again",
-        ) from None
-    finally:
-        warehouse.ask("set lock_timeout to 0")
     begun = time.monotonic()
     try:
         yield begun + settings.hold
@@ -132,6 +121,29 @@ def _held(warehouse: TargetSession, settings: Settings) -> Iterator[float]:
         with contextlib.suppress(CannotConnect, Interrupted):
             warehouse.ask("select pg_advisory_unlock(%s)", (key,))
         print_status(f"apply by others was held for {time.monotonic() - begun:.3f} s")
+
+
+@contextlib.contextmanager
+def _not_for_ever(warehouse: TargetSession, settings: Settings) -> Iterator[None]:
+    """Wait within the block for a call of cdc.apply that others make, but not for ever.
+
+    Raises AuditIncomplete.
+    """
+    warehouse.ask(f"set lock_timeout to '{settings.timeout:.0f}s'")
+    try:
+        yield
+    except Interrupted as error:
+        if not isinstance(error.__cause__, errors.LockNotAvailable):
+            raise
+        key = {"key": locks.key("slot", warehouse.slot)}
+        pids = ", ".join(str(pid) for (pid,) in warehouse.ask(locks.HOLDERS, key))
+        raise AuditIncomplete(
+            f"after {settings.timeout:.0f} s another session still applies to the slot"
+            f" {warehouse.slot}: pid {pids or 'unknown'}",
+            f"let it end its transaction, then run the {settings.work} again",
+        ) from None
+    finally:
+        warehouse.ask("set lock_timeout to 0")
 
 
 def _wait_for_long_writers(source: Connection, settings: Settings, deadline: float) -> None:

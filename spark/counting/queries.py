@@ -38,7 +38,7 @@ COLUMNS = pa.schema(
 )
 MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
-_ROW_AT_FAULT = (
+ROW_AT_FAULT = (
     *(DataError, NotSupportedError, errors.CardinalityViolation, errors.SyntaxError),
     *(errors.ProgramLimitExceeded,),
 )
@@ -59,17 +59,21 @@ class RejectedRow:
 
 
 def counted(
-    settings: Settings, target: Target, facts: Sequence[Fact], exported: ExportedSnapshot
+    settings: Settings,
+    target: Target,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
+    moved: Sequence[tuple[Fact, FactTable]] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the groups of each range, and the rows that a query cannot take.
 
-    Raises LoaderError.
+    The tables `moved` are left out: the target evaluates their rows. Raises LoaderError.
     """
 
     def ask(source: Connection, _: FactTable, query: str) -> list[Row]:
         return source.ask(query)
 
-    for fact, part, found in evaluated(settings, target, facts, exported, ask):
+    for fact, part, found in evaluated(settings, target, facts, exported, ask, moved):
         if isinstance(found, RejectedRow):
             yield _batch(fact, part, [([], 1, [], found.reason, found.example)])
         elif found:
@@ -82,6 +86,7 @@ def evaluated(
     facts: Sequence[Fact],
     exported: ExportedSnapshot,
     take: Take[Taken],
+    moved: Sequence[tuple[Fact, FactTable]] = (),
 ) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
     """Yield what is taken of each range, and apart each row that a query cannot take.
 
@@ -95,6 +100,7 @@ def evaluated(
         (fact, place, part, leaf, condition)
         for fact in facts
         for place, part in enumerate(fact.tables, 1)
+        if (fact, part) not in moved
         for leaf in leaves[part.table]
         for condition in ranges.cut(leaf, size)
     ]
@@ -139,7 +145,7 @@ class _Evaluation(Generic[Taken]):
             )
             taken = self._take(self._source, self._part, query)
         except LoaderError as error:
-            if not isinstance(error.__cause__, _ROW_AT_FAULT):
+            if not isinstance(error.__cause__, ROW_AT_FAULT):
                 raise
             self._source.ask("rollback to savepoint range")
             yield from self._halves(condition, str(error.__cause__).partition("\n")[0])

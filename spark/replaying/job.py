@@ -21,7 +21,7 @@ from archiving.folder import Folder
 from archiving.manifests import Baseline, Contents
 from common import session, sums
 from common.command import AsJson, Facts, Job
-from common.connections import connect_target, exported_snapshot, resolved
+from common.connections import TargetSession, connect_target, exported_snapshot, resolved
 from common.errors import ArchiveIncomplete, CountingFailed, ReplayDiffers, spark_errors
 from common.gathering import Gathered, buckets_of
 from common.progress import print_lines, print_status
@@ -29,10 +29,11 @@ from pyspark.sql import SparkSession
 from warehouse import groups
 from warehouse.fact import applied_lsn, baseline_id
 
+from replaying import queries
 from replaying.result import Difference, Replay, ReplayedFact, as_rows
 from waltally import lsn
 from waltally.errors import SettingError, combine
-from waltally.facts import Fact
+from waltally.facts import Fact, QueryFact
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
 from waltally.units import plural
@@ -44,7 +45,7 @@ class ReplaySettings(SlotSettings):
 
     `facts` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
     is the archive's end, with `compare` each fact's position. `target` and `schema` matter to
-    `compare` alone.
+    `compare`, and to models that are queries: the target evaluates them.
     """
 
     path: str
@@ -198,10 +199,21 @@ def computed_at(
     contents = archive.contents
     position = position_of(settings, archive)
     archive.require(contents.from_lsn, position)
-    return [
-        replayed(archive, position, fact, baseline_before(contents, fact, position), output)
-        for fact in facts_at(contents, position, settings.facts)
-    ]
+    found = []
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def target() -> TargetSession:
+            return stack.enter_context(contextlib.closing(connect_target(settings, "replay")))
+
+        for fact in facts_at(contents, position, settings.facts):
+            baseline = baseline_before(contents, fact, position)
+            if isinstance(fact, QueryFact):
+                of_query = (position, fact, baseline, output, None)
+                found.append(queries.replayed(target(), archive, *of_query))
+            else:
+                found.append(replayed(archive, position, fact, baseline, output))
+    return found
 
 
 def compared(
@@ -216,11 +228,18 @@ def compared(
                 require_reached(archive.contents, fact, position, settings.path)
                 stands_on = baseline_id(target, fact)
                 baseline = baseline_of(archive.contents, fact, stands_on)
-                query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
                 # Read now, so that the target does not keep an old snapshot meanwhile.
-                present = archive.gathered(query, resolved(target), name, fact)
+                if isinstance(fact, QueryFact):
+                    now = queries.present(target, fact)
+                else:
+                    query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
+                    present = archive.gathered(query, resolved(target), name, fact)
             print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
-            found.append(replayed(archive, position, fact, baseline, output, present))
+            if isinstance(fact, QueryFact):
+                of_query = (position, fact, baseline, output, now)
+                found.append(queries.replayed(target, archive, *of_query))
+            else:
+                found.append(replayed(archive, position, fact, baseline, output, present))
     return found
 
 

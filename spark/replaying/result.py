@@ -127,7 +127,7 @@ def as_rows(groups: pa.Table, fact: Fact, slot: str) -> pa.Table:
     keys = zip(*(each.to_pylist() for each in dimensions.values()), strict=True)
     ids = map(name_group, keys if names else [()] * groups.num_rows)
     measures = {
-        each.name: sums.texts_of(groups[name].combine_chunks()).cast(_arrow_type(each.type))
+        each.name: sums.texts_of(groups[name].combine_chunks()).cast(arrow_type(each.type))
         for each, name in zip(fact.measures, sums.sum_names(len(fact.measures)), strict=True)
     }
     return pa.table({"id": pa.array(ids, pa.string()), **dimensions, **measures})
@@ -163,7 +163,7 @@ def _bool_in_row(value: str | None) -> str:
     return value[:1] if value else ""
 
 
-def _arrow_type(type_: str) -> pa.DataType:
+def arrow_type(type_: str) -> pa.DataType:
     """Return Arrow's type of a measure."""
     if type_ == "bigint":
         return pa.int64()

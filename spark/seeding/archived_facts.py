@@ -7,7 +7,8 @@ from the archived current rows of its tables, which hold each row whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from archiving.archive import Archive
 from archiving.manifests import Baseline
 from common import sums
 from common.command import Settings
+from common.connections import TargetSession
 from common.errors import ArchiveIncomplete, SnapshotTooOld
 from common.gathering import Gathered, buckets_of
 from counting import values
@@ -22,6 +24,8 @@ from counting.counts import NULL_DIMENSION, TableCounting, Uncounted, as_groups,
 from counting.values import FactPart, Value
 from deltas.gathered import Later
 from rules import documents
+from waltally_jobs import archived as queries
+from waltally_jobs import evaluating
 
 from loader.source.table_identity import TableIdentities, TableIdentity, of_fact
 from loader.staging.records import SlotPosition
@@ -157,8 +161,8 @@ class _Continued:
         return [] if is_truncated else self.gone.tables(part.name, bucket)
 
 
-def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:
-    """Return the fact's own baseline with the changes up to the position."""
+def _require_held(archive: Archive, baseline: Baseline, at: int) -> None:
+    """Raise ArchiveIncomplete unless every change that the fact needs is archived."""
     fact, begin = baseline.fact, baseline.snapshot_lsn
     held = archive.contents.held_lsn(fact, at)
     if begin < at and (held is None or held > begin):
@@ -168,6 +172,12 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:
             f" {lsn.show(at)} are {since} in the archive",
             _seed_it(fact),
         )
+
+
+def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:
+    """Return the fact's own baseline with the changes up to the position."""
+    fact, begin = baseline.fact, baseline.snapshot_lsn
+    _require_held(archive, baseline, at)
     later = archive.later(fact, begin, at)
     rejected_lsn = later.rejected.first_lsn
     if rejected_lsn is not None:
@@ -179,6 +189,57 @@ def _continued(archive: Archive, baseline: Baseline, at: int) -> _Continued:
     stored = archive.groups(fact, baseline.files)
     gone = archive.groups(fact, baseline.archived_files)
     return _Continued(baseline, later, stored, gone, archive.buckets)
+
+
+def write_queries(
+    target: TargetSession, archive: Archive, facts: Sequence[Fact], at: int
+) -> tuple[list[Found], dict[int, int]]:
+    """Write the groups of models that are queries, as the target evaluates them.
+
+    Returns what was written by attempt. Raises ArchiveIncomplete.
+    """
+    baselines = [_own_baseline(archive, fact, at) for fact in facts]
+    written: dict[int, int] = {}
+    for baseline in baselines:
+        fact, incoming = baseline.fact, target.incoming
+        with evaluating.tables(target) as (moved, _):
+            written |= queries.write(target, archive, baseline, at, moved, incoming, WENT)
+        written |= queries.take_away(target, fact, incoming, WENT)
+        emptied = archive.truncated(fact, baseline.snapshot_lsn, at)
+        written |= _rejected(target, baseline, emptied)
+    return [Found(lambda: iter(()), each.identities) for each in baselines], written
+
+
+def _own_baseline(archive: Archive, fact: Fact, at: int) -> Baseline:
+    """Return the newest archived baseline of the model as it is declared now."""
+    for baseline in reversed(archive.contents.baselines_of(fact.name)):
+        is_same = baseline.fact.declaration == fact.declaration
+        if is_same and baseline.snapshot_lsn <= at:
+            _require_held(archive, baseline, at)
+            return baseline
+    raise ArchiveIncomplete(
+        f"the archive has no baseline of {fact.name} as its query is now at or before"
+        f" {lsn.show(at)}",
+        _seed_it(fact),
+    )
+
+
+def _rejected(
+    target: TargetSession, baseline: Baseline, emptied: Collection[str]
+) -> dict[int, int]:
+    """Write the rows that the baseline could not count, but for those of emptied tables."""
+    attempt, fact = secrets.randbits(62), baseline.fact
+    rows = [each for each in baseline.rejections if each["part"] not in emptied]
+    for each in rows:
+        target.ask(
+            f"insert into {target.incoming.quoted} (fact, part, dimensions, row_count, sums,"
+            " reason, example, attempt) values (%s, %s, '{}', %s, '{}', %s, %s, %s)",
+            (
+                *(fact.name, each["part"], each["row_count"], each["reason"]),
+                *(json.dumps(each["example"]), attempt),
+            ),
+        )
+    return {attempt: len(rows)}
 
 
 def _counted(archive: Archive, fact: Fact, at: int) -> Found:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 from archiving.archive import Archive
-from common import arrow, session
+from common import arrow, gathering, session
 from common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -27,8 +27,9 @@ from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
 from counting import checks, queries, ranges, snapshot
-from counting.reading import bucket_count, counted_groups
+from counting.reading import bucket_count, counted_groups, for_readers
 from pyspark.sql import SparkSession
+from waltally_jobs import evaluating, reading, rows
 from warehouse import loader_progress
 from warehouse.fact import read_state
 
@@ -39,9 +40,10 @@ from seeding.store import acquire_seed_lock
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, QueryFact, source_tables
+from waltally.facts import Fact, FactTable, QueryFact, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.tables import Table
 
 
 def seed(settings: Settings) -> Summary:
@@ -114,9 +116,13 @@ def from_archive(
         at = archived_facts.position(archive, slot, settings)
         checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        found = archived_facts.count(archive, facts, at)
+        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
+        others = [fact for fact in facts if not isinstance(fact, QueryFact)]
+        found = archived_facts.count(archive, others, at)
         groups = itertools.chain.from_iterable(each.groups() for each in found)
-        written = arrow.written(store.writing(target)(groups))
+        written = arrow.written(store.writing(target)(groups)) if others else {}
+        evaluated, own = archived_facts.write_queries(target, archive, of_queries, at)
+        found, written = [*found, *evaluated], {**written, **own}
         store.keep(target, written)
     identities = archived_facts.identities(found)
     return store.Counted(at, identities, timeline=slot.timeline, written=written)
@@ -135,7 +141,10 @@ def count(
     With `wakes_loader` an idle loader comes to that position, so that deletes before it are
     applied.
     """
-    with snapshot.export(settings, facts, source) as exported:
+    of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
+    others = [fact for fact in facts if not isinstance(fact, QueryFact)]
+    with contextlib.ExitStack() as stack:
+        exported = stack.enter_context(snapshot.export(settings, facts, source))
         # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, read_current(source, facts))
         checks.not_older(target, facts, exported.position)
@@ -143,15 +152,47 @@ def count(
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
-        groups = queries.counted(settings, target, of_queries, exported)
+        parts = rows.parts_to_move(source, target, of_queries, exported)
+        groups = queries.counted(settings, target, of_queries, exported, parts)
         with spark_errors("seed", exported.check):
             written = arrow.written(store.writing(target)(groups)) if of_queries else {}
-        others = [fact for fact in facts if fact not in of_queries]
         if others:
             written |= _counted_by_spark(spark(), target, settings, others, exported)
-        store.keep(target, written)
+        with evaluating.tables(target) as (moved, _):
+            with spark_errors("seed", exported.check):
+                attempts = _moved(spark, target, settings, of_queries, parts, exported, moved)
+            # The source may clean up from here on.
+            stack.close()
+            for fact, own in zip(of_queries, attempts, strict=True):
+                incoming = target.incoming
+                written |= evaluating.count(target, fact, moved, own, incoming, archived.WENT)
+    store.keep(target, written)
     return replace(found, written=written)
+
+
+def _moved(
+    spark: Callable[[], SparkSession],
+    target: TargetSession,
+    settings: Settings,
+    facts: Sequence[Fact],
+    parts: Sequence[tuple[Fact, FactTable]],
+    exported: snapshot.ExportedSnapshot,
+    moved: Table,
+) -> list[list[int]]:
+    """Take the rows of these tables to the target; return by model which attempts wrote them."""
+    if not parts:
+        return [[] for _ in facts]
+    size = ranges.pages_per_range(exported.found, settings.partitions)
+    conninfo = for_readers(exported.conninfo)
+    reads = [
+        read
+        for fact, part in parts
+        for read in rows.reads(fact, facts.index(fact), part, exported, conninfo, size)
+    ]
+    is_small = ranges.rows_of(exported.found) <= gathering.FEW_ROWS
+    place = evaluating.place(target, moved, facts)
+    written = reading.move(None if is_small else spark, reads, place)
+    return [[attempt for attempt, _ in own] for own in written]
 
 
 def _counted_by_spark(

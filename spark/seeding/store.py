@@ -220,6 +220,10 @@ def _replace_one(
             + ")"
             " as together group by part, dimensions"
         )
+        if isinstance(fact, QueryFact):
+            names = [kept["name"] for kept in fact.declaration["kept"]]
+            # From an archive come the rows that are gone, too.
+            query += f" having sum(measures[{names.index(fact.declaration['rows']) + 1}]) <> 0"
     target.ask(
         f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
         {"slot": target.slot, "fact": fact.name},
@@ -285,7 +289,7 @@ def _store_uncounted(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
         f" from {incoming} where fact = %s and reason is not null and reason <> all (%s)"
-        " group by fact, part, reason"
+        " group by fact, part, reason having sum(row_count) > 0"
         " returning part, reason, row_count, example",
         (*this, [NULL_DIMENSION, NO_NUMBER, archived.WENT]),
     )

@@ -157,16 +157,16 @@ class Collapsing:
                 if is_whole and (is_cancelled or (before == after and action == "U")):
                     continue
                 own = at if need.keeps_deleted else None
-                cells = (need.model, need.source_no, action, own, is_cancelled, problem)
-                cells = (*cells, before, after, missing)
+                said = (need.model, need.source_no, action, own, is_cancelled, problem)
+                cells = (*said, before, after, missing)
                 if len(self._needs[number]) == 1:
                     yield *cells[:8], *many, missing
                 elif (same := again.get(cells)) is None:
                     again[cells] = [*many]
                 else:
                     same[0], same[1] = same[0] + many[0], max(same[1], many[1])
-        for cells, many in again.items():
-            yield *cells[:8], *many, cells[8]
+        for alike, many in again.items():
+            yield *alike[:8], *many, alike[8]
 
 
 def _texts(image: Image | None) -> list[str | None] | None:

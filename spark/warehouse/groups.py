@@ -47,8 +47,12 @@ def totals_of(fact: Fact) -> Task:
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in chunks(batches):
-            total = sums.added(pa.table(_numbers(table, fact)), [], names)
-            yield payload(ROWS, 0, total.append_column("groups", [[table.num_rows]]))
+            total = pa.table({"groups": [table.num_rows]})
+            # Rows of a query have no number.
+            if names:
+                added = sums.added(pa.table(_numbers(table, fact)), [], names)
+                total = added.append_column("groups", total["groups"])
+            yield payload(ROWS, 0, total)
 
     return make
 

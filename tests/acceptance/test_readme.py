@@ -29,7 +29,7 @@ ORDERS = """
 """
 HAS_FACT = "select to_regclass('analytics.ft_orders') is not null"
 FACT = """
-    select status, channel, row_count from analytics.ft_orders where row_count > 0 order by 1, 2
+    select status, channel, row_count from analytics.ft_orders order by 1, 2
 """
 RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
@@ -38,13 +38,12 @@ COLUMNS = """
     where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
 """
 TICKETS = """
-    select day, status, team_name, row_count, minutes from analytics.ft_tickets_by_name
-    where row_count <> 0 order by 1, 2, 3
+    select day, status, team_id, row_count, minutes from analytics.ft_tickets order by 1, 2, 3
 """
 TICKETS_RECOUNT = """
     select
-        (opened_at at time zone 'Europe/Berlin')::date, status, name, count(*), sum(minutes)
-    from tickets inner join teams on teams.id = team_id group by 1, 2, 3 order by 1, 2, 3
+        (opened_at at time zone 'Europe/Berlin')::date, status, team_id, count(*), sum(minutes)
+    from tickets group by 1, 2, 3 order by 1, 2, 3
 """
 FOLLOW = "loader run --build"
 

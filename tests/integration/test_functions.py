@@ -30,7 +30,9 @@ def test_setup_replaces_them_and_until_then_nothing_works(
     assert "made the functions of schema cdc\n" in source.must("setup")
     assert source.value("select cdc.slice_size()") == 200000
     assert source.value("select to_regprocedure('cdc.of_the_past(text)') is null")
-    rights = "select proacl::text from pg_proc where oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure"
+    rights = (
+        "select proacl::text from pg_proc where oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure"
+    )
     assert "pg_monitor=X" in source.value(rights), "what others were granted stays"
     assert source.must("setup") == "Everything is set up already.\n"
     source.insert(2)

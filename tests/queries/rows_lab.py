@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,13 +22,15 @@ select jsonb_build_object(
     'name', c.relname,
     'table', 'lab.' || c.relname,
     'key', (
-        select jsonb_agg(a.attname order by place)
+        select coalesce(jsonb_agg(a.attname order by place), '[]')
         from pg_index as i
         cross join unnest(i.indkey) with ordinality as one (number, place)
         inner join pg_attribute as a on a.attrelid = c.oid and a.attnum = one.number
         where i.indrelid = c.oid and i.indisprimary
     ),
-    'is_key_deferrable', (select not i.indimmediate from pg_index as i where i.indrelid = c.oid and i.indisprimary),
+    'is_key_deferrable', (
+        select not i.indimmediate from pg_index as i where i.indrelid = c.oid and i.indisprimary
+    ),
     'columns', (
         select jsonb_agg(
             jsonb_build_object('name', a.attname, 'type', case
@@ -78,11 +81,11 @@ class RowsLab:
         leaves_out: bool = False,
         identity: tuple[str, ...] = (),
     ) -> None:
-        """Write down a table's changes, with whole old rows or their keys alone, or other columns."""
+        """Write down a table's changes, with whole old rows, their keys alone or other columns."""
         source = self.value(_SOURCE, table)
         names = [column["name"] for column in source["columns"]]
-        identity = identity or (names if has_old_rows else source["key"])
-        self.execute("select lab.follow(%s, %s, %s)", table, list(identity), leaves_out)
+        own = names if has_old_rows else source["key"]
+        self.execute("select lab.follow(%s, %s, %s)", table, list(identity) or own, leaves_out)
         self.sources[table] = {**source, "has_old_rows": has_old_rows}
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
@@ -113,7 +116,10 @@ class RowsLab:
 
 
 class RowsModel:
-    """A rows model of one table of the lab: its table, its reader and its routine."""
+    """A model of tables of the lab, rows or a fact: its table, its reader and its routine.
+
+    A fact has no baseline here: it begins while its tables are empty.
+    """
 
     def __init__(
         self, lab: RowsLab, name: str, query: str, rng: Random, expected: str = "", **options: Any
@@ -123,20 +129,30 @@ class RowsModel:
         self.has_parts = True
         self.timezone = options.get("timezone", "UTC")
         self.compiled = lab.compile(query, **options)
-        self.table = self.compiled["sources"][0]["table"].removeprefix("lab.")
+        is_rows = self.compiled["kind"] == "rows"
+        sources = self.compiled["sources"]
+        self.tables = [source["table"].removeprefix("lab.") for source in sources]
+        self.table = self.tables[0]
+        gives = []
+        places = []
+        for source, table in zip(sources, self.tables, strict=True):
+            needed = [c["name"] for c in source["columns"] if c["is_needed"]]
+            given = [c["name"] for c in lab.sources[table]["columns"]]
+            given = [n for n in given if n in needed or rng.random() < 0.2]
+            rng.shuffle(given)
+            places.append([given.index(n) + 1 for n in needed])
+            alone: bool | str = source["keeps_deleted"]
+            if is_rows and not self.compiled["has_old_rows"]:
+                alone = "each"
+            gives.append([f"lab.{table}", given, alone, "lab", table])
+        width = max(map(len, places))
+        self.places = [[*row, *[None] * (width - len(row))] for row in places] if width else None
         spelled = json.dumps(self.compiled)
-        needed = [c["name"] for c in self.compiled["sources"][0]["columns"] if c["is_needed"]]
-        given = [c["name"] for c in lab.sources[self.table]["columns"]]
-        given = [n for n in given if n in needed or rng.random() < 0.2]
-        rng.shuffle(given)
-        self.places = [[given.index(n) + 1 for n in needed]]
-        alone = False if self.compiled["has_old_rows"] else "each"
-        gives = json.dumps([[f"lab.{self.table}", given, alone, "lab", self.table]])
         made = (
             ("write_table", (spelled, f"lab.{name}", f"pk_{name}")),
-            ("write_row_deltas", (spelled, f"lab.{name}_deltas")),
+            ("write_row_deltas" if is_rows else "write_deltas", (spelled, f"lab.{name}_deltas")),
             (
-                "write_rows",
+                "write_rows" if is_rows else "write_fact",
                 (
                     spelled,
                     f"lab.{name}_apply",
@@ -147,7 +163,7 @@ class RowsModel:
                     name,
                 ),
             ),
-            ("write_reader", (f"lab.{name}_reader", gives)),
+            ("write_reader", (f"lab.{name}_reader", json.dumps(gives))),
         )
         for writer, values in made:
             marks = ", ".join(["%s"] * len(values))
@@ -157,8 +173,9 @@ class RowsModel:
             n
             for (n,) in lab.execute("select name from cdc.list_columns(%s) order by place", spelled)
         ]
-        self.lsn = self.seeded = ""
-        self.seed()
+        self.lsn = self.seeded = self.now()
+        if is_rows:
+            self.seed()
         self.rebuild()
 
     def now(self) -> str:
@@ -173,7 +190,8 @@ class RowsModel:
         texts = ", ".join(f'"{name}"::text' for name in self.columns)
         self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
         self.lab.execute(
-            f"insert into cdc.baseline_group select 'lab', '{self.name}', 'lab.{self.table}', array[{texts}], array[1] "
+            f"insert into cdc.baseline_group select 'lab', '{self.name}', 'lab.{self.table}', "
+            f"array[{texts}], array[1] "
             f"from ({self.lab.named(self.expected, 'seen')}) as query"
         )
         self.lab.execute("reset timezone")
@@ -190,8 +208,9 @@ class RowsModel:
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None = self.lab.value(
-            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, array[1], %s, %s::text[], false)).rejected_lsn",
+            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, %s, %s::integer[], %s::text[], false)).rejected_lsn",
             step,
+            list(range(1, len(self.tables) + 1)),
             self.places,
             truncated,
         )
@@ -211,31 +230,23 @@ class RowsModel:
         return [cut for cut in cuts[1:] if self.rng.random() < self.rng.choice((0, 0.3))]
 
     def _batches(self, step: str, cuts: list[tuple[str, int]]) -> None:
+        inside = (
+            "select commit_lsn, ordinal from cdc.change_log "
+            "where commit_lsn >= %s and commit_lsn < %s"
+        )
         for end, _ in [*cuts, (self.now(), 0)]:
-            parts = [
-                (self.lsn, 0),
-                *(
-                    self._cuts(
-                        "select commit_lsn, ordinal from cdc.change_log where commit_lsn >= %s and commit_lsn < %s",
-                        self.lsn,
-                        end,
-                    )
-                    if self.has_parts
-                    else ()
-                ),
-                (end, 0),
-            ]
-            steps = [
-                self.step(step, self._read(end, *part, False)) for part in zip(parts, parts[1:])
-            ]
-            if any(steps):
-                for part in zip(parts, parts[1:]):
+            some = self._cuts(inside, self.lsn, end) if self.has_parts else []
+            parts = list(pairwise([(self.lsn, 0), *some, (end, 0)]))
+            rejected = [self.step(step, self._read(end, *part, False)) for part in parts]
+            if any(rejected):
+                for part in parts:
                     self.step("list", self._read(end, *part, True))
             self.lsn = end
 
     def _read(self, end: str, first: tuple[str, int], last: tuple[str, int], is_each: bool) -> str:
         (a, b), (c, d) = first, last
-        return f"lab.{self.name}_reader('lab', '{self.lsn}', '{end}', '{a}', {b}, '{c}', {d}, {is_each})"
+        positions = f"'{self.lsn}', '{end}', '{a}', {b}, '{c}', {d}"
+        return f"lab.{self.name}_reader('lab', {positions}, {is_each})"
 
     def differences(self, only_good: bool = False) -> list[tuple[Any, ...]]:
         """Return rows of the model that the query does not give, and the other way round, as texts.

@@ -1,31 +1,35 @@
-"""An audit compares a model with its query, both at one position."""
+"""An audit compares models that are queries with their queries, all at one position."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.servers import Cluster
+from testkit.servers import Cluster, connect
 from tests.spark.kept import MODELS, Kept
+from waltally import lsn
 
 
-@pytest.fixture
-def kept(cluster: Cluster, tmp_path: Path) -> Iterator[Kept]:
+@pytest.fixture(params=["one database", "two"])
+def kept(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Kept]:
     """Models of each kind that are right, with rows from before their seed and from after it."""
-    with empty_database(cluster, WAREHOUSE) as database:
-        made = Kept(database, tmp_path)
+    with empty_database(cluster, WAREHOUSE) as database, _apart(cluster, request.param) as target:
+        made = Kept(database, tmp_path, target)
         made.write(300)
         made.write(100, "old_orders")
         made.declare(MODELS)
         made.must_run("seed")
         made.write(100)
-        made.source.execute("update orders set status = 'paid', amount = 3 where id %% 9 = %s", 1)
+        made.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
         made.source.execute("delete from orders where id % 11 = 1")
         made.source.execute("delete from old_orders where id % 3 = 1")
         made.must("run", "--once")
@@ -33,15 +37,249 @@ def kept(cluster: Cluster, tmp_path: Path) -> Iterator[Kept]:
         yield made
 
 
+@contextmanager
+def _apart(cluster: Cluster, kind: str) -> Iterator[Any]:
+    if kind == "one database":
+        yield None
+        return
+    with empty_database(cluster) as made:
+        yield made
+
+
+one_database = pytest.mark.parametrize("kept", ["one database"], indirect=True)
+
+
 def audited(kept: Kept, *flags: str, code: int = 0) -> dict[str, Any]:
     found, out, err = kept.run("audit", "--json", *flags)
     assert found == code, out + err
+    assert "Traceback" not in err
     report: dict[str, Any] = json.loads(out)
+    assert report["equal"] is (code == 0)
     return report
 
 
-def test_models_that_are_right_equal_their_queries(kept: Kept) -> None:
+def found_in(report: dict[str, Any], name: str) -> list[tuple[str, str]]:
+    fact = report["facts"][name]
+    assert fact["difference_count"] == len(fact["differences"])
+    return sorted((each["measure"], each["difference"]) for each in fact["differences"])
+
+
+@contextmanager
+def written(kept: Kept) -> Iterator[None]:
+    """Changes of every kind in the background, transaction after transaction without a pause."""
+    stop = Event()
+
+    def write() -> None:
+        with closing(connect(kept.source.cluster.dsn(kept.source.name))) as session:
+            while not stop.is_set():
+                for statement in (
+                    "insert into orders (channel, status, amount, discount, note) select"
+                    " 'c' || n % 5, 'paid', n, 1, n::text from generate_series(1, 20) as n",
+                    "update orders set channel = 'web', amount = amount + 0.01"
+                    " where id in (select id from orders order by id desc limit 20)",
+                    "insert into old_orders (channel, amount) values ('x', 7)",
+                    "delete from orders where id in (select id from orders order by id limit 10)",
+                    "delete from old_orders where id in"
+                    " (select id from old_orders order by id limit 1)",
+                ):
+                    session.ask(statement)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_models_equal_their_queries_while_everything_is_written_and_applied(kept: Kept) -> None:
+    with kept.follow("--build"), written(kept):
+        for _ in range(3):
+            report = audited(kept)
+            at = report["snapshot_lsn"]
+            assert {each["fact_lsn"] for each in report["facts"].values()} == {at}
+            assert all(each["group_count"] for each in report["facts"].values())
+            assert int(report["facts"]["purged"]["purged"]["order_count"]) > 0
+            kept.target.execute("select from cdc.apply(%s)", kept.slot)
+            applied = kept.target.value("select min(applied_lsn)::text from cdc.model_watermark")
+            assert lsn.parse(applied) > lsn.parse(at)
+
+
+@one_database
+def test_each_value_that_a_model_keeps_is_compared(kept: Kept) -> None:
+    wanted: dict[str, Any] = {}
+    for name in set(MODELS) - {"paid"}:
+        for place, column in enumerate(kept.columns(name)):
+            more = "0.01" if column.endswith(("amount", "net")) else "1"
+            kept.target.execute(
+                f"update analytics.{name} set {column} = coalesce({column}, 0) + {more}"
+                f" where ctid = (select ctid from analytics.{name} order by ctid"
+                f" offset (select {place} %% count(*) from analytics.{name}) limit 1) and %s",
+                True,
+            )
+            wanted.setdefault(name, []).append((column, more))
+    # A row has no number: its text is another one.
+    changed_row = "update analytics.paid set amount = amount + 0.01 where id = (select min(id)"
+    kept.target.execute(f"{changed_row} from analytics.paid where amount is not null)")
+    with kept.follow():
+        report = audited(kept, code=42)
+    assert found_in(report, "paid") == [("rows", "-1"), ("rows", "1")]
+    for name, changed in wanted.items():
+        assert found_in(report, name) == sorted(changed)
+        totals = report["facts"][name]["totals"]
+        assert {each: totals[each]["difference"] for each, _ in changed} == dict(changed)
+
+
+@one_database
+def test_a_group_that_is_missing_and_one_too_many_are_found(kept: Kept) -> None:
+    for name in MODELS:
+        kept.target.execute(
+            f"delete from analytics.{name} where ctid = (select min(ctid) from analytics.{name})"
+        )
+    kept.target.execute("insert into analytics.numbers (digit, n) values (77, 0)")
+    with kept.follow():
+        report = audited(kept, code=42)
+    for name in MODELS:
+        for each in report["facts"][name]["differences"]:
+            side = "counted" if each["dimensions"].get("digit") == "77" else "fact"
+            assert each["fact" if side == "fact" else "counted"] is None
+    measures = {measure for measure, _ in found_in(report, "total")}
+    assert measures == set(kept.columns("total"))
+    assert [measure for measure, _ in found_in(report, "numbers")] == ["n", "n"]
+    assert found_in(report, "paid") == [("rows", "-1")]
+
+
+@one_database
+def test_a_change_that_the_log_lost_is_found_by_each_model(kept: Kept) -> None:
+    kept.source.execute(
+        "insert into orders (placed_at, channel, amount, discount, note)"
+        " values ('2026-03-29 12:00+00', 'lost', 2.5, 1, '13')"
+    )
+    kept.must("run", "--once")
+    kept.target.execute("delete from cdc.change_log where payload ~ '\"lost\"'")
+    with kept.follow():
+        report = audited(kept, code=42)
+    assert ("order_count", "-1") in found_in(report, "by_day")
+    assert ("amount", "-2.5") in found_in(report, "by_day")
+    assert ("order_count", "-1") in found_in(report, "purged")
+    assert ("net", "-1.5") in found_in(report, "total")
+    assert found_in(report, "numbers") == [("n", "-1")]
+
+
+@one_database
+def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(kept: Kept) -> None:
+    kept.source.execute("insert into orders (note) select 'no number' from generate_series(1, 2)")
+    kept.source.execute("update orders set note = 'neither' where id = 3")
     with kept.follow():
         report = audited(kept)
-    assert report["equal"], report
-    assert set(report["facts"]) == set(MODELS)
+    fact = report["facts"]["numbers"]
+    assert fact["left_out"] == [
+        {
+            "source_table": "public.orders",
+            "reason": f'invalid input syntax for type integer: "{text}"',
+            "row_count": count,
+        }
+        for text, count in (("neither", 1), ("no number", 2))
+    ]
+    assert fact["rejected"]["count"] == 3
+    assert report["facts"]["total"]["left_out"] == []
+
+
+@one_database
+def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept) -> None:
+    def when() -> dict[str, Any]:
+        facts = json.loads(kept.must("status", "--json"))["facts"]
+        found = {fact["name"]: fact["audited_at"] for fact in facts}
+        states = kept.target.execute("select model_name, audited_at from cdc.fact_state")
+        assert {name for name, at in states if at} == {name for name, at in found.items() if at}
+        return found
+
+    with kept.follow():
+        assert not any(when().values())
+        kept.target.execute("update analytics.total set net = net + 0.01")
+        audited(kept, code=42)
+        first = when()
+        assert {name for name, at in first.items() if at is None} == {"total"}
+        assert "never" in kept.must("status") and " ago" in kept.must("status")
+        kept.target.execute("update analytics.total set net = net - 0.01")
+        audited(kept, "--fact", "total")
+        assert when() == {**first, "total": when()["total"]} and when()["total"]
+        # What is applied leaves it; a seed does not.
+        kept.write(5)
+        kept.wait_for_log()
+        kept.apply()
+        assert when()["total"]
+        kept.must_run("seed", "--fact", "total")
+        kept.apply()
+        assert {name for name, at in when().items() if at is None} == {"total"}
+
+
+# A transaction that writes, and what holds the models.
+
+
+@one_database
+def test_a_long_transaction_is_named_and_others_apply_meanwhile(
+    kept: Kept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        kept.follow("--build"),
+        closing(connect(kept.source.cluster.dsn(kept.source.name))) as writer,
+    ):
+        pid = writer.info.backend_pid
+        writer.autocommit = False
+        writer.ask("insert into orders (channel) values ('open')")
+        code, _, err = kept.run("audit", "--hold", "0.2", "--timeout", "3")
+        assert code == 31, err
+        assert f"pid {pid}" in err and "open for" in err and "--hold" in err
+        assert "Nothing was changed." in err
+        # What others write is applied all the same.
+        kept.source.execute("insert into orders (channel) values ('meanwhile')")
+        counted = "select order_count from analytics.purged where channel = 'meanwhile'"
+        wait_until(lambda: kept.target.execute(counted) == [(1,)], "it is applied")
+        writer.rollback()
+        audited(kept)
+
+
+@one_database
+def test_a_model_that_somebody_keeps_locked_is_refused_alone(kept: Kept) -> None:
+    kept.write(3)
+    with kept.follow(), closing(connect(kept.target.cluster.dsn(kept.target.name))) as other:
+        kept.wait_for_log()
+        other.autocommit = False
+        other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.by_day'))")
+        report = audited(kept, "--hold", "0.5", "--timeout", "4", code=41)
+        other.rollback()
+        assert set(report["refused"]) == {"by_day"}
+        assert "is at" in report["refused"]["by_day"]
+        assert all(fact["equal"] for fact in report["facts"].values())
+        audited(kept)
+
+
+@one_database
+def test_a_session_that_applies_for_long_is_named(kept: Kept) -> None:
+    with kept.follow(), closing(connect(kept.target.cluster.dsn(kept.target.name))) as other:
+        other.autocommit = False
+        other.ask("select cdc.apply(%s)", (kept.slot,))
+        code, _, err = kept.run("audit", "--timeout", "1")
+        assert code == 41, err
+        assert f"pid {other.info.backend_pid}" in err
+        other.rollback()
+
+
+@one_database
+def test_the_loaders_commands_know_a_query(kept: Kept) -> None:
+    assert "by_day" in kept.must("stats") and "web" in kept.must(
+        "stats", "by_day", "--by", "channel"
+    )
+    assert "paid" in kept.must("stats", "paid")
+    kept.must(
+        "wait", "--lsn", kept.target.value("select position_lsn::text from cdc.slot_position")
+    )
+    kept.must("prune")
+    with kept.follow():
+        audited(kept)
+    assert "by_day" in kept.must("status")
+    kept.must("teardown", "--drop-data", "--yes")
+    assert kept.target.value("select to_regnamespace('cdc')::text") is None
+    assert kept.target.value("select count(*) from analytics.by_day") > 0

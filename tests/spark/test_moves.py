@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 from applying import batch
+from common import gathering
+from common.errors import ReplayDiffers
 from pyspark.sql import SparkSession
-from waltally_jobs import reading
+from waltally_jobs import reading, rows
 from waltally_jobs.changes import Collapsing
 from waltally_jobs.messages import truncated_table
 
@@ -20,7 +23,7 @@ from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
-from waltally.facts import parse
+from waltally.facts import Fact, parse
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -100,16 +103,16 @@ def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:
 
 def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
     """Return what Python makes of the log, as the model needs it."""
-    rows = log_of(system)
+    log = log_of(system)
     fact = Wide(system, name).fact
     truncates = {
         table: (at, ordinal)
-        for at, ordinal, action, payload in rows
+        for at, ordinal, action, payload in log
         if action in (None, "T") and (table := truncated_table(payload))
     }
     found: Counter[tuple[Any, ...]] = Counter()
-    for batch in Collapsing([(0, fact)], truncates).batches(rows):
-        for row in batch.to_pylist():
+    for made in Collapsing([(0, fact)], truncates).batches(log):
+        for row in made.to_pylist():
             lists = (
                 row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing")
             )
@@ -301,3 +304,137 @@ def test_a_batch_counts_once_whatever_becomes_of_its_rows(
     ]
     assert faults == ["select 1"]
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
+
+
+ARCHIVED = ("by_day", "total", "of_two", "purged", "numbers_in_texts", "tags")
+STORED = ("rows", "deletes_together")
+TOGETHER = (
+    "select part, dimensions, place, sum(measure) from cdc.archived_delete"
+    " cross join unnest(measures) with ordinality as u (measure, place)"
+    " where model_name = 'analytics.{}' group by 1, 2, 3 order by 1, 2, 3"
+)
+
+
+def counts(system: QuerySystem) -> dict[str, int]:
+    """How many groups each model has."""
+    return {
+        name: system.target.value(f"select count(*) from analytics.{name}") for name in ARCHIVED
+    }
+
+
+def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
+    spark: SparkSession, system: QuerySystem, tmp_path: Path
+) -> None:
+    """At the archive's end and before: of several tables, emptied, purged, with rows refused."""
+    system.keep({name: MODELS[name] for name in ARCHIVED})
+    writer = Writer(system.source, Random(9), truncates=False)  # type: ignore[arg-type]
+    writer.write(150)
+    system.spark_job("spark-submit spark/seed.py")
+    places: list[str] = []
+    counted: list[dict[str, int]] = []
+    for number in range(2):
+        writer.truncates = number == 1
+        writer.write(150)
+        system.catch_up()
+        system.spark_job(f"spark-submit spark/archive.py --to {tmp_path}/archive")
+        places.append(system.target.value("select position_lsn::text from cdc.slot_position"))
+        system.spark_job(f"spark-submit spark/replay.py --from {tmp_path}/archive --compare")
+        counted.append(counts(system))
+    replay = f"spark-submit spark/replay.py --from {tmp_path}/archive --json"
+    for number, place in enumerate(places):
+        out = system.spark_job(f"{replay} --at {place} --to {tmp_path}/replayed{number}")
+        facts = json.loads(out.splitlines()[-1])["facts"]
+        assert {name: said["groups"] for name, said in facts.items()} == counted[number]
+        assert facts["by_day"]["totals"]["n"] != "0"
+    system.target.execute(
+        "update analytics.by_day set n = n + 1 where n = (select max(n) from analytics.by_day)"
+    )
+    with pytest.raises(ReplayDiffers, match="by_day differs"):
+        system.spark_job(f"spark-submit spark/replay.py --from {tmp_path}/archive --compare")
+    system.target.execute(
+        "update analytics.by_day set n = n - 1 where n = (select max(n) from analytics.by_day)"
+    )
+    rows = {name: kept(system, name)["rows"] for name in ARCHIVED}
+    deletes = {name: system.target.execute(TOGETHER.format(name)) for name in ARCHIVED}
+    assert deletes["purged"]
+    for place in places:
+        system.spark_job(f"spark-submit spark/seed.py --archive {tmp_path}/archive --at {place}")
+        stands_at = "select distinct snapshot_lsn::text from cdc.baseline"
+        assert system.target.execute(stands_at) == [(place,)]
+        system.apply()
+        for name in ARCHIVED:
+            assert kept(system, name)["rows"] == rows[name], (name, place)
+            assert system.target.execute(TOGETHER.format(name)) == deletes[name], (name, place)
+
+
+BASELINE = (
+    "select fact_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
+    " select fact_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
+    " cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
+    ") as t group by 1, 2, 3 order by 1, 2, 3"
+)
+REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+
+
+def test_the_target_evaluates_the_rows_that_the_source_would(
+    spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of every kind, of several tables, and rows that the query cannot take."""
+    # To seed again what ignores deletes takes a loader that follows.
+    system.keep({name: MODELS[name] for name in NAMES if not name.startswith("purged")})
+    writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
+    writer.write(250)
+    found = []
+    for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
+        monkeypatch.setattr(rows, "differ", lambda *_, moves=moves: moves)
+        monkeypatch.setattr(gathering, "FEW_ROWS", few)
+        system.spark_job("spark-submit spark/seed.py")
+        found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
+    assert len(found[0][0]) > 60
+    assert len(found[0][1]) > 2
+    for moved in found[1:]:
+        for own, other in zip(found[0], moved, strict=True):
+            assert [row for row in own if row not in other] == []
+            assert [row for row in other if row not in own] == []
+
+
+def test_servers_that_differ_are_told(cluster: Cluster) -> None:
+    with (
+        empty_database(cluster) as one,
+        empty_database(cluster) as same,
+        empty_database(cluster, options="template template0 encoding 'LATIN1'") as latin,
+    ):
+        assert not rows.differ(one.connection, one.connection)
+        assert not rows.differ(one.connection, same.connection)
+        assert rows.differ(one.connection, latin.connection)
+
+
+def test_rows_of_many_groups_are_moved(
+    spark: SparkSession, system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_FEW_PAGES", 0)
+    system.keep(
+        {
+            "few": ("select flag, count(*) as n from {a} group by 1", {}),
+            "many": ("select id, count(*) as n from {a} group by 1", {}),
+        }
+    )
+    system.source.execute(
+        "insert into lab.a (id, flag) select n, n % 2 = 0 from generate_series(1, 20000) as n"
+    )
+    moved = []
+    reads = rows.reads
+
+    def noted(fact: Fact, *arguments: Any) -> Any:
+        moved.append(fact.name)
+        return reads(fact, *arguments)
+
+    monkeypatch.setattr(rows, "reads", noted)
+    system.spark_job("spark-submit spark/seed.py")
+    assert moved == ["many"]
+    system.must("run", "--once")
+    system.apply()
+    for name, count in (("few", 2), ("many", 20000)):
+        assert system.target.value(f"select count(*) from analytics.{name}") == count
+        query = system.models[name][0].replace('"db".', "")
+        assert system.compare(f"select * from analytics.{name}", query) == []

@@ -9,7 +9,7 @@ language plpgsql security definer as $$
 begin
     insert into app.told (said)
     values (concat_ws(' ', $1, (select sum(change.change_count) from unnest($3) as change), $6::text));
-    return (null, '{"orders": {"row_count": 1, "is_truncated": false}}', false, null, false)::cdc.outcome;
+    return (null, '{"orders": {"row_count": 1, "is_truncated": false}}', false, null, false, null)::cdc.outcome;
 end
 $$;
 create function app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]

@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 from loader.setup.cost import cost_lines
-from loader.setup.parents import Parent, files, with_names
-from loader.setup.proposal import Column, model_sql, model_yaml, propose
+from loader.setup.proposal import Column, model_sql, model_yaml, propose, source_yaml
 from waltally.errors import SettingError
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 ORDERS = Table("Shop", "Web Orders")
 TIME = "timestamp with time zone"
@@ -23,6 +22,7 @@ def column(name: str, type_: str = "text", **more: object) -> Column:
         "is_key": False,
         "is_foreign_key": False,
         "values": None,
+        "sql": name if name.isidentifier() else quoted(name),
         **more,
     }
     return Column(name, type_, **given)  # type: ignore[arg-type]
@@ -63,10 +63,12 @@ def test_a_sum_is_named_and_is_no_dimension() -> None:
     assert propose(ORDERS, columns, []).sums == ()
     proposal = propose(ORDERS, columns, [], ["tax_cents", "{{ total"])
     assert [each.name for each in proposal.dimensions] == ["status"]
-    assert "'tax_cents': {'sum': 'tax_cents', 'of': 'web_orders'}," in model_sql(proposal)
+    text = model_sql(proposal)
+    assert "    sum(tax_cents) as tax_cents,\n" in text
+    assert """    sum({{ '"{{ total"' }}) as {{ '"{{ total"' }}\n""" in text
     (model,) = yaml.safe_load(model_yaml(proposal))["models"]
     named = [each["name"] for each in model["columns"]]
-    assert named == ["id", "status", "row_count", "tax_cents"]
+    assert named == ["status", "row_count", "tax_cents"]
 
 
 def test_named_columns_are_taken_in_their_order() -> None:
@@ -90,7 +92,7 @@ def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_fact_can
     long = propose(Table("public", "o" * 63), [column("status", values=3)], [])
     assert len(long.name) == 48
     digit = propose(Table("public", "2026_orders"), [column("status", values=3)], [])
-    assert (digit.name, digit.part) == ("ft_2026_orders", "rows_2026_orders")
+    assert digit.name == "ft_2026_orders"
 
 
 def test_a_dashboard_begins_with_a_day_and_a_document_has_paths() -> None:
@@ -103,12 +105,20 @@ def test_a_dashboard_begins_with_a_day_and_a_document_has_paths() -> None:
     ]
     proposal = propose(ORDERS, columns, [], ["hours"], "Europe/Berlin")
     assert proposal.names == ("day", "status")
-    text = model_sql(proposal)
-    assert "'day': {'date_of': 'placed_at', 'timezone': 'Europe/Berlin', 'nulls': 'count'}," in text
-    assert "'hours': {'sum': 'hours', 'of': 'web_orders'}," in text
-    named = propose(ORDERS, columns, ["updated_at", "details.ship.to", "status"])
-    assert named.names == ("day", "status", "to")
-    assert "'to': {'path': ['ship', 'to'], 'of': 'details', 'nulls': 'count'}," in model_sql(named)
+    assert model_sql(proposal).partition("}}")[2] == (
+        "\n\nselect\n"
+        "    (placed_at at time zone 'Europe/Berlin')::date as day,\n"
+        "    status,\n"
+        "    count(*) as row_count,\n"
+        "    sum(hours) as hours\n"
+        "from {{ source('Shop', 'Web Orders') }}\n"
+        "group by 1, 2\n"
+    )
+    named = propose(ORDERS, columns, ["updated_at", "details.ship.to", "details.it's", "status"])
+    assert named.names == ("day", "status", "to", "it's")
+    text = model_sql(named)
+    assert "    details #>> array['ship', 'to'] as to,\n" in text
+    assert "    details ->> 'it''s' as \"it's\",\n" in text
     with pytest.raises(SettingError, match="no column status that a fact can add up") as refused:
         propose(ORDERS, columns, [], ["status"])
     assert refused.value.sentence.endswith("--sum: hours")
@@ -131,19 +141,32 @@ def test_what_a_change_costs_is_said_by_the_statistics() -> None:
     assert said.startswith("team may be null, so only `full` is possible")
 
 
-def test_parents_are_current_rows_and_the_fact_has_a_roll_up_by_their_names() -> None:
-    columns = [column("status", values=3), column("customer_id", "bigint", is_foreign_key=True)]
-    parent = Parent("customer_id", Table("public", "customers"), "id", "bigint", "name")
-    proposal = propose(ORDERS, columns, ["status"], more=["customer_id"])
-    assert proposal.names == ("status", "customer_id")
-    found = files(proposal, with_names([parent], proposal, lambda _, names: names[0]))
-    assert found.keys() == {
-        f"models/{name}.{kind}"
-        for name in ("customers", "ft_web_orders_by_name")
-        for kind in ("sql", "yml")
-    }
-    assert "columns={'id': 'bigint', 'name': 'text'}," in found["models/customers.sql"]
-    roll_up = found["models/ft_web_orders_by_name.sql"]
-    assert "'customer': {'rows': ref('customers'), 'by': {'id': 'customer_id'}}," in roll_up
-    assert "'customer_name': 'customer.name'," in roll_up
-    assert "'customer_id': 'customer_id'" not in roll_up
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [("UTC", "(at)::date"), ("Asia/Tokyo", "(at at time zone 'UTC' at time zone 'Asia/Tokyo')")],
+)
+def test_a_time_without_a_zone_is_meant_in_utc(zone: str, day: str) -> None:
+    columns = [column("at", "timestamp without time zone"), column("status", values=3)]
+    assert f"    {day}" in model_sql(propose(ORDERS, columns, [], (), zone))
+
+
+def test_a_source_is_added_and_what_is_there_stays() -> None:
+    text = source_yaml("", ORDERS)
+    others = [Table("Shop", '{{ a "b" }}'), Table("public", "orders"), Table("Shop", "orders")]
+    for table in others:
+        more = source_yaml(text, table)
+        assert more.startswith(text)
+        assert source_yaml(more, table) == more
+        text = more
+    assert [
+        (source["name"], [list(table.values()) for table in source["tables"]])
+        for source in yaml.safe_load(text)["sources"]
+    ] == [
+        ("Shop", [["Web Orders"], ["a_b_061427", """{{ '{{ a ""b"" }}' }}"""]]),
+        ("public", [["orders"]]),
+        ("Shop", [["orders"]]),
+    ]
+    for other in ("- a\n", "sources: [{name: a}]\n", "{"):
+        with pytest.raises(SettingError, match="another form") as refused:
+            source_yaml(other, ORDERS)
+        assert refused.value.remedy == "add it: the source Shop, the table Web Orders"

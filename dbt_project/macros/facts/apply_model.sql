@@ -42,6 +42,8 @@ $failed$
     {%- endif -%}
     {% call noop_statement(
         'main',
-        'WAITS: ' ~ row.reason ~ '. Try: ' ~ row.remedy if row.state == 'waits' else 'APPLIED up to ' ~ row.applied_lsn
+        'WAITS: ' ~ row.reason ~ '. Try: ' ~ row.remedy if row.state == 'waits'
+        else 'APPLIED up to ' ~ row.applied_lsn
+            ~ ('; ' ~ row.reason ~ '. Try: ' ~ row.remedy if (row.reason or '').startswith('its query has changed') else '')
     ) %}{{ model.compiled_code }}{% endcall %}
 {% endmacro %}

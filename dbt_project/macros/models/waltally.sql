@@ -63,12 +63,22 @@
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
-{# The tables that the query reads, each with its name as the compiled query has it. #}
+{# The tables that the query reads, by itself or by an ephemeral model, each with its name as the compiled query has it. #}
 {% macro list_relations() %}
     {%- set relations = [] -%}
-    {%- for id in model.depends_on.nodes if id in graph.sources -%}
-        {%- set named = graph.sources[id] -%}
-        {%- do relations.append({'relation': named.relation_name, 'table': named.schema ~ '.' ~ named.identifier}) -%}
+    {#- What an ephemeral model reads joins the list while the loop runs. -#}
+    {%- set ids = model.depends_on.nodes | list -%}
+    {%- for id in ids -%}
+        {%- set named = graph.sources.get(id) -%}
+        {#- dbt doubles no quotation mark in a name: the YAML does. -#}
+        {%- set relation = {
+            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"')
+        } if named -%}
+        {%- if named and relation not in relations -%}
+            {%- do relations.append(relation) -%}
+        {%- elif id in graph.nodes and graph.nodes[id].config.materialized == 'ephemeral' -%}
+            {%- do ids.extend(graph.nodes[id].depends_on.nodes) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(relations) }}
 {% endmacro %}
@@ -76,10 +86,10 @@
 {# rejected_changes, as SQL writes it. A materialization's ref() would be no dependency, so it may not be made yet. #}
 {% macro name_rejected_changes() -%}
     {%- set node = graph.nodes['model.waltally.rejected_changes'] -%}
-    {{ waltally.quote_name(node.schema) }}.{{ waltally.quote_name(node.alias) }}
+    {{ waltally.quote_name(node.schema, for_text=true) }}.{{ waltally.quote_name(node.alias, for_text=true) }}
 {%- endmacro %}
 
-{# What the model's config says of its query; loader/setup/queries.py reads the same. #}
+{# What the model's config says of its query; loader/setup/query.py reads the same. #}
 {% macro list_options() %}
     {%- set options = {} -%}
     {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}

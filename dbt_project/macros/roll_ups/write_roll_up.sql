@@ -52,7 +52,7 @@ begin
     {{ waltally.find_fact_delta(resolved) if loop.first else waltally.find_lookup_delta(resolved, relation) }}
     -- Where much has moved it is filled apart, so that the inputs do not wait for it.
     if is_large then
-        return (null, null, null, null, true)::{{ staging }}.outcome;
+        return (null, null, null, null, true, null)::{{ staging }}.outcome;
     elsif delta is null then
         return null;
     end if;

@@ -234,6 +234,8 @@ create table model_watermark (
     left_out jsonb,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
+    -- The newest change that came without its old row: nobody knows from which group to take it away.
+    lost_lsn pg_lsn,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);
 
@@ -411,7 +413,8 @@ create type model_plan as (
     engine text,
     installed_version xid,
     watermark_version xid,
-    rejected_lsn pg_lsn
+    rejected_lsn pg_lsn,
+    lost_lsn pg_lsn
 );
 
 comment on type model_plan is
@@ -423,6 +426,8 @@ comment on column model_plan.is_ready is 'Whether it moves with the others that 
 comment on column model_plan.installed_version is
     'The version of its row of installed_model; with watermark_version, that of model_watermark, it tells whether the '
     'plan still holds.';
+
+comment on column model_plan.lost_lsn is 'As in outcome, once it is carried out.';
 
 comment on column model_plan.rejected_lsn is 'The newest change that could not be counted, once it is carried out.';
 
@@ -503,7 +508,8 @@ create type outcome as (
     left_out jsonb,
     is_replaced boolean,
     moved moved_row[],
-    is_reset boolean
+    is_reset boolean,
+    lost_lsn pg_lsn
 );
 
 comment on type outcome is 'What a model''s routine did.';
@@ -515,6 +521,8 @@ comment on column outcome.left_out is
 
 comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
 comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
+comment on column outcome.lost_lsn is
+    'The newest change that came without its old row, which cannot be attributed; null where none.';
 comment on column outcome.is_reset is
     'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
 

@@ -51,6 +51,7 @@ select
     mark.declaration as built_by,
     mark.baseline_id as built_on,
     mark.left_out,
+    mark.lost_lsn,
     mark.xmin as watermark_version,
     baseline.baseline_id,
     baseline.declaration as counted_by,

@@ -32,6 +32,7 @@ cross join lateral (
         when not is_rebuild and applied_lsn < start_lsn then 'behind the log'
         when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true)
             then 'log lacks columns'
+        when not is_rebuild and lost_lsn is not null then 'change without its old row'
         when not is_rebuild and baseline_id is null and start_lsn < position_lsn then 'follows without a baseline'
         when not is_rebuild then 'follows'
         -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.

@@ -34,6 +34,10 @@ select
             when 'follows without a baseline'
                 then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
+            when 'change without its old row' then format(
+                'a change before %s came without the old row''s values, which rejected_changes lists: what it took away is'
+                ' not known', applied_lsn
+            )
             when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
             when 'other slot not ready' then format(
                 'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
@@ -76,6 +80,8 @@ select
         when planned.verdict = 'registered before' and tried.is_seeded then array['setup', 'build']
         when planned.verdict = 'registered before' then array['setup', 'seed', 'build']
         when planned.verdict = 'log lacks columns' then array['run', 'seed']
+        -- Setup says which SQL mends the replica identity.
+        when planned.verdict = 'change without its old row' then array['setup', 'seed']
         when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
         when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'other slot not ready')
             then array['seed']

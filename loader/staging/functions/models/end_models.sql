@@ -5,10 +5,13 @@ declare
     plan cdc.model_plan;
     moved_count bigint;
 begin
-    foreach plan in array plans loop
+    for place in 1..cardinality(plans) loop
+        plan := plans[place];
         if plan.rejected_lsn is not null then
             -- Change by change now.
-            perform cdc.step_through(plan, to_lsn, 'list', chunk_size);
+            select greatest(plan.lost_lsn, done.lost_lsn) into plan.lost_lsn
+            from cdc.step_through(plan, to_lsn, 'list', chunk_size) as done;
+            plans[place] := plan;
         end if;
         if plan.error is not null or plan.is_refresh_asked then
             update cdc.installed_model as stored
@@ -20,7 +23,8 @@ begin
     end loop;
 
     insert into cdc.model_watermark (
-        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out, audited_at
+        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out, audited_at,
+        lost_lsn
     )
     select
         planned.model_name,
@@ -39,7 +43,8 @@ begin
             end
         ),
         planned.left_out,
-        case when planned.step = 'add' then mark.audited_at end
+        case when planned.step = 'add' then mark.audited_at end,
+        planned.lost_lsn
     from unnest(plans) as planned
     inner join cdc.slot_position as log on log.slot_name = planned.slot_name
     left join cdc.baseline
@@ -58,6 +63,7 @@ begin
         rejected_lsn = excluded.rejected_lsn,
         left_out = excluded.left_out,
         audited_at = excluded.audited_at,
+        lost_lsn = excluded.lost_lsn,
         moved_at = now();
     get diagnostics moved_count = row_count;
     if moved_count < cardinality(plans) then

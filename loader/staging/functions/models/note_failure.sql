@@ -13,6 +13,12 @@ begin
             nullif(hint, ''),
             case
                 when is_lock then 'nothing; it is tried again'
+                when code = '22003' and plan.declaration ? 'query' then format(
+                    'cast what is summed to numeric in the query (`sum(x::numeric)`), then `loader setup`, `dbt build`, '
+                    '`spark-submit spark/seed.py --fact %s`',
+                    plan.fact_name
+                )
+                when code = 'WL004' then format('`spark-submit spark/seed.py --fact %s`', plan.fact_name)
                 when code = '22003' then format(
                     'declare a wider type for the measure, then `loader setup`, '
                     '`spark-submit spark/seed.py --fact %s`, `dbt build`',

@@ -29,6 +29,7 @@ begin
         if step is not null then
             result := cdc.run_step(plan, step, batch);
             plan.rejected_lsn := result.rejected_lsn;
+            plan.lost_lsn := result.lost_lsn;
             plan.left_out := cdc.add_left_out(plan.left_out, result.left_out);
         elsif computed.id is not null and plan.declaration ? 'query' then
             plan.rejected_lsn := cdc.add_moved(plan, computed);
@@ -37,7 +38,8 @@ begin
             plan.rejected_lsn := computed.rejected_lsn;
             plan.left_out := cdc.add_left_out(plan.left_out, computed.left_out);
         else
-            select done.rejected_lsn, done.left_out into plan.rejected_lsn, plan.left_out
+            select done.rejected_lsn, done.left_out, done.lost_lsn
+            into plan.rejected_lsn, plan.left_out, plan.lost_lsn
             from cdc.step_through(
                 plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
             ) as done;

@@ -1,6 +1,9 @@
--- A template with values in place of its {names}. What is put in is not looked at again.
+-- A template with values in place of its {names}. What is put in is not looked at again. Where a value has what a body is
+-- written between, as a column's name may, the body is written between something that no value has.
 create or replace function cdc.fill(template text, "values" jsonb) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+    mark constant text := case when "values"::text ~ '[$](routine|reader)[$]' then '_' || md5("values"::text) else '' end;
 begin
     return (
         select string_agg(
@@ -12,7 +15,10 @@ begin
                 one.match[1] as text,
                 one.match[2] as name,
                 one.place
-            from regexp_matches(template, '([^{]*(?:\{(?![a-z_]+\})[^{]*)*)(?:\{([a-z_]+)\})?', 'g') with ordinality as one (match, place)
+            from regexp_matches(
+                regexp_replace(template, '[$](routine|reader)[$]', '$\1' || mark || '$', 'g'),
+                '([^{]*(?:\{(?![a-z_]+\})[^{]*)*)(?:\{([a-z_]+)\})?', 'g'
+            ) with ordinality as one (match, place)
         ) as piece
     );
 end

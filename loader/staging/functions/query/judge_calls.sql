@@ -106,7 +106,7 @@ begin
                     then 'the difference `a - b`, or age() of both `at time zone`'
                 when signature = 'timestamptz(date)'
                     then '`d::timestamp` for the date d; or `timezone=''Europe/Berlin''` (your zone) in the model''s config'
-                when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `… at time zone ''Europe/Berlin''` in the query'
+                when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `... at time zone ''Europe/Berlin''` in the query'
                 when is_formatted then 'a constant format in numbers, such as ''YYYY-MM-DD'''
                 when is_spelling then 'to_char() of the value with a constant format'
                 when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'

@@ -86,7 +86,7 @@ begin
     from unnest(nodes) as node
     where node.type = 'VAR' and node.fields ->> 'varattno' = '0'
     union
-    select 'NATURAL JOIN: its condition changes with the tables'' columns', 'JOIN … USING with the columns'' names'
+    select 'NATURAL JOIN: its condition changes with the tables'' columns', 'JOIN ... USING with the columns'' names'
     from unnest(nodes) as node
     where node.type = 'JOINEXPR' and node.fields ->> 'isNatural' = 'true'
     union

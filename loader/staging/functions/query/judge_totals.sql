@@ -26,7 +26,7 @@ begin
 
     select
         'a division by a total that can be 0'::text,
-        case when is_total then '`nullif(…, 0)` around it: without GROUP BY count(*) can be 0 too' else '`nullif(…, 0)` around it' end
+        case when is_total then '`nullif(..., 0)` around it: without GROUP BY count(*) can be 0 too' else '`nullif(..., 0)` around it' end
     from parts
     inner join pg_proc as p on p.oid = parts.function_oid
     where
@@ -34,7 +34,7 @@ begin
         and p.proname ~ '^(int[248]+(div|mod)|float[48]+div|numeric_(div|div_trunc|mod)|mod|div|interval_div|cash_div_.*)$'
         and not cdc.is_never_zero(nodes, parts.path || '.args.2', is_total)
     union
-    select 'a numeric total as text, which would show zeros that depend on the order of changes', '`round(…, 2)` before the cast'
+    select 'a numeric total as text, which would show zeros that depend on the order of changes', '`round(..., 2)` before the cast'
     from parts
     inner join unnest(nodes) as argument on argument.path in (parts.path || '.arg', parts.path || '.args.1')
     left join pg_proc as p on p.oid = parts.function_oid

@@ -4,12 +4,18 @@
 -- A large value that an update leaves out is that of an earlier change to the row. Where none of them has it, the
 -- insert has its place in `missing` and, as old values, the first image of the row, under whose key it was before them.
 create or replace function cdc.last_rows(changes cdc.change[], key_nos integer[]) returns cdc.change[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+-- A routine has switched off joins for its table's sake; a plan of many rows is not worth compiling.
+set enable_hashjoin = on
+set enable_mergejoin = on
+set jit = off
+as $$
 #variable_conflict use_column
 begin
     if exists (select from unnest(changes) as change where change.ordinal is null) then
         raise exception 'the changes of rows come without their order'
-            using errcode = 'WL004', hint = 'Run `loader setup`, then `dbt build`.';
+            using errcode = 'WL006', hint = 'Run `loader setup`, then `dbt build`.';
     end if;
     return (
         with recursive numbered as materialized (

@@ -42,6 +42,8 @@ declare
     waltally_is_row boolean;
     waltally_groups text[];
     waltally_group text;
+    waltally_said text;
+    waltally_tried cdc.change[];
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('begin', 'rebuild') then
@@ -61,7 +63,8 @@ begin
             and (change.missing is null or not cdc.lacks(change, $4, $5))
     );
     if $1 <> 'list' then
-        select max(change.last_lsn) into result.rejected_lsn
+        select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
+        into result.rejected_lsn, result.lost_lsn
         from unnest($3) as change
         where (change.table_no = any ($4) or change.table_no is null)
             and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
@@ -73,16 +76,18 @@ begin
                 exit when waltally_group is null;
             exception
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+                    waltally_said := sqlerrm;
                     if waltally_group is not null then
                         raise exception '% in the group %', sqlerrm, waltally_group
                             using errcode = sqlstate, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
                     elsif bad is null then
-                        -- Once without those that are bad.
+                        -- Once without those that are bad, and without updates that move other models' values alone.
+                        waltally_tried := good;
                         select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
                         -- An old row that cannot be taken was never counted.
                         select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
                         from unnest(bad) as change where change.action = 'I';
-                        waltally_is_row := bad <> '{}';
+                        waltally_is_row := good <> waltally_tried;
                     else
                         waltally_is_row := false;
                     end if;
@@ -95,7 +100,7 @@ begin
             waltally_group := waltally_groups[1];
             waltally_groups := waltally_groups[2:];
             if waltally_group is null then
-                raise exception 'the totals of several groups do not fit' using errcode = '22003';
+                raise exception 'the totals of several groups do not fit: %', waltally_said using errcode = '22003';
             end if;
         end loop;
         delete from {relation} where ctid = any (waltally_emptied){unless_total};
@@ -167,8 +172,10 @@ $template$,
             )::text),
             'merge_baseline', cdc.write_merge(compiled, relation, (
                 select format(
-                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from cdc.baseline_group as counted\n'
-                    '        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
+                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from '
+                    -- Apart: the schema may have a backslash in its name.
+                    || 'cdc.baseline_group as counted'
+                    || e'\n        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
                     (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
                     from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
                     (select string_agg(format(e',\n            counted.dimensions[%s]::%s as %I', place, value ->> 'type', value ->> 'name'), '' order by place)
@@ -187,7 +194,7 @@ $template$,
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
-                e'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)\n'
+                'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
                 'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
                 'from %s(good, $4, $5) as delta where delta.waltally_archived_lsn is not null;',
                 model_key,

@@ -36,7 +36,7 @@ into waltally_emptied, waltally_least_count
 from merged;
 if waltally_least_count < 0 then
     raise exception 'a number of rows or values would fall below zero'
-        using errcode = 'WL004', hint = 'seed the model';
+        using errcode = 'WL004';
 end if;
 $template$,
         jsonb_build_object(

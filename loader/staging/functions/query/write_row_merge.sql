@@ -39,7 +39,7 @@ $check$if exists (
                         or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
                 ) then
                     raise exception 'two rows have one key in a part of a transaction'
-                        using errcode = 'WL004', hint = 'seed the model';
+                        using errcode = 'WL004';
                 end if;
                 $check$,
                 jsonb_build_object(

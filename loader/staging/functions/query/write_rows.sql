@@ -85,11 +85,12 @@ begin
             end;
         end loop;
     end if;
-    select max(rejected.last_lsn) into result.rejected_lsn
+    select max(rejected.last_lsn), max(rejected.last_lsn) filter (where rejected.is_lost)
+    into result.rejected_lsn, result.lost_lsn
     from (
-        select change.last_lsn from unnest(bad) as change where change.action = 'I'
+        select change.last_lsn, false as is_lost from unnest(bad) as change where change.action = 'I'
         union all
-        select change.last_lsn from unnest($3) as change
+        select change.last_lsn, cdc.is_lost(change) from unnest($3) as change
         where (change.table_no = any ($4) or change.table_no is null)
             and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, {carried}))
     ) as rejected;

@@ -46,7 +46,7 @@ begin
         );
         if (source.value ->> 'keeps_deleted')::boolean then
             written := written || format(
-                e'            delete from cdc.archived_delete as old where old.slot_name = $2 and old.model_name = %L and old.part = %L;\n',
+                '            delete from cdc.archived_delete as old where old.slot_name = $2 and old.model_name = %L and old.part = %L;' || e'\n',
                 model_key, source.value ->> 'table'
             );
         end if;

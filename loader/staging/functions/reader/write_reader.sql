@@ -2,9 +2,9 @@
 -- of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a batch
 -- cheap; `is_each` keeps them apart.
 --
--- gives  [["schema.table", ["column", …], what is told apart: false, true: deletes, by transaction, "each": changes], …]
+-- gives  [["schema.table", ["column", ...], what is told apart: false, true: deletes, by transaction, "each": changes], ...]
 --
--- An image is an array of {"name": …, "value": …} as text. What follows a name is its value: the first character says
+-- An image is an array of {"name": ..., "value": ...} as text. What follows a name is its value: the first character says
 -- whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because a name
 -- with its quotes, colon and bracket cannot be part of a value: there the quotes would be escaped.
 create or replace function cdc.write_reader(reader text, gives jsonb) returns text

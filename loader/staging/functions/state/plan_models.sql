@@ -34,6 +34,7 @@ begin
         planned.engine,
         planned.installed_version,
         planned.watermark_version,
+        null::pg_lsn,
         null::pg_lsn
     from planned;
 end

@@ -45,7 +45,7 @@ begin
         end if;
     end loop;
     execute format('drop table pg_temp.%I', pattern);
-    if not (cdc.has_key(target, key_name, key) or key = '{}' and exists (
+    if not (cdc.has_unique_key(target, key) or key = '{}' and exists (
         select from pg_index as x
         inner join pg_class as c on c.oid = x.indexrelid
         where x.indrelid = target and c.relname = key_name and x.indkey = '0'

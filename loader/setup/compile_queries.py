@@ -1,16 +1,17 @@
-"""The models of a dbt project that are queries: the target reads them over the source's columns."""
+"""Compiles the models that are queries: the target reads them over the source's columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import psycopg2
 from psycopg2.extras import Json
 
 from loader.setup.declared import Declared
+from loader.setup.query import Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
@@ -18,64 +19,20 @@ from waltally.errors import LoaderError, SettingError, combine
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
-MATERIALIZED = "waltally"
-_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key")
 
-
-@dataclass(frozen=True)
-class Query:
-    """A model whose file is a query."""
-
-    name: str
-    relation: Table
-    path: str
-    """Its file in the project."""
-    text: str
-    """The query, as dbt compiles it."""
-    sources: tuple[tuple[str, Table], ...]
-    """The tables that it reads, each with its name as the text has it."""
-    options: Mapping[str, Any]
-    """What its config says: see cdc.compile_query."""
-
-
-def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a model among the manifest's nodes is a query."""
-    return any(map(_is_query, nodes.values()))
-
-
-def _is_query(node: Mapping[str, Any]) -> bool:
-    return (
-        node.get("resource_type") == "model"
-        and node.get("config", {}).get("materialized") == MATERIALIZED
-    )
-
-
-def declared_queries(
-    nodes: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Mapping[str, Any]]
-) -> tuple[Query, ...]:
-    """Return the queries among a manifest's nodes. Raises SettingError without compiled code."""
-    queries = []
-    for node in filter(_is_query, nodes.values()):
-        if not node.get("compiled_code"):
-            raise SettingError(
-                f"The manifest has no compiled query of {node['name']}",
-                "write it by `dbt compile` in place of `dbt parse`",
-            )
-        named = [sources[name] for name in node["depends_on"]["nodes"] if name in sources]
-        options = {name: node["config"][name] for name in _OPTIONS if node["config"].get(name)}
-        if isinstance(options.get("unique_key"), str):
-            options["unique_key"] = [options["unique_key"]]
-        queries.append(
-            Query(
-                str(node["name"]),
-                Table(node["schema"], node["alias"]),
-                str(node.get("original_file_path", "its file")),
-                node["compiled_code"],
-                tuple((s["relation_name"], Table(s["schema"], s["identifier"])) for s in named),
-                options,
-            )
-        )
-    return tuple(sorted(queries, key=lambda query: query.name))
+def _sources_of(
+    node: Mapping[str, Any],
+    nodes: Mapping[str, Mapping[str, Any]],
+    sources: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """Return the sources that a query reads, by itself or by what dbt writes into it."""
+    names: dict[str, None] = {}
+    for name in node["depends_on"]["nodes"]:
+        if name in sources:
+            names[name] = None
+        elif nodes.get(name, {}).get("config", {}).get("materialized") == "ephemeral":
+            names.update(dict.fromkeys(_sources_of(nodes[name], nodes, sources)))
+    return list(names)
 
 
 def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:

@@ -1,0 +1,77 @@
+-- What changes add to the groups of a fact, evaluated here: for a seed or a replay from an archive, and for a seed of rows
+-- that came here as inserts. `moved` is a table like computed_change, of which one attempt of a
+-- model is read. Rows as in a seed's incoming table: a group of a source with its sums, or a reason. With the reason `went`
+-- it is what was deleted from a source whose deletes are ignored; with a negative number of rows it is rows gone that the query could not take.
+create or replace function cdc.count_moved(compiled jsonb, moved text, model text, attempt bigint, went text)
+returns table (part text, dimensions text[], row_count bigint, sums text[], reason text, example text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set standard_conforming_strings from current
+set DateStyle from current
+set IntervalStyle from current
+set TimeZone from current
+set extra_float_digits from current
+set bytea_output from current
+as $$
+#variable_conflict use_column
+declare
+    tables constant text[] := array(select value ->> 'table' from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place) order by place);
+    own record := cdc.own_places(compiled);
+    changes cdc.change[];
+    bad cdc.change[];
+    messages text[];
+begin
+    -- The names of a model's dbt role are not run: what is registered is written again, for this session alone.
+    drop function if exists pg_temp.waltally_deltas(cdc.change[], integer[], integer[]);
+    execute cdc.write_deltas(compiled, 'pg_temp.waltally_deltas');
+    perform set_config('timezone', compiled ->> 'timezone', true);
+    execute format(
+        'select array_agg(row(moved.source_no, moved.action, ''0/0''::pg_lsn + moved.commit_lsn, null, false, null, '
+        'moved.old_values, moved.new_values, moved.change_count, ''0/0''::pg_lsn + moved.last_lsn, null)::cdc.change) '
+        'from %s as moved where moved.model_name = $1 and moved.attempt = $2',
+        moved
+    ) into changes using model, attempt;
+    select * into changes, bad, messages from cdc.find_bad_images('pg_temp.waltally_deltas', changes, own.table_nos, own.places);
+    return query execute format(
+        $template$
+        select
+            ($1)[delta.waltally_source_no],
+            array[%s]::text[],
+            (%s * (case when delta.waltally_archived_lsn is null then 1 else -1 end))::bigint,
+            array[%s]::text[],
+            case when delta.waltally_archived_lsn is not null then $5 end,
+            null::text
+        from pg_temp.waltally_deltas($2, $3, $4) as delta
+        $template$,
+        (select coalesce(string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place), '')
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)),
+        format('delta.%I', compiled ->> 'rows'),
+        (select string_agg(format('(delta.%I * (case when delta.waltally_archived_lsn is null then 1 else -1 end))::text', value ->> 'name'), ', ' order by place)
+        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place))
+    ) using tables, changes, own.table_nos, own.places, went;
+    return query
+    select
+        tables[rejected.source_no],
+        '{}'::text[],
+        sum(case rejected.action when 'I' then rejected.change_count else -rejected.change_count end)::bigint,
+        '{}'::text[],
+        rejected.message,
+        min(rejected.example)
+    from (
+        select
+            array_position(own.table_nos, change.table_no) as source_no, change.action, change.change_count,
+            messages[ordinality] as message,
+            (
+                select jsonb_object_agg(name.value ->> 'name', left(image.value, 100))::text
+                from jsonb_path_query_array(
+                    compiled, '$.sources[$no].columns[*] ? (@.is_needed == true)',
+                    jsonb_build_object('no', array_position(own.table_nos, change.table_no) - 1)
+                ) as needed (list)
+                cross join lateral jsonb_array_elements(needed.list) with ordinality as name (value, place)
+                cross join lateral (select (coalesce(change.new_values, change.old_values))[name.place] as value) as image
+            ) as example
+        from unnest(bad) with ordinality as change
+    ) as rejected
+    group by 1, 5;
+end
+$$;

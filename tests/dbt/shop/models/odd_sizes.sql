@@ -1,0 +1,3 @@
+{{ config(materialized='waltally') }}
+
+select "Größe ""m"" cm" as size, sum(n) as n from {{ source('shop', 'odd') }} group by 1

@@ -1,0 +1,3 @@
+{{ config(materialized='waltally') }}
+
+select count(*) as order_count, sum(amount - discount) as net from {{ source('shop', 'orders') }}

@@ -1,0 +1,286 @@
+"""A dbt project whose models are queries: its life with setup, dbt, seed, loader and cdc.apply.
+
+The tests share one system. Each leaves it as it must be: with models that equal their queries.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from random import Random
+
+import psycopg2
+import pytest
+
+from testkit.commands import wait_until
+from testkit.databases import empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.servers import Cluster
+from tests.dbt.shop import Shop
+
+QUERIES = (
+    *("sales", "both", "service_stats", "current_orders", "order_total", "odd_sizes"),
+    *("nightly", "stock"),
+)
+"""The models whose queries take each row."""
+
+
+@pytest.fixture(scope="module")
+def shop(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """Models that are seeded, made in the order that a newcomer takes."""
+    with empty_database(cluster, WAREHOUSE) as database:
+        made = Shop(database, tmp_path_factory.mktemp("shop"))
+        # dbt made it before, with a column that goes.
+        made.source.execute(
+            "create schema analytics; create table analytics.nightly as"
+            " select 'old' as channel, 7::bigint as order_count, 1 as gone"
+        )
+        made.must("setup")
+        made.built = made.dbt("build", "--exclude", "test_type:unit")
+        made.waited = made.states()
+        made.write(Random(1))
+        made.stage()
+        with made.read_all_along():
+            made.seed()
+        # A first baseline counts what is stored: what was purged before it is gone.
+        made.source.execute("truncate truth.purged")
+        made.catch_up()
+        yield made
+
+
+def test_a_new_model_waits_for_its_seed_and_dbt_says_so(shop: Shop) -> None:
+    for name in (*QUERIES, "notes"):
+        assert re.search(rf"model analytics\.{name} \.+ \[WAITS: it waits for its seed", shop.built)
+        assert shop.waited[name][0] == "waits"
+    assert {state for state, _ in shop.states().values()} == {"follows"}
+    assert shop.differences(*QUERIES) == {}
+
+
+def test_a_table_of_dbt_s_is_read_until_the_baseline_takes_its_place_at_once(shop: Shop) -> None:
+    assert (("old", 7),) in shop.seen
+    for rows in shop.seen - {(("old", 7),)}:
+        assert ("old", 7) not in rows and len(rows) > 1, rows
+    gone = (
+        "select count(*) from pg_attribute where attrelid = 'analytics.nightly'::regclass"
+        " and attname = 'gone'"
+    )
+    assert shop.target.value(gone) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop, seed: int) -> None:
+    dice = Random(seed)
+    for _ in range(3):
+        shop.write(dice)
+        shop.apply_in_batches(dice)
+        assert shop.differences(*QUERIES) == {}, shop.states()
+
+
+def test_a_loader_that_is_killed_in_an_apply_adds_nothing_twice(shop: Shop) -> None:
+    dice = Random(7)
+    waiting = (
+        "select count(*) from pg_stat_activity"
+        " where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    with shop.follow("--build") as running, closing(psycopg2.connect(shop.dsns[1])) as holder:
+        shop.write(dice)
+        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+        shop.write(dice)
+        wait_until(lambda: shop.target.value(waiting), "an apply waits")
+        running.kill()
+        assert running.process.returncode == -signal.SIGKILL
+    shop.write(dice)
+    shop.must("run", "--once", "--build")
+    assert shop.differences(*QUERIES) == {}
+
+
+def test_a_total_without_groups_keeps_its_row_and_a_truncate_takes_one_part(shop: Shop) -> None:
+    shop.source.execute(
+        "begin; insert into old_orders (channel) values ('only here');"
+        " insert into orders (channel) values ('web'); commit"
+    )
+    shop.catch_up()
+    shop.source.execute("truncate orders")
+    shop.catch_up()
+    assert shop.target.execute("select order_count, net from analytics.order_total") == [(0, None)]
+    assert shop.differences(*QUERIES) == {}
+    assert shop.target.value("select count(*) from analytics.both where channel = 'only here'") == 1
+    shop.source.execute("insert into orders (amount, discount) values (3, 1)")
+    shop.catch_up()
+    assert shop.target.execute("select order_count, net from analytics.order_total") == [(1, 2)]
+
+
+def test_rows_that_the_query_cannot_take_are_listed(shop: Shop) -> None:
+    shop.source.execute("truncate orders")
+    shop.catch_up()
+    shop.target.execute("truncate analytics.rejected_changes")
+    shop.source.execute("insert into orders (note) values ('12'), ('twelve'), ('22'), (null)")
+    shop.source.execute("update orders set note = '13' where note = 'twelve'")
+    shop.source.execute("update orders set note = 'none' where note = '22'")
+    shop.catch_up()
+    assert shop.target.execute("select digit, order_count from analytics.notes order by 1") == [
+        *((2, 1), (3, 1), (None, 1)),
+    ]
+    rejected = shop.target.execute(
+        "select fact, action, reason, payload from analytics.rejected_changes order by commit_lsn"
+    )
+    assert [(fact, action) for fact, action, *_ in rejected] == [
+        *(("analytics.notes", "I"), ("analytics.notes", "U"))
+    ]
+    assert all("invalid input syntax for type integer" in reason for *_, reason, _ in rejected)
+    assert "twelve" in rejected[0][3]
+    code, said = shop.tried("test", "--select", "no_rejected_changes")
+    assert code and "Got 2 results" in said
+    assert shop.states()["notes"][0] == "follows"
+
+
+def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
+    table = "'analytics.sales'::regclass"
+    described = shop.target.value(f"select obj_description({table}, 'pg_class')")
+    assert described == "A row per day in Berlin and channel."
+    described = shop.target.value(f"select col_description({table}, 2)")
+    assert described == 'Where it was sold; "web" or a shop\'s name.'
+    indexes = "select count(*) from pg_indexes where tablename = 'sales' and indexdef ~ %s"
+    assert shop.target.value(indexes, r"\(channel\)") == 1
+    assert shop.target.value(f"select has_table_privilege('pg_monitor', {table}, 'select')")
+    assert not shop.target.value(
+        "select has_table_privilege('pg_monitor', 'analytics.both', 'select')"
+    )
+    hooks = "select moment, is_there from hook_call"
+    assert shop.source.execute(hooks) == [("before", False), ("after", True)]
+
+    # What stood there is built again from the baseline and the log.
+    shop.write(Random(8))
+    shop.target.execute("update analytics.sales set order_count = order_count + 1")
+    shop.target.execute("update analytics.both set order_count = order_count")
+    shop.stage()
+    said = shop.dbt("run", "--select", "tag:dashboard", "--full-refresh")
+    assert "PASS=1 " in said and "APPLIED up to" in said
+    assert shop.source.execute(hooks)[2:] == [("before", True), ("after", True)]
+    shop.catch_up()
+    assert shop.differences(*QUERIES) == {}
+
+
+REFUSED = {
+    "wrong_max": "select channel, max(amount) as most\nfrom {{ source('shop', 'orders') }} group by 1",
+    "wrong_clock": "select channel, count(*) as n from {{ source('shop', 'orders') }}\n"
+    "where placed_at > now() group by 1",
+    "wrong_column": "select chanel, count(*) as n\nfrom {{ source('shop', 'orders') }} group by 1",
+}
+
+
+def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster: Cluster) -> None:
+    for name, query in REFUSED.items():
+        shop.write_model(name, "{{ config(materialized='waltally') }}\n" + query)
+    try:
+        code, here = shop.refused("setup", "--check")
+        with empty_database(cluster) as empty:
+            _, there = shop.refused(
+                "setup", "--check", LOADER_TARGET_DSN=cluster.dsn(empty.name), LOADER_SLOT="other"
+            )
+            kept = empty.execute("select nspname from pg_namespace where nspname ~ '^cdc'")
+        failed, said = shop.tried("run", "--select", *REFUSED)
+    finally:
+        for name in REFUSED:
+            (shop.project / "models" / f"{name}.sql").unlink()
+    assert kept == []
+    assert code and failed
+    said = " ".join(said.split())
+    for name in REFUSED:
+        [line] = [line for line in here.splitlines() if f"{name}: " in line]
+        assert line in there
+        sentence, _, place = line.split(f"{name}: ")[1].partition(" at: ")
+        assert sentence in said, (sentence, said)
+        assert f"correct models/{name}.sql. " in here
+        assert bool(place) == (name == "wrong_column"), line
+        assert f"model {name} (models/{name}.sql)" in said
+
+
+def test_a_contract_that_the_query_does_not_keep_is_refused(shop: Shop) -> None:
+    path = shop.project / "models" / "sales.yml"
+    text = path.read_text()
+    path.write_text(text.replace("amount, data_type: numeric", "amount, data_type: bigint", 1))
+    code, said = shop.tried("run", "--select", "sales")
+    path.write_text(text)
+    assert code and "amount is numeric, and the contract says bigint" in said
+    assert "PASS=1 " in shop.dbt("run", "--select", "sales")
+
+
+def test_a_query_with_another_text_and_the_same_meaning_keeps_its_rows(shop: Shop) -> None:
+    rows = "select xmin::text, ctid::text, * from analytics.nightly order by 2"
+    before = shop.target.execute(rows)
+    assert before
+    shop.write_model(
+        "nightly",
+        "{{ config(materialized='waltally') }}\nwith\n-- the orders\norders as (\n"
+        "    select * from {{ source('shop', 'orders') }}\n)\n\n"
+        "select orders.channel, count( * ) as order_count\nfrom orders group by orders.channel",
+    )
+    shop.must("setup")
+    assert "APPLIED up to" in shop.dbt("run", "--select", "nightly")
+    assert shop.target.execute(rows) == before
+    assert shop.states()["nightly"][0] == "follows"
+
+
+def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop: Shop) -> None:
+    rows = "select channel, order_count from analytics.both order by 1"
+    former = (
+        "select channel, count(*) from (select channel from orders union all"
+        " select channel from old_orders) as orders group by 1 order by 1"
+    )
+    shop.target.execute(f"create view public.both_shown as {rows}")
+    path = shop.project / "models" / "both.sql"
+    path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
+    (shop.project / "models" / "both.yml").unlink()
+    shop.must("setup")
+    dice = Random(9)
+    shop.write(dice)
+    shop.catch_up()
+    assert shop.target.execute(rows) == shop.source.execute(former), "before dbt has built it"
+    said = shop.dbt("run", "--select", "both")
+    assert "its query has changed" in said and "spark/seed.py" in said
+    shop.write(dice)
+    shop.catch_up()
+    assert shop.target.execute(rows) == shop.source.execute(former), "before it is seeded"
+    assert shop.states()["both"][0] == "follows"
+    shop.seed("both")
+    shop.write(dice)
+    shop.catch_up()
+    assert shop.differences(*QUERIES) == {}
+    assert shop.target.execute("select * from public.both_shown") == shop.source.execute(former)
+    columns = (
+        "select string_agg(column_name, ' ' order by ordinal_position) from"
+        " information_schema.columns where table_name = 'both' and column_name !~ '^waltally_'"
+    )
+    assert shop.target.value(columns) == "channel order_count priced"
+
+
+def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None:
+    shop.source.execute("alter table stock add more text default 'new', drop unused")
+    shop.source.execute(
+        "update stock set pieces = pieces + 1 where id % 2 = 0; delete from stock where id = 1"
+    )
+    shop.catch_up()
+    assert shop.states()["stock"][0] == "follows"
+    assert shop.differences("stock") == {}
+    shop.must("setup")
+    assert "APPLIED up to" in shop.dbt("run", "--select", "stock")
+
+    shop.source.execute("alter table stock rename pieces to units")
+    shop.source.execute("update stock set units = units + 1")
+    shop.catch_up()
+    assert shop.states()["stock"][0] != "follows", "a number without the change would be wrong"
+    assert shop.states()["sales"][0] == "follows"
+    code, said = shop.refused("setup")
+    assert code and "pieces" in said and "models/stock.sql" in said
+    path = shop.project / "models" / "stock.sql"
+    path.write_text(path.read_text().replace("sum(pieces)", "sum(units)"))
+    shop.must("setup")
+    shop.dbt("run", "--select", "stock")
+    shop.seed("stock")
+    shop.source.execute("update stock set units = units + 1 where id = 2")
+    shop.catch_up()
+    assert shop.states()["stock"][0] == "follows"
+    assert shop.differences("stock") == {}
