@@ -204,12 +204,12 @@ def test_rows_that_the_query_cannot_take_are_listed(lab: Lab) -> None:
     )
     bad = f"""
     select 'lab.a', action, case
-        when '0' in (new_values[7], new_values[27]) then 'division by zero'
-        else format('invalid input syntax for type integer: "%s"', new_values[5])
+        when '0' in (new_values[6], new_values[26]) then 'division by zero'
+        else format('invalid input syntax for type integer: "%s"', new_values[4])
     end
     from lab.change
     where table_name = 'a' and (action = 'I' or action = 'U' and ({moved}))
-    and ('0' = new_values[7] or '0' = new_values[27] or new_values[5] !~ '^[0-9]+$')
+    and ('0' = new_values[6] or '0' = new_values[26] or new_values[4] !~ '^[0-9]+$')
     """
     listed = "select source_table, action, reason from lab.rejected"
     assert lab.value(f"select count(*) from ({listed}) as x") > 10
