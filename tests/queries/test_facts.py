@@ -216,6 +216,17 @@ def test_rows_that_the_query_cannot_take_are_listed(lab: Lab) -> None:
     assert lab.execute(f"({listed} except all {bad}) union all ({bad} except all {listed})") == []
 
 
+def test_an_update_to_a_row_that_cannot_be_taken_is_no_ignored_delete(lab: Lab) -> None:
+    lab.clear()
+    query = "select 10 / small as x, count(*) as n from {a} group by 1"
+    model = Model(lab, "purged_bad", query, Random(1), ignore_deletes=["lab.a"])
+    lab.execute("insert into lab.a (id, small) values (1, 1), (2, 1)")
+    model.step("add", lab.last_change(), each=True)
+    lab.execute("update lab.a set small = 0 where id = 1; delete from lab.a where id = 2")
+    model.step("add", lab.last_change(), each=True)
+    assert lab.execute("select * from lab_models.purged_bad") == [(10, 1)]
+
+
 def test_more_than_a_thousand_such_rows_stop_the_model(lab: Lab) -> None:
     lab.clear()
     model = Model(
