@@ -29,7 +29,10 @@ begin
     if exists (select from unnest(changes) as change where change.action = 'U') then
         changes := array(
             select row(
-                change.table_no, image.action, change.commit_lsn, change.ordinal, change.is_cancelled, change.problem,
+                change.table_no, image.action,
+                -- The old row of an update is no deleted one, which a model may go on counting.
+                case when (change.action, image.action) <> ('U', 'D') then change.commit_lsn end,
+                change.ordinal, change.is_cancelled, change.problem,
                 case image.action when 'D' then change.old_values end,
                 case image.action when 'I' then change.new_values end,
                 change.change_count, change.last_lsn, change.missing

@@ -35,20 +35,18 @@ begin
             case entries.fields ->> 'rtekind'
                 when '1' then entries.path || '.subquery.targetList.' || variables.column_no
                 when '2' then entries.path || '.joinaliasvars.' || variables.column_no
-                when '6' then (
-                    select named.path || '.ctequery.targetList.' || variables.column_no
-                    from unnest(nodes) as named
-                    where
-                        named.type = 'COMMONTABLEEXPR'
-                        and named.fields ->> 'ctename' = entries.fields ->> 'ctename'
-                        and named.parent = entries.queries[
-                            cardinality(entries.queries) - (entries.fields ->> 'ctelevelsup')::integer
-                        ]
-                )
+                when '6' then named.path || '.ctequery.targetList.' || variables.column_no
                 else entries.path || '.groupexprs.' || variables.column_no
             end as target
         from variables
         inner join entries on entries.query = variables.query and entries.table_no = variables.table_no
+        left join unnest(nodes) as named
+            on
+                named.type = 'COMMONTABLEEXPR'
+                and named.fields ->> 'ctename' = entries.fields ->> 'ctename'
+                and named.parent = entries.queries[
+                    cardinality(entries.queries) - (entries.fields ->> 'ctelevelsup')::integer
+                ]
         union all
         -- A column of a UNION is that column of each arm.
         select
