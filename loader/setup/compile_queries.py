@@ -20,21 +20,6 @@ from waltally.facts import Fact, parse
 from waltally.tables import Table
 
 
-def _sources_of(
-    node: Mapping[str, Any],
-    nodes: Mapping[str, Mapping[str, Any]],
-    sources: Mapping[str, Mapping[str, Any]],
-) -> list[str]:
-    """Return the sources that a query reads, by itself or by what dbt writes into it."""
-    names: dict[str, None] = {}
-    for name in node["depends_on"]["nodes"]:
-        if name in sources:
-            names[name] = None
-        elif nodes.get(name, {}).get("config", {}).get("materialized") == "ephemeral":
-            names.update(dict.fromkeys(_sources_of(nodes[name], nodes, sources)))
-    return list(names)
-
-
 def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:
     """Return what is declared with the queries among the facts, as the target reads them.
 
