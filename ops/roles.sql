@@ -138,7 +138,7 @@ from (
     (:'schema', 'change_log', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'dbt'),
     (:'schema', 'fact', 'select', :'dbt'),
-    (:'schema', 'fact_state', 'select', :'dbt'),
+    (:'schema', 'model_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
     -- A roll-up is made of what is installed.
     (:'schema', 'roll_up', 'select', :'dbt'),
@@ -151,7 +151,7 @@ from (
     (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
     -- A reader asks what a fact is declared as and how far it is, and nothing else there.
     (:'schema', 'fact', 'select', :'reader'),
-    (:'schema', 'fact_state', 'select', :'reader'),
+    (:'schema', 'model_state', 'select', :'reader'),
     (:'schema', 'roll_up', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
@@ -163,7 +163,7 @@ from (
     (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
-    (:'schema', 'fact_state', 'select', :'spark'),
+    (:'schema', 'model_state', 'select', :'spark'),
     (:'schema', 'roll_up', 'select', :'spark'),
     (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),

@@ -299,14 +299,14 @@ class Soaked(System):
 
     def reason(self, model: str) -> str:
         """Return why the model waits or failed, empty where it does neither."""
-        query = "select reason from cdc.fact_state where slot_name = %s and relation = %s"
+        query = "select reason from cdc.model_state where slot_name = %s and relation = %s"
         return self.ask_target(query, SLOT, f"analytics.{model}") or ""
 
     def has(self, model: str, state: str, at_least: str | None = None) -> bool:
         """Return whether the model is in a state, and holds everything before a position."""
         return bool(
             self.ask_target(
-                "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.fact_state "
+                "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.model_state "
                 "where slot_name = %s and relation = %s and state = %s",
                 at_least,
                 SLOT,
@@ -316,7 +316,7 @@ class Soaked(System):
         )
 
     def _states(self) -> str:
-        query = "select jsonb_pretty(jsonb_agg(to_jsonb(s))) from cdc.fact_state as s"
+        query = "select jsonb_pretty(jsonb_agg(to_jsonb(s))) from cdc.model_state as s"
         return str(self.ask_target(query))
 
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:

@@ -98,7 +98,7 @@ class Pipeline(System):
         """Apply, and return why the fact waits."""
         self.build()
         ((state, reason),) = self.target.execute(
-            "select state, reason from cdc.fact_state where slot_name = %s "
+            "select state, reason from cdc.model_state where slot_name = %s "
             "and relation = 'analytics.ft_service_stats'",
             self.slot,
         )
@@ -208,7 +208,7 @@ class Pipeline(System):
                 "setup", "--renew", "--source-is-gone"
             ),
             "spark-submit spark/seed.py": self.seed,
-            "spark-submit spark/seed.py --fact ft_service_stats": self.seed,
+            "spark-submit spark/seed.py --model ft_service_stats": self.seed,
             "dbt build": self.build,
         }
         named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])

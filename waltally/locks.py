@@ -22,7 +22,7 @@ Kind = Literal[
     "seed",  # of a slot
     "archive",  # of a slot
     "moved",  # fills a table beside the staging tables, of this name
-    "seeding",  # a seed counts a model for a slot; fact_state says so
+    "seeding",  # a seed counts a model for a slot; model_state says so
     "slot",  # brings the models of a slot that follow to the next position
     "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
     "reader",  # makes a project's function that reads the change log

@@ -29,7 +29,7 @@ begin
             -- Without a watermark nothing says where these counts come from: another slot, or a baseline
             -- that is gone. A rebuild would replace them by what this log alone holds.
             raise exception 'it holds counts, and nothing says that they come from the slot %', $2
-                using hint = '`spark-submit spark/seed.py --fact ft_service_stats`; where no slot has a baseline, '
+                using hint = '`spark-submit spark/seed.py --model ft_service_stats`; where no slot has a baseline, '
                 || '`dbt build --full-refresh` keeps what this log holds and nothing else';
         end if;
         result.is_replaced := "cdc".adapt_table(

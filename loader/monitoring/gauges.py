@@ -84,7 +84,7 @@ _METRICS = {
         "1 where the fact met changes it could not count, until a new seed has counted them.",
         "fact",
     ),
-    "waltally_fact_state": (
+    "waltally_model_state": (
         "1 for the fact's state: follows, waits or failed; `loader status` says why.",
         *("fact", "state"),
     ),
@@ -248,7 +248,7 @@ def _of_source(source: SourceSample) -> Iterator[_Sample]:
 def _of_fact(status: FactStatus) -> Iterator[_Sample]:
     fact = status.relation
     for state in _FACT_STATES:
-        yield "waltally_fact_state", status.state == state, fact, state
+        yield "waltally_model_state", status.state == state, fact, state
     if status.baseline is not None:
         yield "waltally_baseline_age_seconds", status.baseline.age_seconds, fact
     if status.applied_lsn is not None:

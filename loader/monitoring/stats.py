@@ -36,7 +36,7 @@ select
     )::float8,
     mark.rejected_lsn::text,
     (select sum(parts.value::bigint)::bigint from jsonb_each_text(mark.left_out) as parts)
-from {0}.fact_state as known
+from {0}.model_state as known
 left join {0}.model_watermark as mark
     on mark.slot_name = known.slot_name and mark.model_name = known.relation
 where known.relation = %s

@@ -16,12 +16,12 @@ from waltally.settings import Settings
 from waltally.units import duration
 
 _STATES = f"""
-select {STATE_COLUMNS} from {{}}.fact_state
+select {STATE_COLUMNS} from {{}}.model_state
 where
     slot_name = %s
     -- A copy in another schema is named by its relation, and not one of all.
     and case when %s::text[] is null then model_name <> relation else model_name = any (%s) end
-order by fact_state.applied_lsn, model_name
+order by model_state.applied_lsn, model_name
 """
 _WAIT = "select {}.wait_for(%s, %s, %s * interval '1 second', %s)"
 

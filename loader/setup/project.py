@@ -158,7 +158,7 @@ def next_steps(folder: Path, fact: str, is_new: bool, missing: list[str]) -> lis
         "loader setup",
     ]
     if not is_new:
-        return [*steps, f"spark-submit spark/seed.py --fact {fact}", "dbt build"]
+        return [*steps, f"spark-submit spark/seed.py --model {fact}", "dbt build"]
     return [
         *missing,
         *steps,

@@ -205,7 +205,7 @@ def register_facts(
 
 
 def _describe(changes: Difference, is_first: bool) -> list[str]:
-    seed = "`spark-submit spark/seed.py --fact {0}`, then `dbt build`"
+    seed = "`spark-submit spark/seed.py --model {0}`, then `dbt build`"
     notes = [
         f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")
         for name in changes.new

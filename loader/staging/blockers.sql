@@ -134,7 +134,7 @@ reasons (name, slot_name, place, reason, remedy) as (
             coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ', and no archive holds all of it'
         ),
         concat(
-            '`spark-submit spark/archive.py --to FOLDER`; or count again, `spark-submit spark/seed.py --fact ',
+            '`spark-submit spark/archive.py --to FOLDER`; or count again, `spark-submit spark/seed.py --model ',
             model.fact_name, '`'
         )
     from unarchived as held

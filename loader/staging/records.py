@@ -55,7 +55,7 @@ class Registration:
 
 @dataclass(frozen=True)
 class ModelState:
-    """A row of the view fact_state: what a model does, and what keeps it from following."""
+    """A row of the view model_state: what a model does, and what keeps it from following."""
 
     name: str
     """As commands take it; that of a copy is its relation."""
@@ -122,7 +122,7 @@ def say_states(states: Iterable[FactStatus | ModelState]) -> list[tuple[str, str
 
 
 def say_state(name: str, state: str, reason: str | None) -> str:
-    """Return what fact_state says of a model, as a clause: `ft_orders waits: ...`."""
+    """Return what model_state says of a model, as a clause: `ft_orders waits: ...`."""
     if reason is None:
         return f"{name} {state}"
     return f"{name} follows, but {reason}" if state == "follows" else f"{name} {state}: {reason}"
@@ -142,7 +142,7 @@ def rejection_remedy(fact: str) -> str:
     """
     return (
         "remove the cause that the reason names (`loader setup --check` prints SQL for tables); "
-        f"then `spark-submit spark/seed.py --fact {fact}`, then `dbt build`"
+        f"then `spark-submit spark/seed.py --model {fact}`, then `dbt build`"
     )
 
 

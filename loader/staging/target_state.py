@@ -124,7 +124,7 @@ def require_slot_position(target: Target) -> SlotPosition:
     return position
 
 
-# What the view fact_state is made of.
+# What the view model_state is made of.
 _FACTS = f"""
 select
     plans.fact_name,

@@ -28,7 +28,7 @@ def wait_command(
     facts: Annotated[
         list[str] | None,
         typer.Option(
-            "--fact",
+            "--model",
             metavar="NAME",
             show_default="every model",
             help="Wait for this model alone; repeatable.",
@@ -46,7 +46,7 @@ def wait_command(
     The exit code is 48 where that did not happen in time; the sentence names the models that do not
     follow, or says how far the slot is.
 
-    Example: loader wait --fact ft_orders --timeout 30s
+    Example: loader wait --model ft_orders --timeout 30s
     """
     from loader.monitoring.wait import wait
     from waltally.units import parse_age

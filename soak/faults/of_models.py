@@ -51,7 +51,7 @@ def truncate_input(system: Soaked) -> None:
     system.ask_target(f"truncate analytics.{ODD}")
     system.pause_randomly(0, 1)
     with system.writers.without_truncates():
-        system.do("spark-submit", "spark/seed.py", "--fact", ODD)
+        system.do("spark-submit", "spark/seed.py", "--model", ODD)
     system.wait_until_applied(ODD, ODD_ROLL_UP)
 
 
@@ -62,7 +62,7 @@ def move_roll_up(system: Soaked) -> None:
     _install(system, rolled_schema="marts")
     system.wait_until_applied(ODD)
     moved = f"analytics_marts.{ODD_ROLL_UP}"
-    query = "select state = 'follows' from cdc.fact_state where relation = %s"
+    query = "select state = 'follows' from cdc.model_state where relation = %s"
     if not system.ask_target(query, moved):
         raise SoakFailed(f"{moved} does not follow")
     _install(system)

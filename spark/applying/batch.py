@@ -79,7 +79,7 @@ class Plan:
 def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     """Return the plans of the facts that Spark applies, in the order of their names.
 
-    Raises SettingError where there is none, or where --fact names another one.
+    Raises SettingError where there is none, or where --model names another one.
     """
     facts = {fact.name: fact for fact in target.registered_facts()}
     rows = target.ask(
@@ -114,7 +114,7 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     unknown = set(settings.facts) - {each.fact.name for each in found}
     if unknown:
         raise SettingError(
-            f"--fact names {', '.join(sorted(unknown))}, and the facts that say engine='spark' are"
+            f"--model names {', '.join(sorted(unknown))}, and the facts that say engine='spark' are"
             f" {', '.join(each.fact.name for each in found)}",
             "name one of these",
         )
@@ -290,7 +290,7 @@ class Batch:
 def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> bool:
     """Have the database add a batch to a fact; return whether the fact is at its end.
 
-    If not, its plan is another one now, or an error is in fact_state.
+    If not, its plan is another one now, or an error is in model_state.
     """
     merged = target.ask(
         f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",

@@ -210,7 +210,7 @@ def run(
 ) -> None:
     """Apply what is staged to the facts that say engine='spark'.
 
-    For instance: spark-submit spark/apply.py --interval 5 --fact ft_service_stats
+    For instance: spark-submit spark/apply.py --interval 5 --model ft_service_stats
     """
 
     def report(event: Applied | LoaderError) -> None:

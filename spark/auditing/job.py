@@ -445,7 +445,7 @@ def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
         why = (
             f"a partition of {part.table} was dropped or truncated before"
             f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"
-            f" `spark-submit spark/seed.py --fact {built.fact.name}`, then `dbt build`, its rows"
+            f" `spark-submit spark/seed.py --model {built.fact.name}`, then `dbt build`, its rows"
             " are known"
         )
         found |= {each.name: why for each in built.fact.measures if part.name in each.of}
@@ -458,7 +458,7 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
     if built.baseline_lsn is None:
         found.append(
             "the fact has no baseline, so it lacks the rows from before `loader setup`:"
-            f" `spark-submit spark/seed.py --fact {built.fact.name}`, then `dbt build`"
+            f" `spark-submit spark/seed.py --model {built.fact.name}`, then `dbt build`"
         )
     if rejected.count:
         found.append(
@@ -499,7 +499,7 @@ def run(
 ) -> None:
     """Count the tables and compare the facts with them, while writers and loader go on.
 
-    For instance: spark-submit spark/audit.py --fact ft_service_stats --json --timeout 900
+    For instance: spark-submit spark/audit.py --model ft_service_stats --json --timeout 900
     """
     report = audit(
         Settings(

@@ -120,7 +120,7 @@ class FactReport:
 
     def remedy(self) -> str:
         """Return what makes the fact right, as the end of an error."""
-        again = f"`spark-submit spark/seed.py --fact {self.name}`, then `dbt build`"
+        again = f"`spark-submit spark/seed.py --model {self.name}`, then `dbt build`"
         if self.is_whole:
             return f"`dbt build --full-refresh`; if the audit differs after that, {again}"
         return again

@@ -1,6 +1,6 @@
 """Checks a job's arguments, or shows its help, before `spark-submit` starts a JVM.
 
-python spark/common/check_arguments.py spark/seed.py --fact ft_orders
+python spark/common/check_arguments.py spark/seed.py --model ft_orders
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Settings(SlotSettings):
 Facts = Annotated[
     list[str] | None,
     typer.Option(
-        "--fact", metavar="FACT", help="Name of a dbt model; may be repeated. Else every fact."
+        "--model", metavar="NAME", help="Name of a dbt model; may be repeated. Else every model."
     ),
 ]
 Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]

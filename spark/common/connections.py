@@ -83,7 +83,7 @@ class TargetSession(Target):
         unknown = [name for name in dict.fromkeys(names) if name not in known]
         if unknown:
             raise SettingError(
-                f"--fact names {', '.join(unknown)}, but the facts of the slot {self.slot} are"
+                f"--model names {', '.join(unknown)}, but the facts of the slot {self.slot} are"
                 f" {', '.join(known)}",
                 "name one of these; a new one is registered by `loader setup`",
             )

@@ -106,7 +106,7 @@ def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) ->
     found = [finding for each in findings.values() for finding in each]
     if others:
         names = ", ".join(fact.name for fact in others)
-        flags = "".join(f" --fact {fact.name}" for fact in others)
+        flags = "".join(f" --model {fact.name}" for fact in others)
         found.append(
             TableUnfit(
                 f"because of that, the {settings.work} has not counted {names} either",

@@ -121,7 +121,7 @@ def baseline_before(contents: Contents, fact: Fact, position: int) -> Baseline |
         raise ArchiveIncomplete(
             f"the archive has no baseline of {fact.name} at or before {lsn.show(position)}",
             "ask for a later position, or archive again after"
-            f" `spark-submit spark/seed.py --fact {fact.name}`",
+            f" `spark-submit spark/seed.py --model {fact.name}`",
         )
     return None
 
@@ -365,7 +365,7 @@ def run(
     """Compute the facts as of any archived position or time, from the archive alone.
 
     For instance: spark-submit spark/replay.py --from s3://backups/waltally --to as-of-monday
-    --fact ft_service_stats --at-time 2026-11-16T00:00:00Z
+    --model ft_service_stats --at-time 2026-11-16T00:00:00Z
     """
     settings = ReplaySettings(
         target or source,
@@ -387,7 +387,7 @@ def run(
                 ReplayDiffers(
                     f"{each.fact.relation} differs from the replay in"
                     f" {plural(each.difference_count or 0, 'group')}",
-                    f"`spark-submit spark/audit.py --fact {each.fact.name}`: where it differs too"
+                    f"`spark-submit spark/audit.py --model {each.fact.name}`: where it differs too"
                     " the fact is wrong, else the archive",
                 )
                 for each in result.differing

@@ -324,4 +324,4 @@ def _at_path(text: str | None, path: Sequence[str]) -> str | None:
 
 
 def _seed_it(fact: Fact) -> str:
-    return f"seed it from the source: `spark-submit spark/seed.py --fact {fact.name}`"
+    return f"seed it from the source: `spark-submit spark/seed.py --model {fact.name}`"

@@ -249,7 +249,7 @@ def run(
 ) -> None:
     """Count the facts' tables at one WAL position, while writers go on; store the baselines.
 
-    For instance: spark-submit spark/seed.py --fact ft_service_stats --partitions 16
+    For instance: spark-submit spark/seed.py --model ft_service_stats --partitions 16
     """
     summary = seed(
         Settings(

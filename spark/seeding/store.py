@@ -85,7 +85,7 @@ def acquire_seed_lock(
                 "let it end, then run the seed again, or raise --timeout",
             )
     for fact in facts:
-        # fact_state says that a seed is counting it, and asks for no other one.
+        # model_state says that a seed is counting it, and asks for no other one.
         locks.hold(target, "seeding", target.slot, str(fact.relation))
     incoming = target.incoming.quoted
     # A killed seed leaves its table.
@@ -148,7 +148,7 @@ def replace(
                 )
             refuse_changed(target, settings, facts)
             # Again: the log may have been pruned meanwhile. A table whose log has begun anew keeps
-            # no other fact from its baseline: fact_state says who waits.
+            # no other fact from its baseline: model_state says who waits.
             checks.not_older(target, facts, counted.snapshot_lsn, but_for="table")
             # A task that Spark has given up may have committed since. From here on none can.
             target.ask(f"lock table {target.incoming.quoted} in share mode")

@@ -62,7 +62,7 @@ def write(
         raise ArchiveIncomplete(
             f"a change at {lsn.show(problem[0])} cannot be counted for {fact.name}: {problem[1]}",
             f"give an --at up to {lsn.show(problem[0])}; or seed it from the source:"
-            f" `spark-submit spark/seed.py --fact {fact.name}`",
+            f" `spark-submit spark/seed.py --model {fact.name}`",
         )
     kept = [part.name for part in fact.tables if part.table not in truncates]
     return {

@@ -129,7 +129,7 @@ def _rejected(target: TargetSession, fact: Fact) -> Rejected:
 def read_state(target: TargetSession, fact: Fact) -> ModelState:
     """Return the state of a registered fact."""
     (row,) = target.ask(
-        f"select {STATE_COLUMNS} from {target.table('fact_state')}"
+        f"select {STATE_COLUMNS} from {target.table('model_state')}"
         " where slot_name = %s and relation = %s",
         (target.slot, str(fact.relation)),
     )

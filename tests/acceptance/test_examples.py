@@ -106,7 +106,7 @@ class ExamplePipeline:
 
     def seed(self, *facts: str) -> None:
         """Make the baselines of these facts, or of all."""
-        names = "".join(f" --fact {name}" for name in facts)
+        names = "".join(f" --model {name}" for name in facts)
         # A fact that keeps purged rows counted is compared with them, up to the seed's position.
         keeps_purged = any("%(purges)s" in each.query for each in self.recounts.values())
         with self.loaders() if keeps_purged and not self._loaders else nullcontext():

@@ -98,7 +98,7 @@ class Shop(System):
         return done.returncode, done.stdout + done.stderr
 
     def seed(self, *models: str) -> None:
-        flags = " ".join(f"--fact {name}" for name in models)
+        flags = " ".join(f"--model {name}" for name in models)
         self.spark_job(f"spark-submit spark/seed.py {flags}")
 
     def write_model(self, name: str, text: str) -> None:
@@ -141,7 +141,7 @@ class Shop(System):
         return {
             name: (state, reason)
             for name, state, reason in self.target.execute(
-                "select model_name, state, reason from cdc.fact_state where slot_name = %s",
+                "select model_name, state, reason from cdc.model_state where slot_name = %s",
                 self.slot,
             )
         }

@@ -388,13 +388,13 @@ class Warehouse:
 
     def state(self, relation: str = f"analytics.{FACT}") -> tuple[str, str | None, str | None]:
         """State of a model, with the reason and the remedy."""
-        ask = "select state, reason, remedy from cdc.fact_state where relation = %s"
+        ask = "select state, reason, remedy from cdc.model_state where relation = %s"
         ((state, reason, remedy),) = self.execute(ask, relation)
         return state, reason, remedy
 
     def states(self) -> dict[str, str]:
         """The state of each model by its fact's name."""
-        return dict(self.execute("select model_name, state from cdc.fact_state"))
+        return dict(self.execute("select model_name, state from cdc.model_state"))
 
     # Others, who get into the way.
 

@@ -66,7 +66,7 @@ def test_changed_dimensions_wait_and_then_replace_what_was_there(warehouse: Ware
     for words in ((), ("--full-refresh",)):
         said = run(warehouse, "dimensions", *words)
         assert "its baseline was counted by another declaration" in said
-        assert "spark/seed.py --fact ft_changing" in said
+        assert "spark/seed.py --model ft_changing" in said
         assert contents(warehouse) == before
     # The project as it was is not the registered one any more.
     assert "Try: `loader setup`" in run(warehouse)

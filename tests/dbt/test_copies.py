@@ -25,7 +25,7 @@ def test_the_trouble_of_one_schema_is_not_that_of_another(pipeline: Pipeline) ->
 
     pipeline.target.execute(f"drop view {FACT}")
     pipeline.do("dbt", *build, **DEV)
-    pipeline.must("wait", "--lsn", position, "--fact", FACT)
+    pipeline.must("wait", "--lsn", position, "--model", FACT)
     pipeline.target.execute(f"alter table {FACT} rename live_count to gone")
     pipeline.source.insert(2)
     pipeline.must("run", "--once", "--build")
@@ -34,8 +34,8 @@ def test_the_trouble_of_one_schema_is_not_that_of_another(pipeline: Pipeline) ->
     assert "no loader is running: exact as of " in said
     position = pipeline.position()
     pipeline.must("wait", "--lsn", position)
-    pipeline.must("wait", "--lsn", position, "--fact", "ft_service_stats")
-    code, said = pipeline.refused("wait", "--lsn", position, "--fact", FACT, "--timeout", "0s")
+    pipeline.must("wait", "--lsn", position, "--model", "ft_service_stats")
+    code, said = pipeline.refused("wait", "--lsn", position, "--model", FACT, "--timeout", "0s")
     assert (code, f"{FACT} failed: " in said) == (48, True)
     fresh = "select cdc.exact_as_of(%s) = cdc.exact_as_of(%s, 'ft_service_stats')"
     assert pipeline.target.value(fresh, pipeline.slot, pipeline.slot)

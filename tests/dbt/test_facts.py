@@ -37,7 +37,7 @@ def test_a_truncate_that_needs_what_is_pruned_is_refused(warehouse: Warehouse) -
     before = totals(warehouse)
     said = warehouse.refused(ORDERS)
     assert "is pruned" in said
-    assert "spark/seed.py --fact ft_orders" in said.split("HINT")[1]
+    assert "spark/seed.py --model ft_orders" in said.split("HINT")[1]
     assert totals(warehouse) == before
     warehouse.seed_fact("ft_orders", {"orders": {("b", "2026-01-02"): [1, 1, "2.5", "2.5"]}})
     warehouse.build(ORDERS)

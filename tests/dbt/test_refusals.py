@@ -13,7 +13,7 @@ from tests.dbt.staged import FACT, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
-SEED = "spark/seed.py --fact ft_service_stats"
+SEED = "spark/seed.py --model ft_service_stats"
 BEYOND_THE_LOG = "update cdc.slot_position set start_lsn = '1/0', position_lsn = '1/0'"
 LACKS = "the change log does not hold everything that it needs from"
 CASES = [

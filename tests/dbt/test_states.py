@@ -1,4 +1,4 @@
-"""`cdc.fact_state` says what is true of a model, and what helps whatever else runs."""
+"""`cdc.model_state` says what is true of a model, and what helps whatever else runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.dbt.staged import DATABASE, FACT, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import locks
 
-SEED = f"`spark-submit spark/seed.py --fact {FACT}`"
+SEED = f"`spark-submit spark/seed.py --model {FACT}`"
 ANOTHER = '{"dimensions": [], "measures": [], "tables": []}'
 
 
@@ -63,7 +63,7 @@ def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
         "update cdc.model_watermark set declaration = null where model_name like '%ft_%'"
     )
     warehouse.execute("delete from cdc.baseline where fact_name <> 'ft_service_stats'")
-    both = "`spark-submit spark/seed.py --fact ft_key_types --fact ft_services`"
+    both = "`spark-submit spark/seed.py --model ft_key_types --model ft_services`"
     assert findings(warehouse) == {
         "The facts ft_key_types, ft_services wait: other facts of the slot have a baseline and "
         "it has none": both

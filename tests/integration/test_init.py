@@ -67,7 +67,7 @@ def test_a_fact_is_added_and_no_file_that_is_there_changes(
     said = orders.must("init", ".", "--table", "payments", "--by", "is_open,fee_cents")
     assert "fee_cents has many values: the fact may have nearly as many rows" in said
     assert "  cd " not in said
-    assert "spark-submit spark/seed.py --fact ft_payments" in said
+    assert "spark-submit spark/seed.py --model ft_payments" in said
     after = contents(project)
     assert after.keys() - before.keys() == {"models/ft_payments.sql", "models/ft_payments.yml"}
     sources = "models/sources.yml"

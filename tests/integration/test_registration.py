@@ -65,7 +65,7 @@ def test_check_says_what_setup_would_register(source: Database) -> None:
     assert "differs from what is declared: ft_new is new, ft_service_stats has changed" in said
     assert registered(source) == before
     said = source.must("setup")
-    assert "`spark-submit spark/seed.py --fact ft_new`" in said
+    assert "`spark-submit spark/seed.py --model ft_new`" in said
     assert "registered ft_service_stats as it is declared now; it stays as it was until" in said
     assert registered(source) == {"ft_service_stats": changed, "ft_new": UNRELATED}
     assert source.must("setup") == "Everything is set up already.\n"

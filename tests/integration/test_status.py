@@ -47,7 +47,7 @@ def test_status_is_a_contract(source: Database) -> None:
     documented = (ROOT / "docs" / "monitoring.md").read_text()
     (fact,) = body["facts"]
     assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
-    said = source.execute("select state, reason, remedy, applied_lsn from cdc.fact_state")
+    said = source.execute("select state, reason, remedy, applied_lsn from cdc.model_state")
     assert said == [("waits", "it was not built yet", "`loader run --build` or `dbt build`", None)]
     fields = ("state", "reason", "remedy", "applied_lsn")
     assert [tuple(fact[name] for name in fields)] == said

@@ -220,7 +220,7 @@ def replaced(made: System, models: Models) -> Iterator[extensions.cursor]:
 def reason(made: System) -> str:
     """Apply as the loader's role, and return why the fact failed."""
     made.call("loader", "run", "--once", "--build")
-    asked = "select state, reason from cdc.fact_state where model_name = 'ft_service_stats'"
+    asked = "select state, reason from cdc.model_state where model_name = 'ft_service_stats'"
     ((state, why),) = made.source.execute(asked)
     assert state == "failed"
     return str(why)

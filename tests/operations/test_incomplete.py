@@ -33,7 +33,7 @@ def test_a_fact_without_a_seed_is_unhealthy_until_it_stands_on_one(pipeline: Pip
     code, (problem,), fact = status(pipeline)
     assert (code, problem["kind"], fact["built_on"]) == (3, "Unhealthy", None)
     assert "The fact ft_service_stats follows, but it has no baseline" in problem["message"]
-    assert problem["remedy"] == "`spark-submit spark/seed.py --fact ft_service_stats`"
+    assert problem["remedy"] == "`spark-submit spark/seed.py --model ft_service_stats`"
     assert "rows from before the slot are missing" in notes(pipeline)[0]
 
     pipeline.seed()

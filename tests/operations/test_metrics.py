@@ -176,15 +176,15 @@ def test_another_path_and_a_port_in_use_are_refused(served: Served) -> None:
 
 
 def test_a_fact_that_fails_is_told_until_it_is_applied(served: Served) -> None:
-    assert served.value("waltally_fact_state", fact=FACT, state="follows") == 1
+    assert served.value("waltally_model_state", fact=FACT, state="follows") == 1
     served.target.execute(f"alter table {FACT} rename live_count to gone")
     served.source.insert(1)
-    served.wait_for("waltally_fact_state", fact=FACT, state="failed")
+    served.wait_for("waltally_model_state", fact=FACT, state="failed")
     is_not_ready(served, "1 fact could not be applied")
-    assert served.value("waltally_fact_state", fact=FACT, state="follows") == 0
+    assert served.value("waltally_model_state", fact=FACT, state="follows") == 0
     served.wait_for("waltally_fact_lag_bytes", fact=FACT)
     served.target.execute(f"alter table {FACT} rename gone to live_count")
-    served.wait_for("waltally_fact_state", fact=FACT, state="follows")
+    served.wait_for("waltally_model_state", fact=FACT, state="follows")
     wait_until(lambda: served.value("waltally_fact_lag_bytes", fact=FACT) == 0, "it is applied")
     is_ready(served)
 

@@ -233,7 +233,7 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
         "update cdc.baseline set snapshot_lsn = '2/0'",
         "there is a baseline at 2/0, and no archive holds all of it\n"
         "`spark-submit spark/archive.py --to FOLDER`; or count again, "
-        "`spark-submit spark/seed.py --fact ft_service_stats`",
+        "`spark-submit spark/seed.py --model ft_service_stats`",
     )
     archive = "insert into cdc.archive_position values"
     goes(1, f"{archive} ('{slot}', '/my log', '1/0', '2/800000')")

@@ -227,7 +227,7 @@ def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
     whole: System,
 ) -> None:
     run = whole.source.execute
-    state = "select state, reason, remedy from cdc.fact_state"
+    state = "select state, reason, remedy from cdc.model_state"
     run("alter table analytics.ft_service_stats enable row level security")
     try:
         whole.source.insert(1, "sent")

@@ -53,7 +53,7 @@ def test_a_person_sees_a_line_per_value_and_totals(built: Database) -> None:
     ]
     assert re.search(r"notification_type +.* notification_status .* live_count", said), said
     assert re.search(rf"^{FACT}: as of [\d.]+ (s|min) ago$", said, re.M), said
-    assert f"\nTry: `spark-submit spark/seed.py --fact {FACT}`\n" in said
+    assert f"\nTry: `spark-submit spark/seed.py --model {FACT}`\n" in said
     service = built.value("select distinct service_id::text from notifications")
     said = built.must("stats", FACT, "notification_type=email", f"service_id={service}")
     assert f"analytics.{FACT} where notification_type = email, service_id = " in said

@@ -35,7 +35,7 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     def refused(code: int, words: str, **more: str) -> None:
         status = apart.loader("status", **more)
         assert status.returncode == code, status.stdout + status.stderr
-        for arguments in ((), ("--lsn", "0/1", "--fact", "ft_service_stats")):
+        for arguments in ((), ("--lsn", "0/1", "--model", "ft_service_stats")):
             found, said = apart.refused("wait", "--timeout", "0s", *arguments, **more)
             assert (found, words in said) == (code, True), said
 
@@ -68,7 +68,7 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
         "jsonb_path_query_array(declaration, '$.tables[1]')), relation_schema, 'ft_history', "
         "needed from cdc.fact"
     )
-    found, _ = apart.refused("wait", "--timeout", "0s", "--fact", "ft_history")
+    found, _ = apart.refused("wait", "--timeout", "0s", "--model", "ft_history")
     assert found == 48, "another model's table is replaced"
     # As of a source that was restored from a base backup.
     apart.source.execute("select pg_drop_replication_slot(%s)", apart.slot)
@@ -90,7 +90,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())
 
-    applied = pipeline.target.value("select applied_lsn from cdc.fact_state")
+    applied = pipeline.target.value("select applied_lsn from cdc.model_state")
     with pipeline.follow():
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
@@ -112,9 +112,9 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
     )
     at = pipeline.position()
     assert pipeline.refused("wait", "--lsn", at, "--timeout", "0s")[0] == 48
-    pipeline.must("wait", "--lsn", at, "--fact", "ft_service_stats")
-    assert pipeline.refused("wait", "--lsn", at, "--fact", "ft_other", "--timeout", "0s")[0] == 48
-    code, said = pipeline.refused("wait", "--lsn", at, "--fact", "ft_none")
+    pipeline.must("wait", "--lsn", at, "--model", "ft_service_stats")
+    assert pipeline.refused("wait", "--lsn", at, "--model", "ft_other", "--timeout", "0s")[0] == 48
+    code, said = pipeline.refused("wait", "--lsn", at, "--model", "ft_none")
     assert (code, "is named ft_none" in said) == (2, True)
 
 

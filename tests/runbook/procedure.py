@@ -127,7 +127,7 @@ class Operator:
             return
         if words[0] == "systemctl":
             self._systemctl(words[1], words[2:])
-        elif command.removesuffix(" --fact ft_service_stats") == "spark-submit spark/seed.py":
+        elif command.removesuffix(" --model ft_service_stats") == "spark-submit spark/seed.py":
             self._seed()
         elif command == "dbt build":
             self.pipeline.build()

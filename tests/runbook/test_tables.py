@@ -81,7 +81,7 @@ def test_rejected_changes_are_counted_by_a_new_seed(
     pipeline.build()
     assert len(pipeline.differences()) == 1
     status = pipeline.loader("status").stdout
-    assert "ft_service_stats could not count" in status and "--fact ft_service_stats`" in status
+    assert "ft_service_stats could not count" in status and "--model ft_service_stats`" in status
     operator.carry_out("Changes were rejected", 0)
     assert operator.said.count("the replica identity does not carry") == 1
     assert pipeline.refused("setup", "--check")[0] == 18

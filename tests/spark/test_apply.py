@@ -265,7 +265,7 @@ def test_of_two_truncates_the_later_one_empties(orders: Warehouse, cluster: Clus
 
 
 def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster: Cluster) -> None:
-    with pytest.raises(SettingError, match="--fact names ft_orders"):
+    with pytest.raises(SettingError, match="--model names ft_orders"):
         run(cluster, facts=("ft_orders",))
     with pytest.raises(NotSetUp, match="slot nobody has no row"):
         apply(ApplySettings(cluster.dsn(DATABASE), "nobody", "cdc"), print)
@@ -283,7 +283,7 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Warehouse, cluster:
     orders.append([change("I", ORDERS, new=order(4, "web", 1, 10))])
     orders.seed_fact(fact.name, {fact.tables[0].name: {tuple(one): measures}}, orders.position - 1)
     remedies = orders.execute(
-        "select remedy from cdc.fact_state where model_name = 'ft_customer_days'"
+        "select remedy from cdc.model_state where model_name = 'ft_customer_days'"
     )
     assert remedies == [("`spark-submit spark/apply.py`",)]
     run(cluster)
@@ -302,7 +302,7 @@ def test_roll_ups_and_current_rows_stay_with_the_database(
     give_to(warehouse, "spark", "ft_customer_days")
     warehouse.execute("update cdc.roll_up set is_due = true")
     shop = Shop(3)
-    remedy = "select remedy from cdc.fact_state where relation = 'analytics.ft_regions'"
+    remedy = "select remedy from cdc.model_state where relation = 'analytics.ft_regions'"
     for _ in range(2):
         warehouse.append(*(shop.transaction() for _ in range(10)))
         warehouse.apply()

@@ -374,7 +374,7 @@ def test_the_remedies_of_an_audit_mend_a_fact_whose_seed_is_wrong(audited: Audit
             rebuild, seed, build = audited.remedies(err)
             assert rebuild[:3] == ["dbt", "build", "--full-refresh"]
             audited.do(*rebuild)
-        assert seed == ["spark-submit", "spark/seed.py", "--fact", "ft_service_stats"]
+        assert seed == ["spark-submit", "spark/seed.py", "--model", "ft_service_stats"]
         audited.spark_job(shlex.join(seed))
         audited.wait_for_log()
         audited.do(*build)

@@ -191,7 +191,7 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
     def when() -> dict[str, Any]:
         facts = json.loads(kept.must("status", "--json"))["facts"]
         found = {fact["name"]: fact["audited_at"] for fact in facts}
-        states = kept.target.execute("select model_name, audited_at from cdc.fact_state")
+        states = kept.target.execute("select model_name, audited_at from cdc.model_state")
         assert {name for name, at in states if at} == {name for name, at in found.items() if at}
         return found
 
@@ -203,14 +203,14 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
         assert {name for name, at in first.items() if at is None} == {"total"}
         assert "never" in kept.must("status") and " ago" in kept.must("status")
         kept.target.execute("update analytics.total set net = net - 0.01")
-        audited(kept, "--fact", "total")
+        audited(kept, "--model", "total")
         assert when() == {**first, "total": when()["total"]} and when()["total"]
         # What is applied leaves it; a seed does not.
         kept.write(5)
         kept.wait_for_log()
         kept.apply()
         assert when()["total"]
-        kept.must_run("seed", "--fact", "total")
+        kept.must_run("seed", "--model", "total")
         kept.apply()
         assert {name for name, at in when().items() if at is None} == {"total"}
 

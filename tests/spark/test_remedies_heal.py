@@ -1,4 +1,4 @@
-"""Whatever state a model is in, what `cdc.fact_state` says to do makes it follow.
+"""Whatever state a model is in, what `cdc.model_state` says to do makes it follow.
 
 Each remedy is carried out as it is printed, one after the other, until the model follows: a
 remedy that is not true leads nowhere, or comes twice.
@@ -112,7 +112,7 @@ class Site(System):
     def state(self, model: str) -> tuple[str, str | None, str | None]:
         """State, reason and remedy of a model, as the view says them."""
         rows = self.source.execute(
-            "select state, reason, remedy from cdc.fact_state where slot_name = %s"
+            "select state, reason, remedy from cdc.model_state where slot_name = %s"
             " and model_name = %s",
             self.slot,
             model,
@@ -139,7 +139,7 @@ class Site(System):
                 if "spark/apply.py" in words:
                     # A follower would not end, and once for all fails where another model waits.
                     fact = "ft_orders" if model == "ru_orders" else model
-                    words += ["--once", "--fact", fact]
+                    words += ["--once", "--model", fact]
                 self.spark_job(" ".join(words), **variables)
             else:
                 self.do(words[0], *words[1:], **variables)
@@ -281,7 +281,7 @@ def roll_up_due(site: Site) -> str:
 def emptied_by_hand(site: Site) -> str:
     """Somebody has truncated the fact: its state does not know, the seed cures it."""
     site.source.execute("truncate analytics.ft_orders")
-    site.spark_job("spark-submit spark/seed.py --fact ft_orders")
+    site.spark_job("spark-submit spark/seed.py --model ft_orders")
     return "ft_orders"
 
 
@@ -414,7 +414,7 @@ def go(site: Site, way: Callable[[Site], str], has_loader: bool, has_seed: bool)
             assert remedy and "spark/seed.py" not in remedy.split("`loader setup`")[0], said
     if remedy and "seed" in remedy.split("`loader setup`")[0]:
         # The seed ends: what it says to wait for.
-        site.spark_job(f"spark-submit spark/seed.py --fact {model}")
+        site.spark_job(f"spark-submit spark/seed.py --model {model}")
     # What is wrong with a table is wrong for each fact of it.
     for name in (model, *site.models):
         for said in site.heal(name):

@@ -15,7 +15,7 @@ PURGE = (
 
 
 def seed_and_build(audited: Audited) -> None:
-    audited.spark_job("spark-submit spark/seed.py --fact ft_service_stats")
+    audited.spark_job("spark-submit spark/seed.py --model ft_service_stats")
     audited.wait_for_log()
     audited.build()
 

@@ -46,7 +46,7 @@ BY_DAY["dimensions"] += [
 ]
 BY_DAY["where"] = [condition("notification_status", "not_in", "failed")]
 
-AUDIT = "spark-submit spark/audit.py --fact ft_service_stats"
+AUDIT = "spark-submit spark/audit.py --model ft_service_stats"
 STORED = (
     "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"
     " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
@@ -140,7 +140,7 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
     source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY, ft_unknown=unknown)
     archived.set_up()
     with pytest.raises(ArchiveIncomplete, match=r"no baseline of ft_unknown .* no current rows of"):
-        archived.seed_from_archive("--fact", "ft_unknown")
+        archived.seed_from_archive("--model", "ft_unknown")
     source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_by_day=BY_DAY)
     archived.set_up()
     archived.seed_from_archive()

@@ -74,7 +74,7 @@ def test_a_view_in_a_table_s_place_keeps_no_other_fact_from_being_counted(source
     code, _, err = source.seed()
     assert (code, "notifications is not a table" in err) == (17, True), err
     assert "has not counted ft_templates either" in err
-    remedy = "`spark-submit spark/seed.py --fact ft_templates`"
+    remedy = "`spark-submit spark/seed.py --model ft_templates`"
     assert remedy in err
     source.must_seed(*remedy.strip("`").split()[2:])
 
@@ -157,7 +157,7 @@ def test_a_second_seed_at_the_same_time_is_refused(source: Source) -> None:
 
 
 def test_an_unknown_fact_is_refused_with_the_known_ones(source: Source) -> None:
-    code, _, err = source.seed("--fact", "ft_nothing")
+    code, _, err = source.seed("--model", "ft_nothing")
     assert (code, "ft_service_stats" in err) == (2, True), err
 
 

@@ -489,7 +489,7 @@ class World:
         tables = ("odd", "orders", '"Old Orders"', "services", "measured")
         counted = [self.ask(f"select count(*) from {table}")[0][0] for table in tables]
         self.rows.append(sum(counted))
-        self.said.append(self.job("seed", *(word for each in facts for word in ("--fact", each))))
+        self.said.append(self.job("seed", *(word for each in facts for word in ("--model", each))))
         rows = self.ask("select fact_name, baseline_id, snapshot_lsn::text from cdc.baseline")
         self.baselines.append({name: (id_, at) for name, id_, at in rows})
 

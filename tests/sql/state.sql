@@ -20,7 +20,7 @@ insert into got select 'installed', words, 'waits: `loader run --build` or `dbt 
 
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)
 select 'app.ft', slot_name, '0/10', declaration from cdc.fact;
-insert into got select 'built on nothing', words, 'follows: `spark-submit spark/seed.py --fact ft`' from verdict;
+insert into got select 'built on nothing', words, 'follows: `spark-submit spark/seed.py --model ft`' from verdict;
 
 insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
 select slot_name, fact_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.fact;
@@ -64,7 +64,7 @@ from cdc.baseline_limits('s', '{ft}');
 update cdc.model_watermark set baseline_id = null;
 update cdc.logged_table set held_since = '{}' where table_name = 'orders';
 insert into got
-select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-submit spark/seed.py --fact ft`' from verdict;
+select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-submit spark/seed.py --model ft`' from verdict;
 update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
 update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
@@ -72,7 +72,7 @@ update cdc.fact set declaration = '{"dimensions": [1], "measures": []}', registe
 insert into got
 select
     'registered again', words,
-    'waits: `spark-submit spark/seed.py --fact ft`, then `dbt build`'
+    'waits: `spark-submit spark/seed.py --model ft`, then `dbt build`'
 from verdict;
 update cdc.baseline set declaration = (select declaration from cdc.fact), baseline_id = gen_random_uuid();
 insert into got select 'seeded again', words, 'waits: `dbt build`' from verdict;
@@ -109,7 +109,7 @@ values
 ('who builds here', cdc.name_builder('database'), '`loader run --build` or `dbt build`'),
 (
     'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 46),
-    '-- then `spark-submit spark/seed.py --fact ft`'
+    '-- then `spark-submit spark/seed.py --model ft`'
 );
 
 select * from got as failed

@@ -52,7 +52,7 @@ begin
             -- Without a watermark nothing says where these counts come from: another slot, or a baseline
             -- that is gone. A rebuild would replace them by what this log alone holds.
             raise exception 'it holds counts, and nothing says that they come from the slot %', $2
-                using hint = '`spark-submit spark/seed.py --fact {{ model.name }}`; where no slot has a baseline, '
+                using hint = '`spark-submit spark/seed.py --model {{ model.name }}`; where no slot has a baseline, '
                 || '`dbt build --full-refresh` keeps what this log holds and nothing else';
         end if;
         result.is_replaced := {{ waltally.adapt_table(declared, derived) }};
@@ -96,7 +96,7 @@ begin
 exception
     when unique_violation then
         raise exception 'two rows of {{ model.name }} have the same key: %', sqlerrm
-            using hint = 'Declare a key that no two rows share at any moment, run loader setup and spark-submit spark/seed.py --fact {{ model.name }}.';
+            using hint = 'Declare a key that no two rows share at any moment, run loader setup and spark-submit spark/seed.py --model {{ model.name }}.';
 {%- endif %}
 end
 $routine$

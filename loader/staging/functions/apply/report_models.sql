@@ -1,4 +1,4 @@
--- What a call of apply says of each model, whose name is that of fact_state. is_more: the front has more to apply.
+-- What a call of apply says of each model, whose name is that of model_state. is_more: the front has more to apply.
 -- `until`: where the call ends.
 create or replace function cdc.report_models(slot text, is_more boolean, until pg_lsn)
 returns table (

@@ -1,4 +1,4 @@
--- Wait until every model of the slot but copies, or each of these, by their names in fact_state, and what they are made
+-- Wait until every model of the slot but copies, or each of these, by their names in model_state, and what they are made
 -- of, holds what was committed before lsn; false where the time is over.
 -- The lock tells the loader that somebody waits: it then stores its position also where the source has
 -- written nothing but little WAL of others.
@@ -9,10 +9,10 @@ declare
     deadline constant timestamptz := clock_timestamp() + timeout;
     unknown constant text := (
         select string_agg(named, ', ') from unnest(models) as named
-        where named not in (select known.model_name from cdc.fact_state as known where known.slot_name = slot)
+        where named not in (select known.model_name from cdc.model_state as known where known.slot_name = slot)
     );
     wanted text[] := array(
-        select known.relation from cdc.fact_state as known
+        select known.relation from cdc.model_state as known
         where
             known.slot_name = slot
             and case when models is null then known.model_name <> known.relation

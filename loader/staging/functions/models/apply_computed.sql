@@ -1,7 +1,7 @@
 -- Add what a Spark job has computed of a model's changes from from_lsn up to to_lsn. Only where the model is
 -- declared as the job read it, stands on this baseline and begins at from_lsn: so whatever is killed, repeated
 -- or done by two at once, each change counts once. Return whether the model is at to_lsn; if not, its plan is
--- another one now, or an error is in fact_state.
+-- another one now, or an error is in model_state.
 create or replace function cdc.apply_computed(
     slot text, model text, declaration jsonb, baseline_id uuid, from_lsn pg_lsn, to_lsn pg_lsn,
     computed cdc.computed_batch

@@ -25,7 +25,7 @@ begin
         select
             said.*,
             said.is_counted and said.step is null as is_held_up,
-            '`spark-submit spark/seed.py' || string_agg(' --fact ' || said.fact_name, '') over (
+            '`spark-submit spark/seed.py' || string_agg(' --model ' || said.fact_name, '') over (
                 partition by said.needs, said.is_counted, said.step
                 order by said.fact_name
                 range between unbounded preceding and unbounded following
@@ -55,7 +55,7 @@ begin
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.fact_name)
             when seeded.verdict = 'other slot not ready' then format(
-                '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --fact %2$s`',
+                '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --model %2$s`',
                 seeded.unready_slot, seeded.fact_name
             )
             else cdc.join_steps(seeded.needs, seeded.seed, seeded.is_counted)

@@ -1,6 +1,6 @@
 -- model_name is the model as commands take it, a copy by its relation; relation is where its rows are. A roll-up is
 -- audited with its facts.
-create or replace view cdc.fact_state as
+create or replace view cdc.model_state as
 select
     models.slot_name,
     case
@@ -31,5 +31,5 @@ select
 from cdc.slot_position as log
 cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
 
-comment on view cdc.fact_state is
+comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';
