@@ -23,5 +23,6 @@ begin
             raise exception 'another session has changed it meanwhile' using errcode = 'WL001';
         end if;
     end loop;
+    perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned));
 end
 $$;

@@ -15,7 +15,7 @@ begin
         'create temporary view waltally_query as with %s select * from (%s) as query',
         (
             select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
-            from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+            from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
         ),
         compiled ->> 'query'
     );
@@ -23,6 +23,7 @@ begin
     from pg_attribute as a
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
+    compiled := cdc.value_types(compiled);
 
     select value ->> 'name' as name, types ->> (value ->> 'name') as type into refused
     from jsonb_array_elements(compiled -> 'keys')

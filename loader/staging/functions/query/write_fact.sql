@@ -156,7 +156,7 @@ $template$,
                 compiled, relation,
                 'select 1 as waltally_source_no, ' || (
                     select string_agg(format('0 as %I', value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'kept')
-                )
+                ), 'false'
             ) else '' end,
             'tables', (
                 select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
@@ -184,13 +184,13 @@ $template$,
                     from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
                     model_name
                 )
-            )),
+            ), 'false'),
             'merge_changes', cdc.write_merge(
                 compiled, relation,
                 format(
                     'select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null'
                     ' and (waltally_group is null or %s = waltally_group)', deltas, group_text
-                )
+                ), '$7'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(

@@ -1,0 +1,5 @@
+-- Have a model over models filled from its inputs. Only a row is added, so that nobody is waited for.
+create or replace function cdc.ask_to_fill(model text, reason text) returns void
+language sql set search_path = pg_catalog, pg_temp as $$
+    insert into cdc.to_fill (model_name, reason) values (model, reason)
+$$;

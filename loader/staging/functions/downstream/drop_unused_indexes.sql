@@ -1,0 +1,19 @@
+-- Drop the indexes of ours on models of a schema that no model over models needs any more.
+create or replace function cdc.drop_unused_indexes(model_schema text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    unused text;
+begin
+    for unused in
+        select format('%I.%I', n.nspname, c.relname)
+        from pg_class as c
+        inner join pg_namespace as n on n.oid = c.relnamespace
+        where
+            c.relkind = 'i' and n.nspname = model_schema and c.relname ~ '^waltally_[0-9a-f]{32}$'
+            and pg_has_role(c.relowner, 'usage')
+    loop
+        continue when cdc.is_index_needed(unused);
+        execute format('drop index %s', unused);
+    end loop;
+end
+$$;

@@ -1,0 +1,26 @@
+-- The models that a query reads, as compile_query takes them: what of `relations` is installed, with its shown columns.
+create or replace function cdc.model_inputs(relations jsonb) returns jsonb
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    relation jsonb;
+    declared jsonb;
+    inputs jsonb := '[]';
+begin
+    for relation in select value from jsonb_array_elements(relations) loop
+        select coalesce(
+            (select own.declaration from cdc.downstream_model as own where own.model_name = relation ->> 'model'),
+            (select min(own.declaration::text)::jsonb from cdc.installed_model as own where own.model_name = relation ->> 'model')
+        ) into declared;
+        if declared is null then
+            raise exception '% is no model of waltally: its changes are not seen.', relation ->> 'model' using
+                errcode = 'WL003', hint = case relation ->> 'materialized'
+                    when 'waltally' then 'Run `dbt build`, which builds it first.'
+                    when 'view' then 'Instead: `materialized=''ephemeral''` for it, which dbt writes into the query.'
+                    else 'Instead: `materialized=''waltally''` for it, if its query can be kept.'
+                end;
+        end if;
+        inputs := inputs || cdc.as_input(relation, declared);
+    end loop;
+    return inputs;
+end
+$$;
