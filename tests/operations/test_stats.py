@@ -10,7 +10,6 @@ import pytest
 from testkit.databases import Database, application_database
 from testkit.facts import column, declare, summed
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 
@@ -20,11 +19,11 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture(scope="module")
 def built(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
     """Seven notifications of one service, staged and built."""
     with application_database(cluster, WAREHOUSE) as database:
-        pipeline = Pipeline(database, tmp_path_factory.mktemp("stats"), models)
+        pipeline = Pipeline(database, tmp_path_factory.mktemp("stats"))
         database.must("setup")
         database.insert(3, "delivered")
         database.insert(2, "created")
