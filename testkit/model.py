@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,8 +21,9 @@ from loader.setup.registering import read_tables, register_facts
 from loader.staging.registration import read_registration
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
+from testkit.source import DIMENSIONS
 from waltally.database import Target
-from waltally.facts import Fact
+from waltally.facts import Fact, parse
 from waltally.tables import Table, quoted
 
 SLOT = "waltally"
@@ -100,6 +101,37 @@ def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
     """Return the models that are registered for a slot."""
     with closing(connect_target(dsn, slot)) as target:
         return read_registration(target).facts
+
+
+def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "") -> Fact:
+    """Return the model that counts the rows of these tables by these texts, without a server."""
+    columns = [{"name": key, "type": "text", "is_needed": True} for key in keys]
+    declaration = {
+        "query": "",
+        "kind": "fact",
+        "sources": [
+            {
+                "table": table,
+                "schema": table.partition(".")[0],
+                "columns": columns,
+                "keeps_deleted": table == keeps_deleted,
+            }
+            for table in tables
+        ],
+        "keys": columns,
+        "kept": [{"name": "count", "type": "bigint"}],
+        "rows": "count",
+        "timezone": "UTC",
+    }
+    return parse(name, Table("analytics", name), declaration)
+
+
+def notify() -> Fact:
+    """Return ft_service_stats as far as its tables and what it needs of them are concerned."""
+    history = "public.notification_history"
+    return parsed(
+        "ft_service_stats", DIMENSIONS, history, "public.notifications", keeps_deleted=history
+    )
 
 
 def manifest_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections import Counter
@@ -19,13 +20,15 @@ from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import parse_project, read_manifest
 from loader.setup.declared import Declared
+from loader.source.asking_tables import read_current
 from testkit import recount
 from testkit.commands import RunningLoader, only_environment
 from testkit.databases import Database
-from testkit.model import NOTIFY
+from testkit.model import NOTIFY, registered
 from testkit.models import Models
 from testkit.servers import connect_target
 from testkit.system import System
+from waltally.facts import Fact
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -45,6 +48,11 @@ class Pipeline(System):
     def wanted(self) -> Declared:
         """What `loader setup` would register."""
         return read_manifest(self.source.manifest)
+
+    @property
+    def registered(self) -> tuple[Fact, ...]:
+        """The models that are registered."""
+        return registered(self.dsns[1], self.slot)
 
     def use_project(self, project: Path) -> None:
         """Declare and build the facts of this dbt project from here on."""
@@ -70,8 +78,10 @@ class Pipeline(System):
     # The steps in this process, where a test is about their errors.
 
     def set_up(self) -> None:
-        """Register the declared facts, make slot and schema. Raises what `loader setup` reports."""
+        """Set up, and seed where no seed was. Raises what `loader setup` reports."""
         setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
+            self.seed()
 
     def stage(self) -> None:
         """Follow the slot up to what is committed now. Raises what `loader run` reports."""
@@ -141,10 +151,11 @@ class Pipeline(System):
                     )
         self.target.execute(
             "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
-            "fact.declaration, %s, system_identifier from cdc.slot_position "
-            f"inner join cdc.fact using (slot_name) {of_fact}",
+            "snapshot_lsn, system_identifier, table_identities) select slot_name, fact_name, "
+            "gen_random_uuid(), fact.declaration, %s, system_identifier, %s "
+            f"from cdc.slot_position inner join cdc.fact using (slot_name) {of_fact}",
             at,
+            json.dumps(read_current(self.source.connection, self.registered)),
             self.slot,
         )
 

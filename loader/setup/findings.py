@@ -31,10 +31,10 @@ Rule = Callable[[State, Declared], Iterable[LoaderError]]
 
 def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
     """There has to be something to follow."""
-    if not declared.facts:
+    if not declared.facts and not declared.queries:
         yield NotSetUp(
             "The dbt project declares no fact: there is nothing to follow",
-            "add a model with {{ fact(...) }}, as the README shows",
+            "add a model with {{ config(materialized='waltally') }}, as the README shows",
         )
 
 
@@ -101,7 +101,7 @@ def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
         yield SettingError(
             f"The fact {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
             "rows with those",
-            "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
+            "write a model for each slot, and one that reads both by ref(); or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
             f"loader teardown --drop-data --slot {other}",
         )
