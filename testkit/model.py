@@ -91,7 +91,8 @@ def register(dsn: str, models: Mapping[str, Model], slot: str = SLOT) -> None:
     """Register these models and no others, as `loader setup` does for a slot that is there."""
     declared = read_manifest(manifest_of(models))
     with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
-        compiled = compile_queries(declared, source, target)
+        compiled, refused = compile_queries(declared, source, target)
+        assert not refused, refused
         tables = read_tables(source, slot, compiled)
         with target.transaction():
             register_facts(target, compiled, tables)

@@ -139,6 +139,8 @@ def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
 
     A fact of which no project is known may stay as it is declared here.
     """
+    if not declared.is_whole:
+        return
     declarations = {fact.name: fact.declaration for fact in declared.facts}
     lost = []
     for fact in state.registration.facts:
@@ -240,7 +242,11 @@ def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
     """The registered facts have to be the declared ones."""
-    if state.slot.record is None or any(no_fact_is_lost(state, declared)):
+    if (
+        state.slot.record is None
+        or not declared.is_whole
+        or any(no_fact_is_lost(state, declared))
+    ):
         return
     if changes := difference(state.registration, declared.facts):
         yield NotSetUp(

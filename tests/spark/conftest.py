@@ -21,8 +21,8 @@ from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import empty_database
-from testkit.facts import NOTIFY, SLOT
 from testkit.fixtures import WAREHOUSE
+from testkit.model import NOTIFY, SLOT
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_jobs import local_spark
@@ -131,7 +131,7 @@ def source(cluster: Cluster) -> Iterator[Source]:
             " cross join pg_control_system()",
             made.slot,
         )
-        made.register(NOTIFY, "ft_service_stats")
+        made.register(ft_service_stats=NOTIFY)
         yield made
 
 
