@@ -15,18 +15,20 @@ from loader.setup.query import Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
-from waltally.errors import LoaderError, SettingError, combine
+from waltally.errors import LoaderError, SettingError, TableUnfit
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
 
-def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:
-    """Return what is declared with the queries among the facts, as the target reads them.
+def compile_queries(
+    declared: Declared, source: Connection, target: Target
+) -> tuple[Declared, list[LoaderError]]:
+    """Return what is declared with the queries among the facts, and why some are refused.
 
-    Nothing of it stays in the target. Raises every refusal at once.
+    The target reads them, and nothing of it stays there. Raises LoaderError.
     """
     if not declared.queries:
-        return declared
+        return declared, []
     tables = {table for query in declared.queries for _, table in query.sources}
     shapes = read_shapes(source, sorted(tables, key=str))
     facts: list[Fact] = []
@@ -42,11 +44,9 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
                 refused.append(_of_model(query, error))
             target.ask("rollback to savepoint before")
         raise _Undone
-    if refused:
-        raise combine(refused)
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
     readings = {query.name: _reading(query, shapes) for query in declared.queries}
-    return replace(declared, facts=known, readings=readings, shapes=shapes)
+    return replace(declared, facts=known, readings=readings, shapes=shapes), refused
 
 
 class _Undone(Exception):
@@ -57,9 +57,9 @@ def _compile(query: Query, shapes: Mapping[Table, Mapping[str, Any]], target: Ta
     reading = _reading(query, shapes)
     for source in reading["sources"]:
         if not source["columns"]:
-            raise SettingError(
+            raise TableUnfit(
                 f"The table {source['table']} does not exist at the source",
-                "name an existing table in the source's YAML",
+                f"name an existing table in the YAML of the source of {query.path}",
             )
     values = (target.slot, query.name, query.text, Json(reading["sources"]), Json(query.options))
     ((declaration,),) = target.ask_staging("select {}.compile_model(%s, %s, %s, %s, %s)", values)
@@ -83,7 +83,7 @@ def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[st
 def _of_model(query: Query, error: LoaderError) -> LoaderError:
     """Return why the model is refused, in the server's words, with its file and the place."""
     if not isinstance(cause := error.__cause__, psycopg2.Error):
-        return SettingError(f"{query.name}: {error}", f"correct {query.path}. {error.remedy}")
+        return error
     place, position = "", cause.diag.internal_position
     if position and cause.diag.internal_query:
         before = cause.diag.internal_query[: int(position) - 1]

@@ -38,3 +38,8 @@ class Declared:
     """Whether to take a slot that is there, and of which the target has no record."""
     source_is_gone: bool = False
     """Whether the source of the record is gone for good, so that its slot may be left."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every query is compiled, and none was refused."""
+        return {query.name for query in self.queries} <= {fact.name for fact in self.facts}

@@ -10,7 +10,6 @@ import pytest
 from psycopg2 import errors, extensions
 
 from testkit.commands import wait_until
-from testkit.models import Models
 from testkit.system import System
 from testkit.traps import traps
 from tests.operations.roles import (
@@ -46,7 +45,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[System]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A pipeline whose sessions look into `hostile` first and have bad settings, and others."""
     with own_server(tmp_path_factory.mktemp("attacks"), ACCESS) as made:
         made.source.execute(
@@ -68,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[S
         made.do("loader", "setup")
         made.source.take_baseline()
         grant_amid_traps(made)
-        install(made, models)
+        install(made)
         made.source.execute(
             f"grant usage on schema cdc to {CALLER}, {CREATOR}; "
             f"grant execute on function cdc.apply(text, pg_lsn, text) to {CALLER}; "
@@ -197,7 +196,7 @@ READER = (
 
 
 @pytest.fixture
-def replaced(made: System, models: Models) -> Iterator[extensions.cursor]:
+def replaced(made: System) -> Iterator[extensions.cursor]:
     """A session of dbt's role, which replaces the routine and wants the rights of the loader's.
 
     Then dbt makes the routine again, and the fact is tried again.
@@ -208,7 +207,7 @@ def replaced(made: System, models: Models) -> Iterator[extensions.cursor]:
         cursor.execute("set search_path = pg_catalog")
         yield cursor
         cursor.execute(f"drop function {SIGNATURE}")
-    install(made, models)
+    install(made)
 
     def is_exact() -> bool:
         made.call("loader", "run", "--once", "--build")

@@ -108,7 +108,7 @@ values
 ('who builds', cdc.name_builder('spark'), '`spark-submit spark/apply.py`'),
 ('who builds here', cdc.name_builder('database'), '`loader run --build` or `dbt build`'),
 (
-    'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 46),
+    'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 47),
     '-- then `spark-submit spark/seed.py --model ft`'
 );
 
