@@ -206,7 +206,7 @@ create table downstream_model (
     declaration jsonb not null,
     -- The function that fills it, and adds what an input has changed, as SQL writes its name.
     routine text not null,
-    -- The indexes on its inputs that it needs and that are ours, as SQL writes their names.
+    -- The names of the indexes on its inputs that it needs.
     indexes text[] not null,
     -- How many models are below it at most: the highest is told first.
     level integer not null default 1,
