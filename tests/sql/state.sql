@@ -36,7 +36,7 @@ update cdc.installed_model set error = null, is_locked = false;
 
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values
-('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}'),
+('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "gap": "0/99", "*": "0/30"}'),
 ('s', 'h', 'b', '{"x": "0/40"}'),
 ('s', 'h', 'c', '{}');
 insert into got
@@ -46,7 +46,7 @@ from (
     ('{"h.a": ["x"]}', '0/10'),
     ('{"h.a": ["x", "y"]}', '0/20'),
     ('{"h.a": ["x", "unknown"]}', '0/30'),
-    ('{"h.a": ["old"]}', '0/30'),
+    ('{"h.a": ["gap"]}', '0/99'),
     ('{"h.a": []}', '0/10'),
     ('{"h.a": ["x"], "h.b": ["x"]}', '0/40'),
     ('{"h.a": ["x"], "h.b": ["y"]}', null),
@@ -108,7 +108,7 @@ values
 ('who builds', cdc.name_builder('spark'), '`spark-submit spark/apply.py`'),
 ('who builds here', cdc.name_builder('database'), '`loader run --build` or `dbt build`'),
 (
-    'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 46),
+    'a move is SQL and then the seed', right(cdc.explain_move('t', 's', 'app.ft', 'ft'), 47),
     '-- then `spark-submit spark/seed.py --model ft`'
 );
 
