@@ -171,8 +171,8 @@ def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(
-            *(slot, table, roots.get(table)),
-            **identities.get(str(table), {"column_numbers": {}}),
+            *(slot, table, roots.get(table), None),
+            **identities.get(str(table), {"column_numbers": {}, "labels": {}}),
             held_since={},
         )
         | {"shape": declared.shapes.get(table)}
