@@ -70,9 +70,7 @@ def _shipped_model() -> Model:
     text = (ROOT / "dbt_project/models/marts/ft_service_stats.sql").read_text()
     source = re.compile(r"\{\{ source\('notify', '(\w+)'\) \}\}")
     query = source.sub(r"{public.\1}", text.partition("}}\n")[2])
-    return Model(
-        query, {"ignore_deletes": ["public.notification_history"], "surrogate_key": "id"}
-    )
+    return Model(query, {"ignore_deletes": ["public.notification_history"], "surrogate_key": "id"})
 
 
 NOTIFY = _shipped_model()

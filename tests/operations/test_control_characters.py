@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from testkit.databases import Database
-from testkit.model import NOTIFY, counting
 from testkit.hostile import FORGED
+from testkit.model import NOTIFY, counting
 from waltally.escapes import escaped
 from waltally.tables import quoted
 

@@ -120,6 +120,10 @@ ABOVE = {
         select c.region_id, d.channel, count(d.day) as dated, sum(d.order_count) as orders,
         count(*) as n from {customer} c left join {days} d on c.id = d.customer_id and d.hours > 3
         group by 1, 2""",
+    "left_of_an_expression": """
+        select c.region_id, d.amount > 3 as is_large, count(*) as n from {customer} c
+        left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
+        and d.orders > 0 group by 1, 2""",
     "total": "select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}",
     "greatest": "select max(day) as newest, count(distinct channel) as channels, count(*) as n from {days}",
     "lowered": """

@@ -77,9 +77,14 @@ create table logged_table (
     named_xid bigint,
     -- The attribute numbers that the columns had when a fact first needed them: {"column": number}.
     column_numbers jsonb not null default '{}',
-    -- From which position on the log holds what: {"column, or * for all": "LSN"}; empty until a loader follows
+    -- The labels that the enums of its needed columns had when they were last read: {"column": {"oid": "label"}}.
+    labels jsonb not null default '{}',
+    -- From which position on the log holds what: {"column, or * for the others": "LSN"}; empty until a loader follows
     -- it.
     held_since jsonb not null default '{}',
+    -- The newest gap: from which position on the log has the table's changes again, and what happened to it.
+    gap_lsn pg_lsn,
+    gap_event text,
     -- Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the
     -- log still needs; null where it has none. loader/staging/logged_tables.py writes it.
     partitions jsonb,
@@ -206,7 +211,7 @@ create table downstream_model (
     declaration jsonb not null,
     -- The function that fills it, and adds what an input has changed, as SQL writes its name.
     routine text not null,
-    -- The indexes on its inputs that it needs and that are ours, as SQL writes their names.
+    -- The names of the indexes on its inputs that it needs.
     indexes text[] not null,
     -- How many models are below it at most: the highest is told first.
     level integer not null default 1,

@@ -5,7 +5,7 @@ declare
     unused text;
 begin
     for unused in
-        select format('%I.%I', n.nspname, c.relname)
+        select c.relname
         from pg_class as c
         inner join pg_namespace as n on n.oid = c.relnamespace
         where
@@ -13,7 +13,7 @@ begin
             and pg_has_role(c.relowner, 'usage')
     loop
         continue when cdc.is_index_needed(unused);
-        execute format('drop index %s', unused);
+        execute format('drop index %I.%I', model_schema, unused);
     end loop;
 end
 $$;

@@ -1,8 +1,8 @@
 -- dbt calls this to install a model over models, in its own transaction and with its own rights: as install_query, whose
--- arguments it takes. It is filled by the next apply.
+-- arguments it takes, with the project's name for the slot. The next apply fills it.
 create or replace function cdc.install_downstream(
-    model_schema text, model_table text, model_name text, project text, query text, relations jsonb, options jsonb,
-    contract jsonb, is_refresh boolean
+    project text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
+    listed text, contract jsonb, is_refresh boolean
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -12,18 +12,15 @@ declare
     routine constant text := format('%I.%I', model_schema, left(model_name, 44) || '__apply_' || left(md5(compiled::text), 8));
     signature constant text := routine || '(text, text, text[], text[], boolean)';
     is_new constant boolean := to_regclass(relation) is null;
-    index record;
-    indexes text[] := '{}';
 begin
     perform cdc.check_contract(compiled, contract);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
     end if;
     execute cdc.write_downstream(compiled, routine, relation);
-    for index in select * from cdc.needed_indexes(compiled) loop
-        indexes := indexes || cdc.keep_join_index(index.relation, index.method, index.columns, index.plain_names);
-    end loop;
-    perform cdc.register_downstream(model_key, model_name, project, compiled, signature, indexes, is_refresh or is_new);
+    perform cdc.register_downstream(
+        model_key, model_name, project, compiled, signature, array(select needed.name from cdc.needed_indexes(compiled) as needed), is_refresh or is_new
+    );
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, array[signature]);
     return compiled;

@@ -1,12 +1,6 @@
--- Make an index that a model over models needs on an input, unless one there begins with the same columns. Return its
--- name, or nothing where another one serves.
-create or replace function cdc.keep_join_index(relation text, method text, columns text, plain_names text[]) returns text[]
+-- Make an index that a model over models needs on an input, unless one there begins with the same columns.
+create or replace function cdc.keep_join_index(relation text, name text, method text, columns text, plain_names text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-    name constant text := 'waltally_' || md5(relation || method || columns);
-    place constant text := (
-        select n.nspname from pg_class as c inner join pg_namespace as n on n.oid = c.relnamespace where c.oid = to_regclass(relation)
-    );
 begin
     if exists (
         select from pg_index as i
@@ -21,9 +15,8 @@ begin
             ) = array(select one from unnest(plain_names) as one order by one)
             and not '"C"'::regcollation = any ((i.indcollation::oid[])[0:cardinality(plain_names) - 1])
     ) then
-        return '{}';
+        return;
     end if;
     execute format('create index if not exists %I on %s using %s (%s)', name, relation, method, columns);
-    return array[format('%I.%I', place, name)];
 end
 $$;

@@ -1,5 +1,6 @@
--- The models that a query reads, as compile_query takes them: what of `relations` is installed, with its shown columns.
-create or replace function cdc.model_inputs(relations jsonb) returns jsonb
+-- The models that a query reads, as compile_query takes them: what of `relations` is installed, or compiled beside it
+-- ("schema.table": what compile_query gave), with its shown columns.
+create or replace function cdc.model_inputs(relations jsonb, compiled jsonb default '{}') returns jsonb
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     relation jsonb;
@@ -7,9 +8,14 @@ declare
     inputs jsonb := '[]';
 begin
     for relation in select value from jsonb_array_elements(relations) loop
+        if relation ? 'table' then
+            inputs := inputs || relation;
+            continue;
+        end if;
         select coalesce(
+            compiled -> (relation ->> 'model'),
             (select own.declaration from cdc.downstream_model as own where own.model_name = relation ->> 'model'),
-            (select min(own.declaration::text)::jsonb from cdc.installed_model as own where own.model_name = relation ->> 'model')
+            (select min(own.declaration::text)::jsonb from cdc.installed_model as own where own.model_name = relation ->> 'model' and own.declaration ? 'query')
         ) into declared;
         if declared is null then
             raise exception '% is no model of waltally: its changes are not seen.', relation ->> 'model' using

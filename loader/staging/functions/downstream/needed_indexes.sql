@@ -1,7 +1,7 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
 -- each as SQL writes its table and its columns, with the columns' names where an index on the table itself may serve.
 -- No index holds a value of unbounded length: that would make the input fail.
-create or replace function cdc.needed_indexes(compiled jsonb) returns table (relation text, method text, columns text, plain_names text[])
+create or replace function cdc.needed_indexes(compiled jsonb) returns table (relation text, name text, method text, columns text, plain_names text[])
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
         select distinct sides.own_no, sides.column_name, sides.other_no
@@ -59,20 +59,29 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         where
             own.expression is not null
             and one.value ->> 'value_type' ~ '^(boolean|smallint|integer|bigint|uuid|date|real|double precision|(time|timestamp) .*|text|character varying|bpchar)$'
+    ),
+
+    listed as (
+        select
+            of_joins.relation,
+            of_joins.method,
+            (
+                select string_agg(
+                    format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place
+                )
+                from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
+            ) as columns,
+            of_joins.short_names as plain_names
+        from of_joins
+        union
+        select
+            format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree',
+            array_to_string(of_group.keys || of_values.expression, ', '), null
+        from of_group
+        left join of_values on of_values.expression is not null
+        where of_group.keys <> '{}' or of_values.expression is not null
     )
 
-    select of_joins.relation, of_joins.method, (
-        select string_agg(
-            format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place
-        )
-        from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
-    ), of_joins.short_names
-    from of_joins
-    union
-    select
-        format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree',
-        array_to_string(of_group.keys || of_values.expression, ', '), null
-    from of_group
-    left join of_values on of_values.expression is not null
-    where of_group.keys <> '{}' or of_values.expression is not null
+    select listed.relation, 'waltally_' || md5(listed.relation || listed.method || listed.columns), listed.method, listed.columns, listed.plain_names
+    from listed
 $$;

@@ -79,6 +79,7 @@ begin
     cross join lateral (
         select case
             when own.changed_input is not null then 'compiled before'
+            when found.not_built = found.waits_for then 'an input waits'
             when found.not_built is not null then 'an input is not built'
             when found.filled_after is not null then 'an input is to be filled'
             when found.asked_because is not null then 'to be filled'

@@ -57,8 +57,13 @@ begin
         from pairs
         where pairs.pair -> 1 = (select first.pair -> 1 from pairs as first order by first.place limit 1);
         if found_columns is null then
-            raise exception 'A LEFT JOIN without an equality in ON between a column of either side.'
-                using errcode = 'WL003', hint = 'Compare a column of the right side with one of the left by =, or write an inner join.';
+            -- Compared with an expression: nothing finds the rows on the left.
+            select jsonb_agg(jsonb_build_array(own.name, null, null)) into found_columns
+            from unnest(cdc.own_columns(part -> 'quals', query, ctes, right_model)) as own (name);
+        end if;
+        if found_columns is null then
+            raise exception 'A LEFT JOIN whose ON compares no column of its right side by =.'
+                using errcode = 'WL003', hint = 'Compare a column of the right side by = with something of the left one, or write an inner join.';
         end if;
         nullable := nullable || jsonb_build_object(right_model #>> '{}', found_columns);
         return;

@@ -20,7 +20,7 @@ begin
     lock table {relation} in row exclusive mode nowait;
     if $1 = 'fill' then
         perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
-        {reshape}
+        {indexes}{reshape}
         delete from {relation};
         insert into {relation} ({columns})
         select {values}
@@ -41,6 +41,12 @@ $template$,
             'routine', routine,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
+            'indexes', coalesce((
+                select string_agg(format(
+                    e'perform cdc.keep_join_index(%L, %L, %L, %L, %L);\n        ', needed.relation, needed.name, needed.method, needed.columns, needed.plain_names
+                ), '')
+                from cdc.needed_indexes(compiled) as needed
+            ), ''),
             'reshape', cdc.write_reshape(compiled, relation),
             'columns', (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
             'values', (

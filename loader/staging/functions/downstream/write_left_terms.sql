@@ -18,13 +18,25 @@ declare
         select string_agg(format('%I', link.value ->> 0), ', ' order by place)
         from jsonb_array_elements(links -> numbers[1]::text) with ordinality as link (value, place)
     );
+    near_context text := '';
     given jsonb := '{}';
     place_condition text := 'stored.ctid = any (array(select near.place from near))';
 begin
+    if near is not null then
+        near_context := e',\n\n    near as materialized (' || (
+            select string_agg(format(
+                'select stored.ctid as place, %s from %s as stored where (%s) in (select %s from changed)',
+                cdc.near_columns(links, numbers, 'stored.'), cdc.input_relation(compiled, near), own.columns, own_columns
+            ), ' union ' order by n)
+            from unnest(numbers) as n
+            cross join lateral (
+                select string_agg(format('stored.%I', link.value ->> 2), ', ' order by place) as columns
+                from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
+            ) as own
+        ) || ')';
+    end if;
     context := cdc.fill(
-$template$,
-
-    near as materialized ({near}),
+$template${near},
 
     after_ as materialized (
         select {columns}, row({stored_names})::text as waltally_text from {relation} as stored
@@ -37,25 +49,16 @@ $template$,
         select {names} from changed where waltally_sign = -1
     )$template$,
         jsonb_build_object(
-            'near', (
-                select string_agg(format(
-                    'select stored.ctid as place, %s from %s as stored where (%s) in (select %s from changed)',
-                    cdc.near_columns(links, numbers, 'stored.'), cdc.input_relation(compiled, near), own.columns, own_columns
-                ), ' union ' order by n)
-                from unnest(numbers) as n
-                cross join lateral (
-                    select string_agg(format('stored.%I', link.value ->> 2), ', ' order by place) as columns
-                    from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
-                ) as own
-            ),
-            'wanted', (
+            'near', near_context,
+            -- Without them the left side is read whole, and what does not change there cancels out.
+            'wanted', case when near is null then format('select %s from changed', own_columns) else (
                 select string_agg(format('select %s from near', own.columns), ' union all ' order by n)
                 from unnest(numbers) as n
                 cross join lateral (
-                    select string_agg(format('%I', link.value ->> 2), ', ' order by place) as columns
+                    select string_agg(quote_ident(link.value ->> 2), ', ' order by place) as columns
                     from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
                 ) as own
-            ),
+            ) end,
             'columns', cdc.model_columns(held, 'stored'),
             'names', names,
             'stored_names', (select string_agg(format('stored.%I', value ->> 'name'), ', ' order by place)
@@ -65,7 +68,7 @@ $template$,
         )
     );
     -- From there to a side that no LEFT JOIN extends with nulls.
-    loop
+    while near is not null loop
         given := given || jsonb_build_object(near::text, format(
             'select %s from %s as stored where %s', cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), place_condition
         ));
