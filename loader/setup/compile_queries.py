@@ -15,18 +15,20 @@ from loader.setup.query import Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
-from waltally.errors import LoaderError, SettingError, combine
+from waltally.errors import LoaderError, SettingError
 from waltally.facts import Fact, parse
 from waltally.tables import Table
 
 
-def compile_queries(declared: Declared, source: Connection, target: Target) -> Declared:
+def compile_queries(
+    declared: Declared, source: Connection, target: Target
+) -> tuple[Declared, list[LoaderError]]:
     """Return what is declared with the queries among the facts, as the target reads them.
 
-    Nothing of it stays in the target. Raises every refusal at once.
+    With it comes why others are refused. Nothing of it stays in the target.
     """
     if not declared.queries:
-        return declared
+        return declared, []
     tables = {table for query in declared.queries for _, table in query.sources}
     shapes = read_shapes(source, sorted(tables, key=str))
     facts: list[Fact] = []
@@ -42,11 +44,9 @@ def compile_queries(declared: Declared, source: Connection, target: Target) -> D
                 refused.append(_of_model(query, error))
             target.ask("rollback to savepoint before")
         raise _Undone
-    if refused:
-        raise combine(refused)
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
     readings = {query.name: _reading(query, shapes) for query in declared.queries}
-    return replace(declared, facts=known, readings=readings, shapes=shapes)
+    return replace(declared, facts=known, readings=readings, shapes=shapes), refused
 
 
 class _Undone(Exception):

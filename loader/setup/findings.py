@@ -31,7 +31,7 @@ Rule = Callable[[State, Declared], Iterable[LoaderError]]
 
 def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
     """There has to be something to follow."""
-    if not declared.facts:
+    if not declared.facts and not declared.queries:
         yield NotSetUp(
             "The dbt project declares no fact: there is nothing to follow",
             "add a model with {{ fact(...) }}, as the README shows",

@@ -58,7 +58,8 @@ class _Asked(NamedTuple):
 def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator[_Asked]:
     """Connect to both and ask the source; who only reads does not wait long for a lock.
 
-    Where the target cannot be reached, that is raised together with what is wrong with the source.
+    Where the target cannot be reached or refuses a query, that is raised together with what is
+    wrong with the source.
     """
     with closing(connect(settings.source, "source")) as source:
         if only_reads:
@@ -72,9 +73,11 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
         with closing(target):
             if only_reads:
                 target.give_up_locks()
-            declared = compile_queries(declared, source, target)
+            declared, refused = compile_queries(declared, source, target)
             state = read_source(settings, source, declared.facts)
             problems = findings(SOURCE_RULES, state, declared)
+            if refused:
+                raise combine([*problems, *refused])
             yield _Asked(declared, source, target, state, problems)
 
 
