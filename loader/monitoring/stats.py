@@ -28,6 +28,11 @@ _ROLL_UPS = """
 select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
 from {}.roll_up order by fact_name
 """
+_UPPER = """
+select
+    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1), declaration
+from {}.downstream_model order by name
+"""
 _STATES = """
 select
     known.slot_name, known.state, known.reason, known.remedy,
@@ -78,6 +83,8 @@ def _read_models(target: Connection, schema: str) -> list[Fact]:
     with suppress(NotSetUp, MissingRight):
         rows = target.ask(_ROLL_UPS, None, schema)
         models += [parse_roll_up(name, Table(*at), made) for name, *at, made in rows]
+    with suppress(NotSetUp, MissingRight):
+        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_UPPER, None, schema)]
     if not models:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"
