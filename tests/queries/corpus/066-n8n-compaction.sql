@@ -7,7 +7,7 @@ select meta_id, kind, date_trunc('hour', at at time zone 'UTC') at time zone 'UT
 from raw_insights group by meta_id, kind, hour;
 
 -- model insights_by_hour
-{{ config(materialized='waltally', ignore_deletes=['app.raw_insights']) }}
+{{ config(materialized='waltally') }}
 select meta_id, kind, date_trunc('hour', at at time zone 'UTC') at time zone 'UTC' as hour, sum(value) as value
 from {{ source('app', 'raw_insights') }}
 group by meta_id, kind, hour;
