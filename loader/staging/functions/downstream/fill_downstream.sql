@@ -33,8 +33,12 @@ begin
             update cdc.downstream_model as own set error = null, failures = 0, retry_at = null where own.model_name = plan.model_name;
             perform pg_notify('waltally', json_build_object('slot', slot, 'position', plan.applied_lsn)::text);
         exception
+            when sqlstate 'WL001' then
+                continue;
+            when lock_not_available or deadlock_detected then
+                perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
+                perform cdc.note_downstream_failure(plan.model_name, null);
             when others then
-                continue when sqlstate = 'WL001';
                 perform cdc.note_downstream_failure(plan.model_name, sqlerrm);
         end;
         return true;

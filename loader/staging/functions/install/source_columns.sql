@@ -4,6 +4,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
     missing text;
 begin
+    perform cdc.require_one_slot(relations);
     select named.value ->> 'table' into missing
     from jsonb_array_elements(relations) as named
     left join cdc.logged_table as logged

@@ -37,6 +37,7 @@ begin
     if is_downstream and inputs @? '$[*].table' then
         perform cdc.refuse_mixture(inputs);
     end if;
+    perform cdc.require_one_slot(inputs);
     -- dbt and its manifest name them in other orders.
     inputs := (select jsonb_agg(value order by coalesce(value ->> 'table', value ->> 'model') collate "C") from jsonb_array_elements(inputs));
     named := cdc.name_sources(query, inputs);
@@ -87,7 +88,7 @@ begin
     if is_downstream then
         compiled := cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree);
     else
-        compiled := compiled - 'select';
+        compiled := compiled - 'select' - 'added';
     end if;
     compiled := cdc.complete_model(compiled, options);
     perform cdc.drop_stubs(named.numbered);
