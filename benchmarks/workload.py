@@ -20,7 +20,9 @@ from testkit.servers import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
-MODELS = ("config.materialized:waltally_fact", "config.materialized:kept_table")
+MODELS = tuple(
+    f"config.materialized:{name}" for name in ("waltally", "waltally_fact", "kept_table")
+)
 """What dbt installs."""
 FACT = "analytics.ft_service_stats"
 

@@ -242,11 +242,7 @@ def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
     """The registered facts have to be the declared ones."""
-    if (
-        state.slot.record is None
-        or not declared.is_whole
-        or any(no_fact_is_lost(state, declared))
-    ):
+    if state.slot.record is None or not declared.is_whole or any(no_fact_is_lost(state, declared)):
         return
     if changes := difference(state.registration, declared.facts):
         yield NotSetUp(

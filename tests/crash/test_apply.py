@@ -68,9 +68,7 @@ def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pip
         assert pipeline.fact() == pipeline.recount()
 
 
-def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(
-    tmp_path: Path
-) -> None:
+def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:
     """The commit of an apply does not wait for the disk, that of the log does."""
     settings = {"fsync": "off", "wal_writer_delay": "10s"}
     with Server(settings) as own, application_database(own, WAREHOUSE) as database:

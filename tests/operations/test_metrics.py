@@ -80,9 +80,7 @@ class Served(Pipeline):
 
 
 @pytest.fixture(scope="module")
-def served(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
+def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with (
         Server({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
         empty_database(cluster, WAREHOUSE) as target,

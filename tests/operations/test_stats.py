@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from testkit.databases import Database, application_database
-from testkit.model import Model
 from testkit.fixtures import WAREHOUSE
+from testkit.model import Model
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 
@@ -18,9 +18,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture(scope="module")
-def built(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
+def built(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """Seven notifications of one service, staged and built."""
     with application_database(cluster, WAREHOUSE) as database:
         pipeline = Pipeline(database, tmp_path_factory.mktemp("stats"))

@@ -289,10 +289,7 @@ class Source(Database):
     def baseline(self) -> Counts:
         return {
             table: Counter(
-                {
-                    tuple(group): rows
-                    for group, rows in self.execute(COUNTS, self.slot, table)
-                }
+                {tuple(group): rows for group, rows in self.execute(COUNTS, self.slot, table)}
             )
             for table in TABLES
         }

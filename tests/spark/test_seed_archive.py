@@ -75,9 +75,7 @@ class Archived(ArchivedPipeline):
 
 
 @pytest.fixture(scope="module")
-def archived(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Archived]:
+def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
     with (
         empty_database(cluster, "archived_source") as source,
         empty_database(cluster, WAREHOUSE) as target,

@@ -46,9 +46,7 @@ def outlasts(pipeline: Pipeline, ballast: Path, words: str) -> None:
     pipeline.goes_on()
 
 
-def test_a_full_disk_at_the_target(
-    source: Database, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_full_disk_at_the_target(source: Database, cluster: Cluster, tmp_path: Path) -> None:
     """The target's tables are on a small disk; the server's WAL is elsewhere."""
     place = cluster.home / "small"
     place.mkdir()
@@ -73,9 +71,7 @@ def test_a_full_disk_where_the_source_decodes(tmp_path: Path) -> None:
         with small_disk(slots, f"size=24m,mode=0700,uid={slots.stat().st_uid}") as ballast:
             server.start()
             with application_database(server, WAREHOUSE) as source:
-                outlasts(
-                    Pipeline(source, tmp_path), ballast, "The source has no disk space"
-                )
+                outlasts(Pipeline(source, tmp_path), ballast, "The source has no disk space")
             server.stop("immediate")
     finally:
         server.remove()

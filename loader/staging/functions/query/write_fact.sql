@@ -49,7 +49,7 @@ begin
     if $1 in ('begin', 'rebuild') then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {listing}
         {first_row}
         {merge_baseline}
         return result;
@@ -147,6 +147,7 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
             'deltas_name', quote_literal(deltas),
             'deltas', deltas,
             'group_text', group_text,

@@ -48,7 +48,7 @@ begin
     if $1 in ('begin', 'rebuild') then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {listing}
         insert into {relation} ({columns})
         select
             {baseline}
@@ -127,6 +127,7 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),
             'table_name', quote_literal(table_name),
