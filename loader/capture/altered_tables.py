@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from loader.capture.wal2json import Altered
-from loader.staging.logged_tables import Root
+from loader.staging.logged_tables import Gap, Root
 from loader.staging.records import Registration
 from waltally.errors import LoaderError, TableReplaced
 from waltally.facts import needed_columns
@@ -14,12 +14,12 @@ from waltally.tables import Table
 
 def altered_tables(
     noted: Iterable[tuple[Altered, int]], registered: Registration, roots: Mapping[Table, Root]
-) -> list[tuple[Table, int, LoaderError]]:
-    """Return each table with the position after the last such DDL, and the finding.
+) -> list[tuple[Table, Gap]]:
+    """Return each table with the gap that ends after the last such DDL.
 
     `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
     """
-    altered: dict[Table, tuple[Table, int, LoaderError]] = {}
+    altered: dict[tuple[Table, frozenset[str] | None], Gap] = {}
     for note, commit_lsn in noted:
         for table in registered.tables:
             tables = [table, *(roots[table].leaves if table in roots else ())]
@@ -32,8 +32,8 @@ def altered_tables(
             if columns is not None:
                 columns &= set(needed_columns(registered.facts, table))
             if columns is None or columns:
-                altered[table] = (table, commit_lsn + 1, _finding(note, columns, table))
-    return list(altered.values())
+                altered[table, columns] = Gap(commit_lsn + 1, _event(note, columns), columns)
+    return [(table, gap) for (table, _), gap in altered.items()]
 
 
 def not_in_log(table: Table, event: str) -> LoaderError:
@@ -44,11 +44,9 @@ def not_in_log(table: Table, event: str) -> LoaderError:
     )
 
 
-def _finding(note: Altered, columns: frozenset[str] | None, table: Table) -> LoaderError:
+def _event(note: Altered, columns: frozenset[str] | None) -> str:
     if note.table is None:
-        event = f"is in the schema {note.schema}, which was renamed or got another owner"
-    elif columns is None:
-        event = "was renamed, got another owner, or was made UNLOGGED or LOGGED"
-    else:
-        event = f"was altered, and {', '.join(sorted(columns))} may have other values"
-    return not_in_log(table, event)
+        return f"is in the schema {note.schema}, which was renamed or got another owner"
+    if columns is None:
+        return "was renamed, got another owner, or was made UNLOGGED or LOGGED"
+    return f"was altered, and {', '.join(sorted(columns))} may have other values"

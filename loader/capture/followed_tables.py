@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from threading import Event
 
-from loader.capture.altered_tables import altered_tables
+from loader.capture.altered_tables import altered_tables, not_in_log
 from loader.capture.batch import Batch
+from loader.capture.catalogs import Catalog, are_as_read
 from loader.capture.stages.partitions import Partitions
+from loader.source.label_catalog import LabelCatalog
 from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Followed, Kept, after_gap
+from loader.staging.logged_tables import Followed, Gap, Held, Kept, after_gap, label_gap
 from loader.staging.records import Registration
+from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
@@ -19,13 +23,22 @@ class FollowedTables:
     """The tables of one session, and the gaps that its batches show."""
 
     def __init__(
-        self, change_log: ChangeLog, registration: Registration, partitions: Partitions
+        self,
+        change_log: ChangeLog,
+        registration: Registration,
+        partitions: Partitions,
+        labels: LabelCatalog,
+        catalogs: Iterable[Catalog],
     ) -> None:
+        """`catalogs` are those that have to stay as they were read."""
         self._log = change_log
         self._registration = registration
         self._partitions = partitions
+        self._labels = labels
+        self._catalogs = tuple(catalogs)
         self._followed: Followed = registration.followed
-        self._written = (registration.followed, dict(registration.leaves))
+        self._gaps: dict[Table, Gap] = {}
+        self._written: Held | None = None
         self.has_refused = False
         """Whether a batch must not be stored; the session then stores nothing more."""
 
@@ -34,29 +47,40 @@ class FollowedTables:
 
         In a transaction that the caller ends.
         """
-        self._partitions.report()
         self._followed = self._partitions.followed(kept, position)
+        self._note(self._partitions.changed())
+        for table, now in self._labels.labels.items():
+            gap = label_gap(self._registration.labels.get(table, {}), now, self._labels.read_lsn)
+            if gap is not None:
+                self._note([(table, gap)])
         self._write()
 
     def note(self, batch: Batch, stop: Event) -> bool:
         """Note, in the batch's transaction, what it lacks of a table.
 
-        False where the log would lack a partition that is not followed, or where the loader has to
-        stop before that is known: the batch must not be stored then. Raises LoaderError.
+        False where the log would lack a partition that is not followed, or have a label under
+        two names, or where the loader has to stop before that is known: the batch must not be
+        stored then. Raises LoaderError.
         """
-        if not self._partitions.are_as_read(batch.xids, stop):
+        if not are_as_read(self._catalogs, batch.xids, stop):
             self.has_refused = True
             return False
-        altered = altered_tables(batch.altered, self._registration, self._partitions.roots)
-        for table, start, finding in (*self._partitions.noted(), *altered):
-            if table in self._followed:
-                log.warning(finding.sentence)
-                self._followed = after_gap(self._followed, table, start)
+        self._note(self._partitions.noted())
+        self._note(altered_tables(batch.altered, self._registration, self._partitions.roots))
         self._write()
         return True
 
+    def _note(self, gaps: Iterable[tuple[Table, Gap]]) -> None:
+        for table, gap in gaps:
+            log.warning(not_in_log(table, gap.event).sentence)
+            if table in self._followed:
+                self._followed = after_gap(self._followed, table, gap)
+                self._gaps[table] = gap
+
     def _write(self) -> None:
-        state = self._followed, dict(self._partitions.roots)
-        if state != self._written:
-            self._log.write_followed(self._registration, *state)
-            self._written = state
+        held = Held(
+            self._followed, dict(self._partitions.roots), self._labels.labels, dict(self._gaps)
+        )
+        if held != self._written:
+            self._log.write_followed(self._registration, held)
+            self._written = held

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from psycopg.conninfo import make_conninfo
 
+from loader.capture.catalogs import Catalog
 from loader.capture.followed_tables import FollowedTables
 from loader.capture.handshake import Handshake, connect_replication, shake_hands, start
 from loader.capture.position import Position
@@ -27,6 +28,7 @@ from loader.source import ddl_notes
 from loader.source import findings as rules
 from loader.source.asking import read_server, read_slot_state
 from loader.source.asking_tables import read_counted
+from loader.source.label_catalog import LabelCatalog
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
@@ -49,6 +51,7 @@ class Answers:
     hello: Handshake
     state: State
     catalog: LeafCatalog
+    labels: LabelCatalog
     kept: Kept
     """The columns of each table that are kept."""
     keep_columns: Stage | None
@@ -71,6 +74,7 @@ def ask(
         hello,
         replace(state, registration=registration, counted=read_counted(target.connection)),
         catalog,
+        LabelCatalog(source, registration.facts),
         *column_stage(source, registration, settings.columns, hello.encoding),
         ddl_notes.read_trigger(source),
         ddl_notes.read_prefix(source),
@@ -130,7 +134,7 @@ class Stream:
                 answers = ask(settings, replication, source, self.log)
                 judge(answers.state)
                 self._own(settings, answers, replication, source, check_encoding_to, parts)
-                if not self.partitions.roots:
+                if not self.catalogs:
                     source.close()
                 hello = answers.hello
                 self.monitor = SourceMonitor(dsn, hello.slot, answers.ddl_trigger)
@@ -153,6 +157,12 @@ class Stream:
         hello, self.registration = answers.hello, answers.state.registration
         at = hello.record.position_lsn
         self.partitions = Partitions(answers.catalog, self.registration, at)
+        self.catalogs: list[Catalog] = []
+        """What has to stay as it is; the source's connection asks."""
+        if self.partitions.roots:
+            self.catalogs.append(answers.catalog)
+        if not answers.labels.is_empty:
+            self.catalogs.append(answers.labels)
         check_encoding = None
         if check_encoding_to > at:
             checker = EncodingChecker(settings.target, hello.encoding, check_encoding_to)
@@ -174,7 +184,9 @@ class Stream:
         self._fit_target(hello)
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
-        self.followed = FollowedTables(self.log, self.registration, self.partitions)
+        self.followed = FollowedTables(
+            self.log, self.registration, self.partitions, answers.labels, self.catalogs
+        )
         self.followed.begin(answers.kept, record.position_lsn)
         self.log.commit()
         failpoints.reach("after-followed")
@@ -231,7 +243,7 @@ class Stream:
     def outdated(self) -> str:
         """What has changed at the source since the stream began; empty for nothing."""
         if self.followed.has_refused:
-            return "a partitioned table has other partitions"
+            return "a partitioned table has other partitions, or an enum other labels"
         if self.monitor.answer.has_partitioned:
             return "a table is partitioned now"
         if self.monitor.has_other_ddl_notes:

@@ -22,6 +22,8 @@ class Declared:
     facts: tuple[Fact, ...]
     roll_ups: tuple[tuple[str, Table], ...] = ()
     """The declared roll-ups, name and table, which dbt installs; setup forgets the others."""
+    downstream: tuple[tuple[str, Table], ...] = ()
+    """The models over models that `compile_queries` took, as roll_ups."""
     derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By fact and derived column, its SQL expression of the measures."""
     forget: frozenset[str] = frozenset()
@@ -42,4 +44,5 @@ class Declared:
     @property
     def is_whole(self) -> bool:
         """Whether every query is compiled, and none was refused."""
-        return {query.name for query in self.queries} <= {fact.name for fact in self.facts}
+        taken = {fact.name for fact in self.facts} | {name for name, _ in self.downstream}
+        return {query.name for query in self.queries} <= taken

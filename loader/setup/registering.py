@@ -171,8 +171,8 @@ def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(
-            *(slot, table, roots.get(table)),
-            **identities.get(str(table), {"column_numbers": {}}),
+            *(slot, table, roots.get(table), None),
+            **identities.get(str(table), {"column_numbers": {}, "labels": {}}),
             held_since={},
         )
         | {"shape": declared.shapes.get(table)}
@@ -194,8 +194,9 @@ def register_facts(
         registration.register(target, declared.facts, declared.readings, changes)
     registration.write_project(target, declared.project)
     schemas = {fact.relation.schema for fact in declared.facts}
-    schemas |= {table.schema for _, table in declared.roll_ups}
-    forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups, schemas)
+    upper = (*declared.roll_ups, *declared.downstream)
+    schemas |= {table.schema for _, table in upper}
+    forgotten = registration.forget_roll_ups(target, declared.project, upper, schemas)
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     notes += _describe(changes, is_first=not registered.facts)
     written = {*changes.new, *changes.changed}

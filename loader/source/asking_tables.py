@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from loader.source.label_catalog import LabelCatalog
 from loader.source.table import BY_SESSION, TableInfo, Writes
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
@@ -330,5 +331,8 @@ def read_current(source: Connection, facts: Sequence[Fact]) -> TableIdentities:
         for table in source_tables(facts)
     ]
     ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
+    for table, labels in LabelCatalog(source, facts).labels.items():
+        if str(table) in identities:
+            identities[str(table)]["labels"] = labels
     current: TableIdentities = identities
     return current

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from loader.staging.logged_tables import Labels, renamed_labels
 from waltally.errors import LoaderError, TableReplaced
 from waltally.facts import Fact
 
@@ -20,6 +21,8 @@ class TableIdentity(TypedDict):
     and FULL included."""
     column_numbers: dict[str, int]
     """The attribute numbers of the needed columns that it has."""
+    labels: Labels
+    """The labels of the enums in its needed columns."""
 
 
 TableIdentities = Mapping[str, TableIdentity]
@@ -34,6 +37,11 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
             "column_numbers": {
                 name: number
                 for name, number in identities[label]["column_numbers"].items()
+                if name in columns
+            },
+            "labels": {
+                name: labels
+                for name, labels in identities[label]["labels"].items()
                 if name in columns
             },
         }
@@ -64,6 +72,7 @@ def replaced_finding(
     """
     for name, before in of_fact(counted, fact).items():
         now = current.get(name, before)
+        remedy = "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         other = [
             column
             for column, number in before["column_numbers"].items()
@@ -79,6 +88,12 @@ def replaced_finding(
                 f"{', '.join(other)} of {name} was dropped and made again: the former values are "
                 "still in the counts"
             )
+        elif renamed := renamed_labels(before["labels"], now["labels"]):
+            message = (
+                f"{name} was altered: {', '.join(renamed.values())}, and the counts have the "
+                "former label"
+            )
+            remedy = "see that `loader run` runs, then `spark-submit spark/seed.py`"
         elif now["named_xid"] != before["named_xid"]:
             message = (
                 f"{name} was renamed, moved to another schema or given another owner after it was "
@@ -86,7 +101,5 @@ def replaced_finding(
             )
         else:
             continue
-        return TableReplaced(
-            message, "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
-        )
+        return TableReplaced(message, remedy)
     return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
 from loader.staging import registration
-from loader.staging.logged_tables import Followed, Root
+from loader.staging.logged_tables import Held
 from loader.staging.make_partition import make_partition
 from loader.staging.partitions import COLUMNS, Block
 from loader.staging.records import Registration, SlotPosition
@@ -19,7 +19,6 @@ from waltally.database import connect_target, explained
 from waltally.errors import Interrupted, LoaderError
 from waltally.server_errors import lent_session
 from waltally.settings import SlotSettings
-from waltally.tables import Table
 
 _PATIENCE = 15.0
 
@@ -87,15 +86,13 @@ class ChangeLog:
         )
         return rows[0] if rows else (0, False)
 
-    def write_followed(
-        self, registered: Registration, followed: Followed, leaves: Mapping[Table, Root]
-    ) -> None:
+    def write_followed(self, registered: Registration, held: Held) -> None:
         """Write down from where on the log holds what, in a transaction that the caller ends.
 
         Raises Interrupted where another registration has come since this one was read.
         """
         self._begin()
-        registration.write_followed(self.connection, registered, followed, leaves)
+        registration.write_followed(self.connection, registered, held)
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.

@@ -178,14 +178,64 @@ def unfinished(snapshot: str, xids: Collection[int]) -> bool:
     return any((xid - int(end)) & 0xFFFFFFFF < 0x80000000 for xid in xids)
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Why the log lacks something of a table, and from which position on it has it."""
+
+    from_lsn: int
+    event: str
+    """The rest of a sentence that begins with the table's name."""
+    columns: frozenset[str] | None = None
+    """The needed columns that it lacks; None: all."""
+
+
+Labels = Mapping[str, Mapping[str, str]]
+"""By column of a table and by oid, the labels of its enums."""
+
+
+def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
+    """Return by column what happened to a label that is not what it was.
+
+    A label that was added changes no row. Where a label is gone, the column has another type.
+    """
+    events = {}
+    for column in sorted(before.keys() & now.keys()):
+        for oid, label in before[column].items():
+            name = now[column].get(oid)
+            if name != label:
+                what = "is gone" if name is None else f"is {name!r} now"
+                events[column] = f"the label {label!r} of {column} {what}"
+                break
+    return events
+
+
+def label_gap(before: Labels, now: Labels, read_lsn: int) -> Gap | None:
+    """Return what the log lacks where labels had other names before the catalog was read."""
+    events = renamed_labels(before, now)
+    if not events:
+        return None
+    return Gap(read_lsn + 1, "was altered: " + ", ".join(events.values()), frozenset(events))
+
+
 ALL = "*"
-"""Stands for every column of a table."""
+"""Stands for every column of a table that is not named."""
 
 Followed = Mapping[Table, Mapping[str, int]]
 """By table and by column: the first position from which the log holds it."""
 
 Kept = Mapping[Table, frozenset[str] | None]
 """The columns of each followed table that the log keeps; None: every column."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the log holds of the tables of a session, as it is stored."""
+
+    followed: Followed
+    roots: Mapping[Table, Root]
+    labels: Mapping[Table, Labels]
+    gaps: Mapping[Table, Gap]
+    """The newest of each table that this session has found."""
 
 
 def renewed(
@@ -206,9 +256,12 @@ def renewed(
     }
 
 
-def after_gap(followed: Followed, table: Table, start: int) -> Followed:
-    """Return what the log holds after a gap in a table that ends at this position."""
-    return {**followed, table: {name: max(at, start) for name, at in followed[table].items()}}
+def after_gap(followed: Followed, table: Table, gap: Gap) -> Followed:
+    """Return what the log holds after a gap in a table."""
+    held = followed[table]
+    ended = held.keys() if gap.columns is None else gap.columns
+    ends = {name: max(held.get(name, 0), gap.from_lsn) for name in ended}
+    return {**followed, table: {**held, **ends}}
 
 
 def _renewed(
@@ -216,9 +269,9 @@ def _renewed(
 ) -> dict[str, int]:
     if columns is not None:
         return {
-            column: min((before[name] for name in {column, ALL} & before.keys()), default=position)
+            column: before.get(column, before.get(ALL, position))
             for column in sorted(columns - {ALL})
         }
     every = before.get(ALL, position)
-    # Under --columns these were followed before the others.
-    return {**{name: at for name, at in before.items() if at < every}, ALL: every}
+    # Under --columns these were followed before the others; after a gap in a column, since later.
+    return {**{name: at for name, at in before.items() if at != every}, ALL: every}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.staging.logged_tables import Followed, Root
+from loader.staging.logged_tables import Followed, Labels, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.facts import Fact, source_tables
@@ -46,6 +46,8 @@ class Registration:
     """The partitioned ones of the tables, as a session or setup last saw them."""
     projects: Mapping[str, str | None] = field(default_factory=dict)
     """By fact, which dbt project declares it; None where that is not known."""
+    labels: Mapping[Table, Labels] = field(default_factory=dict)
+    """The labels of the enums that the facts need, as a session or setup last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from psycopg2.extras import Json
 
 from loader.staging.difference import Difference
-from loader.staging.logged_tables import Followed, Root, from_row, to_row
+from loader.staging.logged_tables import Gap, Held, Root, from_row, to_row
 from loader.staging.records import Registration
 from waltally import lsn
 from waltally.database import Target
@@ -88,9 +88,17 @@ def forget_roll_ups(
         "delete from {}.roll_up where project = %s and model_name <> all (%s) and"
         " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning fact_name"
     )
+    downstream = (
+        "delete from {}.downstream_model where project = %s and model_name <> all (%s) and"
+        " (name <> all (%s) or split_part(model_name, '.', 1) = any (%s)) returning name"
+    )
     tables = [str(table) for _, table in declared]
     values = (project, tables, [name for name, _ in declared], list(schemas))
-    return sorted(name for (name,) in target.ask_staging(forget, values))
+    return sorted(
+        name
+        for statement in (forget, downstream)
+        for (name,) in target.ask_staging(statement, values)
+    )
 
 
 def read_registration(target: Target) -> Registration:
@@ -116,6 +124,7 @@ def read_registration(target: Target) -> Registration:
         },
         {table: root for table, root in roots.items() if root is not None},
         {name: project for _, _, name, *_, project in rows},
+        {table: row["labels"] for table, row in tables.items()},
     )
 
 
@@ -175,12 +184,18 @@ on conflict (slot_name, table_schema, table_name) do update set
     table_oid = coalesce(known.table_oid, excluded.table_oid),
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,
+    labels = excluded.labels || known.labels,
     shape = excluded.shape,
     partitions = coalesce(known.partitions, excluded.partitions)
 """
 _FOLLOW = """
 update {0}.logged_table as known set
-    (held_since, partitions, emptied_lsn) = (now.held_since, now.partitions, now.emptied_lsn)
+    (held_since, labels, partitions, emptied_lsn) = (
+        now.held_since, now.labels, now.partitions, now.emptied_lsn
+    ),
+    (gap_lsn, gap_event) = (
+        coalesce(now.gap_lsn, known.gap_lsn), coalesce(now.gap_event, known.gap_event)
+    )
 from jsonb_populate_recordset(null::{0}.logged_table, %(rows)s) as now
 where
     known.slot_name = %(slot)s
@@ -188,10 +203,16 @@ where
 """
 
 
-def logged_row(slot: str, table: Table, root: Root | None, **values: object) -> dict[str, object]:
+def logged_row(
+    slot: str, table: Table, root: Root | None, gap: Gap | None, **values: object
+) -> dict[str, object]:
     """Return a row of logged_table as JSON."""
-    name = {"slot_name": slot, "table_schema": table.schema, "table_name": table.name}
-    return {**name, **({} if root is None else to_row(root)), **values}
+    return {
+        **{"slot_name": slot, "table_schema": table.schema, "table_name": table.name},
+        **({} if root is None else to_row(root)),
+        **({} if gap is None else {"gap_lsn": lsn.show(gap.from_lsn), "gap_event": gap.event}),
+        **values,
+    }
 
 
 def register_tables(target: Target, rows: list[dict[str, object]]) -> None:
@@ -200,19 +221,17 @@ def register_tables(target: Target, rows: list[dict[str, object]]) -> None:
         target.ask_staging(statement, {"slot": target.slot, "rows": Json(rows)})
 
 
-def write_followed(
-    target: Target, registered: Registration, followed: Followed, roots: Mapping[Table, Root]
-) -> None:
+def write_followed(target: Target, registered: Registration, held: Held) -> None:
     """Write down what a session follows, in the open transaction.
 
     Raises Interrupted where another registration has come since this one was read.
     """
-    held = {
-        table: {name: lsn.show(at) for name, at in columns.items()}
-        for table, columns in followed.items()
-    }
     rows = [
-        logged_row(target.slot, table, roots.get(table), held_since=held.get(table, {}))
+        logged_row(
+            *(target.slot, table, held.roots.get(table), held.gaps.get(table)),
+            labels=held.labels.get(table, {}),
+            held_since={name: lsn.show(at) for name, at in held.followed.get(table, {}).items()},
+        )
         for table in registered.tables
     ]
     if target.ask_staging(_LOCK, {"slot": target.slot}) != [(registered.number,)]:

@@ -89,7 +89,8 @@ def identities(found: Sequence[Found]) -> TableIdentities:
         for label, identity in each.identities.items():
             known = together.get(label, identity)
             columns = {**known["column_numbers"], **identity["column_numbers"]}
-            together[label] = {**identity, "column_numbers": columns}
+            labels = {**known["labels"], **identity["labels"]}
+            together[label] = {**identity, "column_numbers": columns, "labels": labels}
     return together
 
 

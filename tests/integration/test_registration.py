@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loader.staging.change_log import ChangeLog
+from loader.staging.logged_tables import Held
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database
 from testkit.model import NOTIFY, Model, counting, manifest_of
@@ -207,7 +208,7 @@ def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
         source.must("setup")
         # A session that began before does not know the new table.
         with pytest.raises(Interrupted, match="registered other facts meanwhile"):
-            log.write_followed(read, {Table("public", "notifications"): {"*": 1}}, {})
+            log.write_followed(read, Held({Table("public", "notifications"): {"*": 1}}, {}, {}, {}))
     assert source.execute(HELD) == held
     position = source.value("select position_lsn from cdc.slot_position")
     source.must("run", "--once", "--columns", "reference")

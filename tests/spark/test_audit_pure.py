@@ -132,7 +132,14 @@ def test_where_not_all_purged_rows_are_known_a_sum_is_not_compared() -> None:
 
 
 def identified(oid: int) -> TableIdentities:
-    return {"public.notifications": {"table_oid": oid, "named_xid": 1, "column_numbers": {}}}
+    return {
+        "public.notifications": {
+            "table_oid": oid,
+            "named_xid": 1,
+            "column_numbers": {},
+            "labels": {},
+        }
+    }
 
 
 STORED = Built(

@@ -36,7 +36,7 @@ update cdc.installed_model set error = null, is_locked = false;
 
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values
-('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "old": "0/99", "*": "0/30"}'),
+('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "gap": "0/99", "*": "0/30"}'),
 ('s', 'h', 'b', '{"x": "0/40"}'),
 ('s', 'h', 'c', '{}');
 insert into got
@@ -46,7 +46,7 @@ from (
     ('{"h.a": ["x"]}', '0/10'),
     ('{"h.a": ["x", "y"]}', '0/20'),
     ('{"h.a": ["x", "unknown"]}', '0/30'),
-    ('{"h.a": ["old"]}', '0/30'),
+    ('{"h.a": ["gap"]}', '0/99'),
     ('{"h.a": []}', '0/10'),
     ('{"h.a": ["x"], "h.b": ["x"]}', '0/40'),
     ('{"h.a": ["x"], "h.b": ["y"]}', null),

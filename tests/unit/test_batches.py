@@ -253,13 +253,13 @@ ROOTS = {
 )
 def test_a_table_waits_for_what_a_fact_needs_of_it(note: Altered, tables: set[Table]) -> None:
     found = altered_tables([(note, 0x10)], REGISTERED, ROOTS)
-    assert {table for table, *_ in found} == tables
-    assert {start for _, start, _ in found} <= {0x11}
+    assert {table for table, _ in found} == tables
+    assert {gap.from_lsn for _, gap in found} <= {0x11}
 
 
 def test_the_last_of_a_table_s_positions_counts() -> None:
     notes = [(Altered("public", "notifications", None), position) for position in (0x10, 0x20)]
-    assert [start for _, start, _ in altered_tables(notes, REGISTERED, {})] == [0x21]
+    assert [gap.from_lsn for _, gap in altered_tables(notes, REGISTERED, {})] == [0x21]
 
 
 def test_a_batch_has_the_notes_of_its_own_transactions_with_their_positions() -> None:

@@ -14,7 +14,15 @@ from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError
 from loader.capture.reader import SlotReader
 from loader.capture.wal2json import Keepalive
-from loader.staging.logged_tables import ALL, Followed, after_gap, renewed
+from loader.staging.logged_tables import (
+    ALL,
+    Followed,
+    Gap,
+    Labels,
+    after_gap,
+    label_gap,
+    renewed,
+)
 from testkit.commands import wait_until
 from waltally.limits import limits
 from waltally.tables import Table
@@ -112,7 +120,37 @@ def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
 
 def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
     followed = {A: {"x": 0x10, ALL: 0x30}, B: {ALL: 0x10}}
-    assert after_gap(followed, A, 0x20) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
+    gap = Gap(0x20, "was altered")
+    assert after_gap(followed, A, gap) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
+
+
+def test_a_gap_in_one_column_stays_when_other_columns_are_followed_or_all() -> None:
+    gap = Gap(0x50, "was altered", frozenset({"x"}))
+    followed = after_gap({A: {ALL: 0x10}}, A, gap)
+    assert followed == {A: {"x": 0x50, ALL: 0x10}}
+    assert renewed(followed, {A: None}, 0x90) == followed
+    named = renewed(followed, {A: frozenset({"x", "y"})}, 0x90)
+    assert named == {A: {"x": 0x50, "y": 0x10}}
+    assert renewed(named, {A: None}, 0x90) == {A: {"x": 0x50, "y": 0x10, ALL: 0x90}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "columns"),
+    [
+        ({}, {"x": {"1": "a"}}, None),
+        ({"x": {"1": "a"}}, {"x": {"1": "a", "2": "b"}}, None),
+        ({"x": {"1": "a"}, "y": {"1": "a"}}, {"y": {"1": "a"}}, None),
+        ({"x": {"1": "a", "2": "b"}, "y": {"7": "a"}}, {"x": {"1": "b"}, "y": {"7": "a"}}, {"x"}),
+        ({"x": {"1": "a"}}, {"x": {"3": "a"}}, {"x"}),
+    ],
+)
+def test_a_label_has_to_keep_its_name_and_others_may_come(
+    before: Labels, now: Labels, columns: set[str] | None
+) -> None:
+    gap = label_gap(before, now, 0x10)
+    expected = columns and frozenset(columns)
+    assert (None if gap is None else gap.columns) == expected
+    assert gap is None or gap.from_lsn == 0x11
 
 
 PROGRAM = """

@@ -8,27 +8,18 @@ new leaves. So no change of a new leaf is missed, and tables that nobody counts 
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator
-from threading import Event
 from typing import TypeVar
 
-from loader.capture.altered_tables import not_in_log
 from loader.capture.stages import Stage
 from loader.capture.stages.leaf_names import LeafNames, tables_of
 from loader.capture.stages.moved_rows import MovedRows
 from loader.source.leaf_catalog import LeafCatalog
-from loader.staging.logged_tables import Judged, Kept, judge, renewed, unfinished
+from loader.staging.logged_tables import Gap, Judged, Kept, judge, renewed
 from loader.staging.records import Registration
-from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
 
-log = logging.getLogger("loader")
-
 _Key = TypeVar("_Key", Table, bytes)
-_PATIENCE = 60.0
-_POLL_SECONDS = 0.01
 
 
 class Partitions:
@@ -111,53 +102,31 @@ class Partitions:
         }
         return renewed(self._registered.followed, fit, position_lsn, starts)
 
-    def report(self) -> None:
-        """Log how the leaves have changed."""
+    def changed(self) -> Iterator[tuple[Table, Gap]]:
+        """Yield what the log lacks because leaves have changed since they were stored."""
         for table, judged in self._judged.items():
             if judged.event and table in self._registered.followed:
-                log.warning(not_in_log(table, judged.event).sentence)
+                yield table, Gap(self._catalog.read_lsn + 1, judged.event)
 
-    def are_as_read(self, xids: set[int], stop: Event) -> bool:
-        """Return whether the leaves are still the same after these transactions.
-
-        Waits until all of them are visible, and returns False where the loader has to stop before.
-        Raises Interrupted where a commit takes too long, and other LoaderErrors.
-        """
-        if not self.roots:
-            return True
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            is_same, snapshot = self._catalog.look_again()
-            if not is_same or not unfinished(snapshot, xids):
-                return is_same
-            if stop.wait(_POLL_SECONDS):
-                return False
-            if time.monotonic() > deadline:
-                raise Interrupted(
-                    f"A transaction has not finished its commit within {_PATIENCE:.0f} s, so its "
-                    "changes to the partitions cannot be seen yet",
-                    "see what its commit waits for, for instance a synchronous standby",
-                )
-
-    def noted(self) -> Iterator[tuple[Table, int, LoaderError]]:
-        """Yield from which position on the log of a table is complete again, with the finding.
+    def noted(self) -> Iterator[tuple[Table, Gap]]:
+        """Yield what the log lacks of a table.
 
         Each of them once: the next call has only what newer changes show.
         """
         for table, position in _taken(self.names.mixed).items():
             what = "has a partition whose name another table had before"
-            yield table, position, not_in_log(table, what)
+            yield table, Gap(position, what)
         for name, position in _taken(self.moved.undecided).items():
             table = self._ignoring[name]
             what = (
                 "ignores deletes and has no primary key beside its partition key, and a row may "
                 "have moved between its partitions"
             )
-            yield table, position, not_in_log(table, what)
+            yield table, Gap(position, what)
         for table, position in _taken(self.names.truncated).items():
             if self._has_deletes(table, "count"):
                 what = "had a partition truncated, and not all of it"
-                yield table, position, not_in_log(table, what)
+                yield table, Gap(position, what)
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
 

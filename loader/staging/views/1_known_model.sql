@@ -65,6 +65,15 @@ select
         where other.slot_name = model.slot_name
     ) as has_any_baseline,
     asked.held_lsn,
+    -- What happened to its tables where the log holds them only from then on.
+    (
+        select string_agg(logged.table_schema || '.' || logged.table_name || ' ' || logged.gap_event, '; ')
+        from cdc.logged_table as logged
+        where
+            logged.slot_name = fact.slot_name
+            and logged.gap_lsn = asked.held_lsn
+            and fact.needed ? (logged.table_schema || '.' || logged.table_name)
+    ) as gap_event,
     asked.other_slot,
     asked.unready_slot
 from model

@@ -29,8 +29,9 @@ select
                 then format('it holds changes up to %s, the change log only up to %s', applied_lsn, position_lsn)
             when 'behind the log'
                 then format('the change log starts at %s, it holds changes only up to %s', start_lsn, applied_lsn)
-            when 'log lacks columns'
-                then format('the change log does not hold everything that it needs from %s on', applied_lsn)
+            when 'log lacks columns' then concat(
+                'the change log does not hold everything that it needs from ', applied_lsn, ' on', ': ' || gap_event
+            )
             when 'follows without a baseline'
                 then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
@@ -53,7 +54,7 @@ select
                 then format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
             when 'log lacks columns after the baseline' then format(
                 'its baseline is at %s, and the change log holds its tables %s',
-                snapshot_lsn, coalesce('only from ' || held_lsn || ' on', 'not yet')
+                snapshot_lsn, coalesce('only from ' || held_lsn || ' on' || coalesce(': ' || gap_event, ''), 'not yet')
             )
             when 'log lacks columns without a baseline' then coalesce(
                 'it has no baseline, and the change log holds its tables only from ' || held_lsn || ' on',

@@ -8,6 +8,7 @@ begin
         raise exception 'no change log for slot %', slot
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
+    perform cdc.require_one_slot(relations);
     select named.value ->> 'table' into missing
     from jsonb_array_elements(relations) as named
     left join cdc.logged_table as logged

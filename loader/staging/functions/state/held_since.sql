@@ -8,9 +8,7 @@ begin
         left join cdc.logged_table as logged
             on logged.slot_name = slot and logged.table_schema || '.' || logged.table_name = need.key
         cross join lateral (
-            select least(
-                (logged.held_since ->> own.name)::pg_lsn, (logged.held_since ->> '*')::pg_lsn
-            ) as since
+            select coalesce(logged.held_since ->> own.name, logged.held_since ->> '*')::pg_lsn as since
             from jsonb_array_elements_text(need.value) as own (name)
             union all
             -- Only the number of its changes counts: any column tells since when they are logged.

@@ -1,0 +1,222 @@
+"""A label of an enum that gets another name at the source makes no number wrong.
+
+Stored changes have the former name, and the old rows of later changes have the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loader.staging.logged_tables import Labels
+from testkit.commands import wait_until
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
+from testkit.servers import Cluster
+
+TABLES = """
+create schema lab;
+create type lab.state as enum ('new', 'paid', 'it''s "x"');
+create type lab.kind as enum ('a', 'b');
+create domain lab.known_state as lab.state;
+create table lab.orders (id int primary key, state lab.state, kinds lab.kind[],
+    former lab.known_state, n int);
+create table lab.parted (id int, state lab.state, n int) partition by list (id);
+create table lab.parted_1 partition of lab.parted default;
+alter table lab.orders replica identity full;
+alter table lab.parted_1 replica identity full;
+insert into lab.orders select n, (array['new', 'paid'])[1 + n % 2]::lab.state, '{a,b}', 'new', n
+from generate_series(1, 9) as n;
+insert into lab.parted select id, state, n from lab.orders;
+"""
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "by_state": ("select state, count(*) as n from {orders} group by 1", {}),
+    "by_kind": (
+        "select k::text as kind, count(*) as n from {orders} cross join unnest(kinds) as k"
+        " group by 1",
+        {},
+    ),
+    "by_former": ("select former::text, sum(n) as n from {orders} group by 1", {}),
+    "current_states": ("select id, state from {orders}", {}),
+    "total": ("select count(*) as row_count, sum(n) as n from {orders}", {}),
+    "parted_states": ("select state, count(*) as n from {parted} group by 1", {}),
+}
+OF_STATE = {"by_state", "by_former", "current_states", "parted_states"}
+RENAMED = "alter type lab.state rename value 'new' to 'fresh'"
+CHANGES = (
+    "insert into lab.orders values (20, 'paid', '{b}', 'paid', 7)",
+    "update lab.orders set state = 'paid', n = n + 1 where id < 5",
+    "delete from lab.orders where id = 6",
+    "update lab.parted set n = n + 1",
+)
+
+
+@pytest.fixture
+def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
+    with empty_database(cluster) as source:
+        source.execute(TABLES)
+        made = QuerySystem(source, tmp_path)
+        made.keep(MODELS)
+        made.spark_job("spark-submit spark/seed.py")
+        made.source.execute("insert into lab.orders values (10, 'new', '{a}', 'new', 1)")
+        made.catch_up()
+        assert differing(made) == set()
+        yield made
+
+
+def states(system: QuerySystem) -> dict[str, str]:
+    """Return what is said of each model that does not follow."""
+    return {
+        name: f"{reason}; {remedy}"
+        for name, state, reason, remedy in system.target.execute(
+            "select model_name, state, reason, remedy from cdc.model_state"
+        )
+        if state != "follows"
+    }
+
+
+def differing(system: QuerySystem) -> set[str]:
+    """Return the models that do not equal their queries."""
+    found = set()
+    for name, (query, _) in system.models.items():
+        query = query.replace('"db".', "")
+        ((columns,),) = system.target.execute(
+            "select string_agg(quote_ident(attname) || '::text', ', ' order by attnum)"
+            " from pg_attribute where attrelid = %s::regclass and attnum > 0"
+            " and not attisdropped and attname !~ '^waltally_'",
+            f"analytics.{name}",
+        )
+        if system.compare(
+            f"select {columns} from analytics.{name}", f"select {columns} from ({query}) as q"
+        ):
+            found.add(name)
+    return found
+
+
+def change(system: QuerySystem) -> None:
+    for statement in CHANGES:
+        system.source.execute(statement)
+
+
+def while_a_loader_follows(system: QuerySystem) -> None:
+    with system.follow("--build"):
+        change(system)
+        system.wait_for_log()
+        wait_until(lambda: differing(system) == set(), "all is applied")
+        system.source.execute(RENAMED)
+        change_again(system)
+        system.wait_for_log()
+
+
+def change_again(system: QuerySystem) -> None:
+    """Change rows of the former name after others of the new one: no count goes below zero."""
+    for table, row in (("orders", "n, 'fresh', '{a}', 'fresh', 1"), ("parted", "n, 'fresh', 1")):
+        new = "coalesce((select max(id) from lab.orders), 0) + 100"
+        system.source.execute(
+            f"insert into lab.{table} select {row} from generate_series({new}, {new} + 9) as n"
+        )
+    system.source.execute("update lab.orders set state = 'paid' where state = 'fresh' and id < 10")
+    system.source.execute("update lab.parted set n = n + 1; delete from lab.parted where id = 8")
+
+
+def while_no_loader_runs(system: QuerySystem) -> None:
+    change(system)
+    system.source.execute(RENAMED)
+    change_again(system)
+    system.must("run", "--once")
+
+
+def before_the_batch_ends(system: QuerySystem) -> None:
+    """Its position has moved over the rename before anything else is stored."""
+    system.source.execute(RENAMED)
+    system.must("run", "--once")
+    change_again(system)
+    system.must("run", "--once")
+
+
+@pytest.mark.parametrize(
+    "happens", [while_a_loader_follows, while_no_loader_runs, before_the_batch_ends]
+)
+def test_models_of_a_renamed_label_wait_for_a_seed_and_others_follow(
+    system: QuerySystem, happens: Callable[[QuerySystem], None]
+) -> None:
+    happens(system)
+    system.apply()
+    said = states(system)
+    assert said.keys() == OF_STATE
+    for name, words in said.items():
+        table = "parted" if name == "parted_states" else "orders"
+        column = "former" if name == "by_former" else "state"
+        assert f"lab.{table} was altered: " in words
+        assert f"the label 'new' of {column} is 'fresh' now" in words
+        assert "spark-submit spark/seed.py" in words
+    # Nothing was added under two names.
+    assert system.target.execute(
+        "select count(*) from analytics.by_state where state = 'fresh'"
+    ) == [(0,)]
+    assert differing(system) <= OF_STATE
+    system.spark_job("spark-submit spark/seed.py")
+    change_again(system)
+    system.catch_up()
+    assert states(system) == {}
+    assert differing(system) == set()
+
+
+def test_setup_sees_it_too_and_its_remedy_works(system: QuerySystem) -> None:
+    change(system)
+    system.source.execute(RENAMED)
+    for arguments in (("setup", "--check"), ("setup",)):
+        code, found = system.refused(*arguments)
+        assert code and "lab.orders was altered: the label 'new' of state is 'fresh' now" in found
+        assert found.count("\nTry: see that `loader run` runs, then `spark-submit") == 3
+    change_again(system)
+    with system.follow("--build"):
+        system.spark_job("spark-submit spark/seed.py")
+        system.must("setup")
+        change_again(system)
+        system.wait_for_log()
+    system.apply()
+    assert states(system) == {}
+    assert differing(system) == set()
+
+
+def test_another_label_is_no_change_but_its_own_name_counts_from_then_on(
+    system: QuerySystem,
+) -> None:
+    add = "alter type lab.kind add value 'c' before 'a'"
+    system.source.execute(add)
+    system.source.execute("update lab.orders set kinds = '{c}' where id = 1")
+    system.catch_up()
+    assert states(system) == {}
+    assert differing(system) == set()
+    system.source.execute("alter type lab.kind rename value 'c' to 'd'")
+    system.source.execute("update lab.orders set kinds = '{a}' where id = 1")
+    system.catch_up()
+    assert states(system).keys() == {"by_kind"}
+
+
+def test_a_loader_that_was_never_run_sees_what_was_renamed_since_the_seed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with empty_database(cluster) as source:
+        source.execute(TABLES)
+        system = QuerySystem(source, tmp_path)
+        system.keep({"by_state": MODELS["by_state"]})
+        system.spark_job("spark-submit spark/seed.py")
+        source.execute(RENAMED)
+        change_again(system)
+        system.catch_up()
+        [(name, said)] = states(system).items()
+        assert name == "by_state" and "the label 'new' of state is 'fresh' now" in said
+        assert labels(system) == {"state": {"fresh", "paid", 'it\'s "x"'}}
+
+
+def labels(system: QuerySystem) -> dict[str, set[str]]:
+    ((stored,),) = system.target.execute(
+        "select labels from cdc.logged_table where table_name = 'orders'"
+    )
+    found: Labels = stored
+    return {column: set(own.values()) for column, own in found.items()}
