@@ -255,7 +255,7 @@ def _parse_query(name: str, relation: Table, declaration: Declaration) -> QueryF
     measures = (
         Measure(
             kept["name"],
-            "sum" if "counted_by" in kept else "count",
+            "max" if "again" in kept else "sum" if "counted_by" in kept else "count",
             *((), names, kept["type"], ()),
         )
         for kept in (() if is_rows else declaration["kept"])

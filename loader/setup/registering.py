@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
@@ -22,7 +21,7 @@ from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import SlotInUse
-from waltally.facts import Fact, digits_of, source_tables
+from waltally.facts import source_tables
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -194,15 +193,12 @@ def register_facts(
         registration.register(target, declared.facts, declared.readings, changes)
     registration.write_project(target, declared.project)
     schemas = {fact.relation.schema for fact in declared.facts}
-    upper = (*declared.roll_ups, *declared.downstream)
-    schemas |= {table.schema for _, table in upper}
-    forgotten = registration.forget_roll_ups(target, declared.project, upper, schemas)
+    schemas |= {table.schema for _, table in declared.downstream}
+    forgotten = registration.forget_downstream(
+        target, declared.project, declared.downstream, schemas
+    )
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    notes += _describe(changes, is_first=not registered.facts)
-    written = {*changes.new, *changes.changed}
-    return notes + [
-        note for fact in declared.facts if fact.name in written for note in _limited_sums(fact)
-    ]
+    return notes + _describe(changes, is_first=not registered.facts)
 
 
 def _describe(changes: Difference, is_first: bool) -> list[str]:
@@ -221,15 +217,3 @@ def _describe(changes: Difference, is_first: bool) -> list[str]:
         for fact in changes.removed
     ]
     return notes
-
-
-def _limited_sums(fact: Fact) -> Iterator[str]:
-    """Say which sums have a type that a total can outgrow: the fact would stop there."""
-    for measure in fact.measures:
-        if measure.kind == "sum" and measure.type != "numeric":
-            digits = digits_of(measure.type)
-            limit = f"10^{digits[0] - digits[1]}" if digits else "2^63"
-            yield (
-                f"{fact.name} would stop at a total of {measure.name} that reaches {limit}, as its "
-                f"type is {measure.type}; a sum of type numeric has no such limit"
-            )

@@ -1,5 +1,4 @@
--- model_name is the model as commands take it, a copy by its relation; relation is where its rows are. A roll-up is
--- audited with its facts.
+-- model_name is the model as commands take it, a copy by its relation; relation is where its rows are.
 create or replace view cdc.model_state as
 select
     models.slot_name,
@@ -29,7 +28,7 @@ select
     rolled.engine,
     null as audited_at
 from cdc.slot_position as log
-cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
+cross join lateral cdc.plan_downstream(log.slot_name) as rolled;
 
 comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';
