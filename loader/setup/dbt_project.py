@@ -28,11 +28,13 @@ _QUIET = (
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
     "--no-send-anonymous-usage-stats",
 )
-_COMPILED = (
+COMPILED = (
     "--no-introspect",
     "--no-populate-cache",
     "--select",
     f"config.materialized:{MATERIALIZED}",
+    # A data test may ask the target.
+    *("--indirect-selection", "empty"),
 )
 
 
@@ -88,7 +90,7 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         if outcome.success and has_queries(_nodes(Path(temporary) / "manifest.json")):
             # A manifest has no compiled code before; a query of it would need the target.
             outcome = dbtRunner(cast("Manifest", outcome.result)).invoke(
-                ["compile", *_COMPILED, *folders, *_QUIET]
+                ["compile", *COMPILED, *folders, *_QUIET]
             )
         if not outcome.success:
             raise _refused(outcome.exception, project)

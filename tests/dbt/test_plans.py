@@ -8,7 +8,7 @@ import pytest
 
 from testkit.servers import Server
 from tests.dbt.project import Project
-from tests.dbt.staged import FACT, SLOT, Warehouse, set_environment
+from tests.dbt.staged import FACT, Warehouse, set_environment
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 
 PLANNED = "select query, plans from pg_stat_statements where not toplevel"
@@ -68,6 +68,9 @@ def test_a_batch_plans_only_the_calls_of_its_functions(
 
 def test_the_delta_rules_are_part_of_the_routines_plan(warehouse: Warehouse) -> None:
     """A call of the function for each batch would store its rows, and read them again."""
-    call = f"explain select * from analytics.{FACT}__deltas('{SLOT}', null, null, null)"
-    lines = [line for (line,) in warehouse.execute(call)]
-    assert not [line for line in lines if f"Function Scan on {FACT}__deltas" in line]
+    warehouse.install(FACT)
+    deltas = warehouse.routine(FACT).replace("__apply_", "__deltas_")
+    lines = [
+        line for (line,) in warehouse.execute(f"explain select * from {deltas}(null, null, null)")
+    ]
+    assert not [line for line in lines if "Function Scan" in line and "__deltas_" in line]

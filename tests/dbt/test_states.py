@@ -14,7 +14,6 @@ from tests.dbt.workload import LIVE, change, row
 from waltally import locks
 
 SEED = f"`spark-submit spark/seed.py --model {FACT}`"
-ANOTHER = '{"dimensions": [], "measures": [], "tables": []}'
 
 
 def findings(warehouse: Warehouse) -> dict[str, str]:
@@ -65,8 +64,8 @@ def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
     warehouse.execute("delete from cdc.baseline where fact_name <> 'ft_service_stats'")
     both = "`spark-submit spark/seed.py --model ft_key_types --model ft_services`"
     assert findings(warehouse) == {
-        "The facts ft_key_types, ft_services wait: other facts of the slot have a baseline and "
-        "it has none": both
+        "The facts ft_key_types, ft_services wait: it waits for its seed: without the rows from "
+        "before its numbers would be wrong": both
     }
 
 

@@ -1,10 +1,10 @@
-{# Every id with a count is the id of a row of the table that the variable names. It only warns,
+{# Every id with a count is the id of a row of the table that the variable names as schema.table. It only warns,
    because the table belongs to the application, and a failure would stop the models after it. It
    passes, and says so in the log, where the table is not in this database or this role may not read
    it. #}
 {% test belongs_to_source(model, column_name, table_var) %}
 {{ config(severity='warn') }}
-{%- set names = waltally.split_table(var(table_var)) -%}
+{%- set names = var(table_var).split('.', 1) -%}
 {%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
 {%- set readable -%}
 select

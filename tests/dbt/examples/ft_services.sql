@@ -1,9 +1,14 @@
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={'service_id': 'uuid'},
-    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
-    derived={'count': 'live_count + archived_count'},
-) }}
+{{ config(materialized='waltally', ignore_deletes=['public.notification_history']) }}
+
+with notifications as (
+    select service_id, 1 as live from {{ source('notify', 'notifications') }}
+    union all
+    select service_id, 0 as live from {{ source('notify', 'notification_history') }}
+)
+
+select
+    service_id,
+    sum(live) as live_count,
+    count(*) as count
+from notifications
+group by 1
