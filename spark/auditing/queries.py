@@ -17,14 +17,14 @@ from common.connections import TargetSession
 from common.errors import AuditIncomplete
 from common.progress import print_status
 from counting import queries
-from counting.queries import RejectedRow
+from counting.queries import RejectedRow, Rows
 from counting.snapshot import ExportedSnapshot
 from warehouse.fact import Built
 
 from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, FactTable
+from waltally.facts import Fact
 from waltally.tables import literal
 
 _BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
@@ -100,12 +100,12 @@ def _evaluate(
 ) -> Iterator[LeftOut]:
     """Append what each range gives to the file; yield the rows that the query cannot take."""
 
-    def take(source: Connection, part: FactTable, query: str) -> None:
+    def take(source: Connection, rows: Rows, query: str) -> None:
         begin = file.tell()
         try:
             source.copy(
-                f"copy (select {literal(part.name)}, dimensions, sums from ({query}) as counted)"
-                " to stdout",
+                f"copy (select {literal(rows.part.name)}, dimensions, sums"
+                f" from ({query}) as counted) to stdout",
                 file,
             )
         except BaseException:
@@ -115,10 +115,10 @@ def _evaluate(
             raise
 
     rejected: dict[tuple[str, str], int] = {}
-    for _, part, found in queries.evaluated(settings, target, [fact], exported, take):
+    for _, part, found in queries.at_source(settings, target, [fact], exported, take):
         if isinstance(found, RejectedRow):
             key = (str(part.table), found.reason)
-            rejected[key] = rejected.get(key, 0) + 1
+            rejected[key] = rejected.get(key, 0) + found.count
     yield from (LeftOut(*key, count) for key, count in sorted(rejected.items()))
 
 

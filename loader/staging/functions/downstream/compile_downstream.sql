@@ -29,12 +29,12 @@ begin
     if exists (select from jsonb_array_elements(joins.terms) as term where term.value = '[]') then
         raise exception 'The query reads no model.' using errcode = 'WL003', hint = 'Name a model by ref().';
     end if;
-    compiled := compiled - 'select' || jsonb_build_object(
+    compiled := compiled - 'select' - 'added' || jsonb_build_object(
         'kind', case when is_roll_up then 'roll-up' else 'fact' end,
         'sources', '[]'::jsonb,
         'inputs', compiled -> 'sources',
         'joins', jsonb_build_object('terms', joins.terms, 'equal', joins.equal, 'nullable', joins.nullable)
-    ) || case when is_roll_up then jsonb_build_object('select', compiled -> 'select') else '{}' end;
+    ) || case when is_roll_up then jsonb_build_object('select', compiled -> 'select', 'added', compiled -> 'added') else '{}' end;
     if is_roll_up then
         parts := cdc.split_tail(compiled #>> '{select,tail}');
         compiled := jsonb_set(compiled, '{select}', (compiled -> 'select') - 'tail' || jsonb_build_object(

@@ -50,15 +50,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     ),
 
     of_values as (
-        select distinct case
-            when not cdc.is_text(one.value ->> 'value_type') then format('(%s)', own.expression)
-            when one.value ->> 'again' ~ '^count' then format('(left(%s, 200))', own.expression)
-        end as expression
+        select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
         from jsonb_array_elements(compiled -> 'kept') as one
         cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
-        where
-            own.expression is not null
-            and one.value ->> 'value_type' ~ '^(boolean|smallint|integer|bigint|uuid|date|real|double precision|(time|timestamp) .*|text|character varying|bpchar)$'
+        -- The order of texts is that of no index on their beginnings.
+        where one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')
     ),
 
     listed as (

@@ -29,7 +29,7 @@ $template$select {keys}{all}
                 select string_agg(
                     case
                         when value ? 'again' and not (value ->> 'is_distinct')::boolean
-                            then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again'), value ->> 'name')
+                            then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
                         else format('touched.%I', value ->> 'name')
                     end, ', ' order by place
                 )

@@ -20,7 +20,7 @@ $template$select {columns}
             ),
             'signs', signs,
             'inputs', inputs,
-            'query', compiled ->> 'query'
+            'query', coalesce(compiled ->> 'added', compiled ->> 'query')
         )
     )
 $$;

@@ -22,7 +22,7 @@ $template$select
             'present', cdc.write_group(
                 compiled, '1', 'came', array[
                     parts.condition, format('(%s) = came.waltally_value', parts.arguments),
-                    case when cdc.is_text(value_type) then format('left(%s, 200) = left(came.waltally_value, 200)', parts.arguments) end
+                    cdc.bounded(parts.arguments, value_type) || ' = ' || cdc.bounded('came.waltally_value', value_type)
                 ]
             ),
             'came', cdc.write_group(

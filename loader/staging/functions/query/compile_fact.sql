@@ -121,10 +121,12 @@ begin
         'select', jsonb_build_object(
             'before', place.before || parts.head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')
         ),
-        'query', place.before || parts.head || e'\n' || (
-            select string_agg(format('    %s as %I', value ->> 'expression', value ->> 'name'), e',\n' order by ordinality)
-            from jsonb_array_elements(keys || kept) with ordinality
-        ) || e'\n' || parts.tail || more_groups || place.after
+        'query', place.before || parts.head || cdc.write_entries(keys || kept) || parts.tail || more_groups || place.after,
+        -- Without what is not added up.
+        'added', place.before || parts.head || cdc.write_entries(keys || (
+            select jsonb_agg(value order by place_no) from jsonb_array_elements(kept) with ordinality as one (value, place_no)
+            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT )'
+        )) || parts.tail || more_groups || place.after
     );
 end
 $$;

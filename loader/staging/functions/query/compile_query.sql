@@ -87,7 +87,7 @@ begin
     if is_downstream then
         compiled := cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree);
     else
-        compiled := compiled - 'select';
+        compiled := compiled - 'select' - 'added';
     end if;
     compiled := cdc.complete_model(compiled, options);
     perform cdc.drop_stubs(named.numbered);

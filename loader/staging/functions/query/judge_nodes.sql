@@ -68,11 +68,15 @@ begin
             when 'WINDOWFUNC' then 'a window function'
             when 'GROUPINGFUNC' then 'grouping sets'
             when 'TABLESAMPLECLAUSE' then 'TABLESAMPLE'
-            else format('%s is not known here', lower(node.type))
+            else case
+                when node.type ~ '^JSON' then 'JSON_VALUE, JSON_OBJECT, IS JSON and their like'
+                else format('%s is not known here', lower(node.type))
+            end
         end,
-        case node.type
-            when 'SQLVALUEFUNCTION'
+        case
+            when node.type = 'SQLVALUEFUNCTION'
                 then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
+            when node.type ~ '^JSON' then '`document ->> ''key''` or jsonb_path_query_first()'
             else 'the query without it'
         end
     from unnest(nodes) as node
@@ -85,6 +89,12 @@ begin
     select 'a row used as a value', 'its columns by their names'
     from unnest(nodes) as node
     where node.type = 'VAR' and node.fields ->> 'varattno' = '0'
+    union
+    select 'ONLY: the stream has the rows of all partitions', 'the table without ONLY'
+    from unnest(nodes) as node
+    where
+        node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'
+        and node.fields ->> 'inh' = 'false' and node.fields ->> 'relkind' = 'r'
     union
     select 'NATURAL JOIN: its condition changes with the tables'' columns', 'JOIN ... USING with the columns'' names'
     from unnest(nodes) as node

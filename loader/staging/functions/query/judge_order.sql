@@ -1,5 +1,5 @@
 -- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no
--- setting fixes the other. So do arrays of them. And collations under which texts that differ are equal.
+-- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that differ are equal.
 create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -8,13 +8,18 @@ begin
         -- greatest(), <, max() and the like.
         select
             node.path,
-            case when node.type = 'MINMAXEXPR' then cdc.node_type(node.fields) end as own_type
+            case
+                when node.type = 'MINMAXEXPR' then cdc.node_type(node.fields)
+                when p.proname ~ '^enum_' then 'anyenum'::regtype
+                when p.proname ~ '^jsonb_' then 'jsonb'::regtype
+                when p.proname ~ '^(record|btrecord)' then 'record'::regtype
+            end as own_type
         from unnest(nodes) as node
         left join pg_proc as p
             on p.oid = coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'opfuncid')::oid
         where
             node.type = 'MINMAXEXPR'
-            or p.proname ~ '^(enum|jsonb|array)_(lt|le|gt|ge|smaller|larger|cmp)$|^(btarraycmp|min|max|width_bucket|enum_first|enum_last|enum_range)$'
+            or p.proname ~ '^(enum|jsonb|array|record|record_image)_(lt|le|gt|ge|smaller|larger|cmp)$|^bt(array|record|recordimage)cmp$|^(min|max|array_sort|width_bucket|enum_first|enum_last|enum_range)$'
         union all
         -- ORDER BY, and DISTINCT, which sorts, over a row's own values.
         select substring(node.path from '^.*\.subselect'), null
@@ -23,7 +28,7 @@ begin
         where
             node.type = 'SORTGROUPCLAUSE' and node.path ~ '\.subselect\.'
             and node.path ~ '\.(sortClause|aggorder|aggdistinct|distinctClause)\.[0-9]+$'
-            and o.oprleft in ('anyenum'::regtype, 'jsonb'::regtype, 'anyarray'::regtype)
+            and o.oprleft in ('anyenum'::regtype, 'jsonb'::regtype, 'anyarray'::regtype, 'record'::regtype)
     ),
 
     types as (
@@ -38,14 +43,21 @@ begin
     )
 
     select distinct
-        case element.typtype when 'e' then 'the order of an enum''s labels, which the source may change'
-        else 'the order of jsonb values, which no setting fixes' end,
-        case element.typtype when 'e' then 'the column as `column::text`, or CASE with a number for each label'
-        else 'the order of one of its values, as a text or number' end
+        case
+            when is_enum then 'the order of an enum''s labels, which the source may change'
+            when element.oid = 'record'::regtype then 'the order of rows'
+            else 'the order of jsonb values, which no setting fixes'
+        end,
+        case
+            when is_enum then 'the column as `column::text`, or CASE with a number for each label'
+            when element.oid = 'record'::regtype then 'a comparison of their values, one by one'
+            else 'the order of one of its values, as a text or number'
+        end
     from types
     inner join pg_type as t on t.oid = types.oid
     inner join pg_type as element on element.oid = case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else t.oid end
-    where element.typtype = 'e' or element.oid = 'jsonb'::regtype
+    cross join lateral (select element.typtype = 'e' or element.oid = 'anyenum'::regtype as is_enum) as judged
+    where is_enum or element.oid in ('jsonb'::regtype, 'record'::regtype)
     union
     select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation'
     from unnest(nodes) as node

@@ -5,6 +5,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         fields ->> 'vartype', fields ->> 'consttype', fields ->> 'funcresulttype', fields ->> 'opresulttype',
         fields ->> 'aggtype', fields ->> 'resulttype', fields ->> 'casetype', fields ->> 'coalescetype',
         fields ->> 'minmaxtype', fields ->> 'array_typeid', fields ->> 'refrestype', fields ->> 'typeId',
-        fields ->> 'row_typeid', '0'
+        fields ->> 'row_typeid', fields ->> 'paramtype', '0'
     )::oid
 $$;

@@ -1,8 +1,8 @@
 -- The nodes of a query's parse tree, each by its path, with its own fields that are no nodes. `queries` are the paths
 -- of the queries that it stands in, the innermost last; `container` is what it is computed for: a select's entry, a
--- column of a join, else the innermost query itself.
+-- column of a join, else the innermost query itself. A node that does not say its type has it as "resulttype".
 create or replace function cdc.tree_nodes(tree jsonb) returns setof cdc.tree_node
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
 begin
     return query
     with recursive walk as (
@@ -48,7 +48,11 @@ begin
             where
                 jsonb_typeof(field.value) not in ('object', 'array')
                 or field.value ->> 0 in ('i', 'o')
-        ),
+        ) || case
+            when walk.value ->> '_' in ('SUBLINK', 'COLLATEEXPR', 'NAMEDARGEXPR')
+                then jsonb_build_object('resulttype', cdc.expression_type(walk.value))
+            else '{}'
+        end,
         walk.queries,
         walk.container
     from walk

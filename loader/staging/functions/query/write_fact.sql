@@ -196,14 +196,17 @@ $template$,
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
                 'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
                 'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
-                'from %s(good, $4, $5) as delta where delta.waltally_archived_lsn is not null;',
+                'from %s(array(select change from unnest(good) as change where change.action = ''D'' and change.table_no in (%s)), $4, $5)'
+                ' as delta where delta.waltally_archived_lsn is not null;',
                 model_key,
                 (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
                 key_texts,
                 (select string_agg(format('-delta.%I', value ->> 'name'), ', ' order by place)
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
-                deltas
+                deltas,
+                (select string_agg(format('($4)[%s]', place), ', ') from jsonb_array_elements(compiled -> 'sources')
+                with ordinality as one (value, place) where (value ->> 'keeps_deleted')::boolean)
             ) else '' end
         )
     );
