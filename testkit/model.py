@@ -107,7 +107,9 @@ def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
         return read_registration(target).facts
 
 
-def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "") -> Fact:
+def parsed(
+    name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "", **more: object
+) -> Fact:
     """Return the model that counts the rows of these tables by these texts, without a server."""
     columns = [{"name": key, "type": "text", "is_needed": True} for key in keys]
     declaration = {
@@ -126,6 +128,7 @@ def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = ""
         "kept": [{"name": "count", "type": "bigint"}],
         "rows": "count",
         "timezone": "UTC",
+        **more,
     }
     return parse(name, Table("analytics", name), declaration)
 
@@ -139,7 +142,7 @@ def notify() -> Fact:
 
 
 def manifest_of(
-    models: Mapping[str, Model | Mapping[str, Any]],
+    models: Mapping[str, Model],
     schema: str = "analytics",
     project: str = "tests",
 ) -> Path:
@@ -147,30 +150,25 @@ def manifest_of(
     nodes: dict[str, Any] = {}
     sources: dict[str, Any] = {}
     for name, model in models.items():
+        named = {f"source.tests.{table}": table for table in model.tables}
+        sources |= {
+            key: {
+                "schema": table.schema,
+                "identifier": table.name.replace('"', '""'),
+                "relation_name": _relation(table),
+            }
+            for key, table in named.items()
+        }
         node = {
             "resource_type": "model",
             "name": name,
             "schema": schema,
             "alias": name,
             "original_file_path": f"models/{name}.sql",
+            "config": {"materialized": "waltally", "meta": {}, **model.config},
+            "compiled_code": model.text,
+            "depends_on": {"nodes": list(named)},
         }
-        if isinstance(model, Model):
-            named = {f"source.tests.{table}": table for table in model.tables}
-            sources |= {
-                key: {
-                    "schema": table.schema,
-                    "identifier": table.name.replace('"', '""'),
-                    "relation_name": _relation(table),
-                }
-                for key, table in named.items()
-            }
-            node |= {
-                "config": {"materialized": "waltally", "meta": {}, **model.config},
-                "compiled_code": model.text,
-                "depends_on": {"nodes": list(named)},
-            }
-        else:
-            node["config"] = {"meta": {"waltally": model}}
         nodes[f"model.tests.{name}"] = node
     metadata = {"project_name": project}
     text = json.dumps({"metadata": metadata, "nodes": nodes, "sources": sources})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from loader.staging.records import ModelState
-from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
+from tests.dbt.staged import FACT, SLOT, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Application, change, row
 from waltally import lsn
 
