@@ -16,7 +16,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle browser generated demo acceptance mutants soak bench test check fix lock clean
+.PHONY: help packages install install-debezium spark-bundle browser demo acceptance mutants soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -42,9 +42,6 @@ $(CLASSES): testkit/spark_classes.py | $(INSTALLED)
 	@echo "Storing the classes that Spark loads, so that the tests start it faster: up to a minute"
 	@rm -f $@
 	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:disable" $<
-
-generated: install  ## Write what dbt compiles into docs/generated, after a change of a macro
-	@WALTALLY_WRITE_GENERATED=1 $(BIN)/python -m pytest -q tests/dbt/test_generated.py
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries, ARGS=--page
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)

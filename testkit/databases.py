@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,7 +70,7 @@ class Database(Commands):
     def environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self.cluster.environment(self.name), **self.settings, **more}
 
-    def declare(self, **models: Model | Mapping[str, Any]) -> None:
+    def declare(self, **models: Model) -> None:
         """Declare these models, by name, from here on and no others."""
         self.manifest = manifest_of(models)
 

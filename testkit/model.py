@@ -19,6 +19,8 @@ from jinja2 import Template
 
 from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
+from loader.setup.declared import Declared
+from loader.setup.registering import read_tables, register_facts
 from loader.staging.registration import read_registration
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
@@ -125,13 +127,25 @@ on conflict (slot_name, table_schema, table_name) do update set shape = excluded
 """
 
 
+def register_declared(dsn: str, declared: Declared, slot: str = SLOT) -> None:
+    """Register what is declared and nothing else, over tables of the target itself."""
+    with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
+        compiled, refused = compile_queries(declared, source, target)
+        assert not refused, refused
+        tables = read_tables(source, slot, compiled)
+        with target.transaction():
+            register_facts(target, compiled, tables)
+
+
 def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
     """Return the models that are registered for a slot."""
     with closing(connect_target(dsn, slot)) as target:
         return read_registration(target).facts
 
 
-def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "") -> Fact:
+def parsed(
+    name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "", **more: object
+) -> Fact:
     """Return the model that counts the rows of these tables by these texts, without a server."""
     columns = [{"name": key, "type": "text", "is_needed": True} for key in keys]
     declaration = {
@@ -150,6 +164,7 @@ def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = ""
         "kept": [{"name": "count", "type": "bigint"}],
         "rows": "count",
         "timezone": "UTC",
+        **more,
     }
     return parse(name, Table("analytics", name), declaration)
 
@@ -163,7 +178,7 @@ def notify() -> Fact:
 
 
 def manifest_of(
-    models: Mapping[str, Model | Mapping[str, Any]],
+    models: Mapping[str, Model],
     schema: str = "analytics",
     project: str = "tests",
 ) -> Path:
@@ -171,30 +186,25 @@ def manifest_of(
     nodes: dict[str, Any] = {}
     sources: dict[str, Any] = {}
     for name, model in models.items():
+        named = {f"source.tests.{table}": table for table in model.tables}
+        sources |= {
+            key: {
+                "schema": table.schema,
+                "identifier": table.name.replace('"', '""'),
+                "relation_name": _relation(table),
+            }
+            for key, table in named.items()
+        }
         node: dict[str, Any] = {
             "resource_type": "model",
             "name": name,
             "schema": schema,
             "alias": name,
             "original_file_path": f"models/{name}.sql",
+            "config": {"materialized": "waltally", "meta": {}, **model.config},
+            "compiled_code": model.text,
+            "depends_on": {"nodes": list(named)},
         }
-        if isinstance(model, Model):
-            named = {f"source.tests.{table}": table for table in model.tables}
-            sources |= {
-                key: {
-                    "schema": table.schema,
-                    "identifier": table.name.replace('"', '""'),
-                    "relation_name": _relation(table),
-                }
-                for key, table in named.items()
-            }
-            node |= {
-                "config": {"materialized": "waltally", "meta": {}, **model.config},
-                "compiled_code": model.text,
-                "depends_on": {"nodes": list(named)},
-            }
-        else:
-            node["config"] = {"meta": {"waltally": model}}
         nodes[f"model.tests.{name}"] = node
     metadata = {"project_name": project}
     text = json.dumps({"metadata": metadata, "nodes": nodes, "sources": sources})

@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = str(super()._split_scope(nodeid))
             if file.startswith("tests/spark/"):
                 return f"tests/spark, {'first' if file < SECOND_JVM else 'second'} half"
-            if file.startswith(("tests/dbt/", "tests/properties/")):
+            if file.startswith("tests/dbt/"):
                 return "tests/dbt"
             return "jobs of Spark" if _runs_jobs(file) else file
 

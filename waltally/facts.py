@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from waltally.errors import SettingError
-from waltally.escapes import escaped
 from waltally.tables import Table
 
 VERSION = 1
@@ -303,33 +301,6 @@ def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
         _conditions(declaration["where"]),
         tuple(declaration["key"]),
         declaration,
-    )
-
-
-def parse_roll_up(name: str, relation: Table, installed: Declaration) -> Fact:
-    """Return the roll-up that dbt has installed.
-
-    Raises SettingError for a text that is no plain type: it becomes part of a reader's SQL, and the
-    role that installs roll-ups must not execute anything as the reader.
-    """
-    for column in (*installed["dimensions"], *installed["measures"], *installed["values"]):
-        if not _TYPE.fullmatch(column["type"]):
-            raise SettingError(
-                f"A column of the roll-up {name} has {escaped(column['type'])} for a type",
-                "`dbt build` installs it again",
-            )
-    blank: dict[str, Any] = {attribute.name: None for attribute in fields(Dimension)}
-    blank |= {"kind": "column", "nulls": "count"}
-    dimensions = (
-        Dimension(**blank | {"name": column["name"], "type": column["type"]})
-        for column in installed["dimensions"]
-    )
-    measures = (
-        Measure(measure["name"], measure["kind"], (), (), measure["type"], ())
-        for measure in installed["measures"]
-    )
-    return Fact(
-        name, relation, "roll_up", (), tuple(dimensions), tuple(measures), (), (), installed
     )
 
 

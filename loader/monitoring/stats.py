@@ -15,7 +15,7 @@ from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import rejection_remedy, say_state
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
-from waltally.facts import Fact, Measure, parse, parse_roll_up
+from waltally.facts import Fact, Measure, parse
 from waltally.freshness import say
 from waltally.tables import Table, format_names, parse_names
 
@@ -23,13 +23,10 @@ _FACTS = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
 from {}.fact order by fact_name, registered_at desc
 """
-_ROLL_UPS = """
-select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
-from {}.roll_up order by fact_name
-"""
-_UPPER = """
+_DOWNSTREAM = """
 select
-    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1), declaration
+    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1),
+    declaration
 from {}.downstream_model order by name
 """
 _STATES = """
@@ -79,10 +76,8 @@ def _read_models(target: Connection, schema: str) -> list[Fact]:
     with suppress(NotSetUp):
         models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_FACTS, None, schema)]
     with suppress(NotSetUp, MissingRight):
-        rows = target.ask(_ROLL_UPS, None, schema)
-        models += [parse_roll_up(name, Table(*at), made) for name, *at, made in rows]
-    with suppress(NotSetUp, MissingRight):
-        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_UPPER, None, schema)]
+        rows = target.ask(_DOWNSTREAM, None, schema)
+        models += [parse(name, Table(*at), made) for name, *at, made in rows]
     if not models:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"

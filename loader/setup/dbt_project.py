@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -14,10 +14,8 @@ import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
-from loader.setup.query import MATERIALIZED, declared_queries, has_queries
-from loader.setup.roll_ups import declared_roll_ups, meta
+from loader.setup.query import MATERIALIZED, Query, declared_queries, has_queries
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
-from waltally.facts import VERSION, Fact, parse
 from waltally.settings import DEFAULT_DBT_SCHEMA
 from waltally.tables import Table
 
@@ -30,11 +28,13 @@ _QUIET = (
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
     "--no-send-anonymous-usage-stats",
 )
-_COMPILED = (
+COMPILED = (
     "--no-introspect",
     "--no-populate-cache",
     "--select",
     f"config.materialized:{MATERIALIZED}",
+    # A data test may ask the target.
+    *("--indirect-selection", "empty"),
 )
 
 
@@ -90,7 +90,7 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         if outcome.success and has_queries(_nodes(Path(temporary) / "manifest.json")):
             # A manifest has no compiled code before; a query of it would need the target.
             outcome = dbtRunner(cast("Manifest", outcome.result)).invoke(
-                ["compile", *_COMPILED, *folders, *_QUIET]
+                ["compile", *COMPILED, *folders, *_QUIET]
             )
         if not outcome.success:
             raise _refused(outcome.exception, project)
@@ -122,12 +122,7 @@ def _no_dbt(error: Exception) -> BuildFailed:
 
 
 def _refused(error: BaseException | None, project: Path) -> BuildFailed:
-    """Return why dbt cannot parse the project: of a declaration the macros' own sentence alone."""
-    node: Any = getattr(error, "node", None)
-    sentence = str(getattr(error, "msg", ""))
-    if node is not None and sentence.startswith(f"{node.name}: "):
-        file = getattr(node, "original_file_path", "its file")
-        return BuildFailed(sentence.removesuffix("."), f"correct {file} in {project}")
+    """Return why dbt cannot parse the project."""
     lines = [line.strip() for line in str(error).splitlines()]
     message = " ".join(
         line for line in lines if line and not line.startswith(("> in ", "> called by "))
@@ -187,19 +182,10 @@ def read_manifest(path: Path) -> Declared:
             f"{path} is not a manifest of dbt: {type(error).__name__} ({error})",
             "`dbt parse` writes target/manifest.json; name it by --manifest or LOADER_MANIFEST",
         ) from error
-    facts = declared_facts(nodes)
-    derived = {
-        str(node["name"]): meta(node)["waltally"].get("derived", {})
-        for node in nodes.values()
-        if meta(node).get("waltally")
-    }
-    return Declared(
-        project,
-        facts,
-        declared_roll_ups(nodes),
-        derived=derived,
-        queries=declared_queries(nodes, sources),
-    )
+    queries = declared_queries(nodes, sources)
+    if wrong := list(_misnamed(queries)):
+        raise combine(wrong)
+    return Declared(project, (), queries=queries)
 
 
 def _nodes(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -207,62 +193,21 @@ def _nodes(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
     return nodes
 
 
-def declared_facts(nodes: Mapping[str, Mapping[str, Any]]) -> tuple[Fact, ...]:
-    """Return the facts among the nodes of a manifest, by name.
-
-    Raises every SettingError at once: two models of one name, a declaration of another version,
-    tables and indexes that cannot have their names.
-    """
-    facts_by_name: dict[str, Fact] = {}
-    paths: dict[str, str] = {}
-    wrong: list[LoaderError] = []
-    for node in nodes.values():
-        declaration = meta(node).get("waltally")
-        if node.get("resource_type") != "model" or declaration is None:
-            continue
-        name, path = node["name"], node.get("original_file_path", "")
-        if declaration.get("version") != VERSION:
-            wrong.append(_other_version(name, declaration.get("version")))
-        elif name in facts_by_name:
-            wrong.append(
-                SettingError(
-                    f"Two models are named {name}: {paths[name]} and {path}",
-                    "rename one of them, or disable it in dbt_project.yml",
-                )
-            )
-        else:
-            facts_by_name[name] = parse(name, Table(node["schema"], node["alias"]), declaration)
-            paths[name] = path
-    facts = tuple(facts_by_name[name] for name in sorted(facts_by_name))
-    wrong += _misnamed(facts)
-    if wrong:
-        raise combine(wrong)
-    return facts
-
-
-def _misnamed(facts: Sequence[Fact]) -> Iterator[SettingError]:
+def _misnamed(queries: Iterable[Query]) -> Iterator[LoaderError]:
     """Yield which tables and indexes cannot have the names that dbt would give them."""
     taken: dict[Table, str] = {}
-    for fact in facts:
-        schema, name = fact.relation.schema, fact.relation.name
-        keys = [f"uix_{name}_dimensions"] if fact.kind == "fact" else []
-        for made in (name, f"{name}_pkey", *keys):
+    for query in queries:
+        schema, name = query.relation.schema, query.relation.name
+        for made in (name, f"{name}_pkey", f"uix_{name}_dimensions"):
             if len(made.encode()) > 63:
                 yield SettingError(
-                    f"The model {fact.name} would make {made}, and a name has at most 63 bytes",
+                    f"The model {query.name} would make {made}, and a name has at most 63 bytes",
                     "give the model a shorter name or alias",
                 )
-            other = taken.setdefault(Table(schema, made), fact.name)
-            if other != fact.name:
+            other = taken.setdefault(Table(schema, made), query.name)
+            if other != query.name:
                 yield SettingError(
-                    f"The models {other} and {fact.name} would both make {schema}.{made}, as a "
+                    f"The models {other} and {query.name} would both make {schema}.{made}, as a "
                     "table or an index",
                     "give one of them another name or alias",
                 )
-
-
-def _other_version(name: str, version: object) -> SettingError:
-    return SettingError(
-        f"The model {name} declares its fact in version {version}, this loader knows {VERSION}",
-        "use the loader and the dbt package of one release of waltally",
-    )

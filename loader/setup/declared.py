@@ -20,12 +20,8 @@ class Declared:
     project: str
     """Its name."""
     facts: tuple[Fact, ...]
-    roll_ups: tuple[tuple[str, Table], ...] = ()
-    """The declared roll-ups, name and table, which dbt installs; setup forgets the others."""
     downstream: tuple[tuple[str, Table], ...] = ()
-    """The models over models that `compile_queries` took, as roll_ups."""
-    derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By fact and derived column, its SQL expression of the measures."""
+    """The models over models, name and table, which dbt installs; setup forgets the others."""
     forget: frozenset[str] = frozenset()
     """Registered facts of other projects that may be forgotten."""
     failover: bool = False

@@ -84,10 +84,8 @@ def zones_are_known(state: State, declared: Declared) -> Iterator[LoaderError]:
     """
     facts: dict[str, str] = {}
     for fact in declared.facts:
-        for dimension in fact.dimensions:
-            for zone in (dimension.timezone, dimension.column_timezone):
-                if zone in state.unknown_zones:
-                    facts.setdefault(str(zone), fact.name)
+        if (zone := fact.declaration["timezone"]) in state.unknown_zones:
+            facts.setdefault(zone, fact.name)
     for zone, name in facts.items():
         yield SettingError(
             f"{name} takes days in the time zone {zone!r}, which the target does not know",
@@ -118,19 +116,6 @@ def rows_can_be_deleted(state: State, _: Declared) -> Iterator[LoaderError]:
             f"A publication in the target has {', '.join(names)}, which lack a replica identity: "
             "nothing can be deleted there",
             " ".join(f"alter table {name} replica identity full;" for name in names),
-        )
-
-
-def derived_columns_have_measures(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """A derived column may name measures of its fact alone.
-
-    What else could be wrong with an expression depends on who installs it, so dbt says it.
-    """
-    measures = {fact.name: [measure.name for measure in fact.measures] for fact in declared.facts}
-    for (fact, column), why in state.missing_measures.items():
-        yield SettingError(
-            f"derived {column} of {fact}: {why}",
-            f"use the measures of the fact: {', '.join(measures[fact])}",
         )
 
 
@@ -216,7 +201,6 @@ TARGET_RULES: tuple[Rule, ...] = (
     zones_are_known,
     no_other_slot,
     rows_can_be_deleted,
-    derived_columns_have_measures,
 )
 
 NEW_SLOT_RULES: tuple[Rule, ...] = (no_fact_is_lost, _of_source(source_rules.standby_keeps_slot))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
@@ -22,7 +22,7 @@ from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import SlotInUse
-from waltally.facts import Fact, digits_of, source_tables
+from waltally.facts import source_tables
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -194,20 +194,17 @@ def register_facts(
         registration.register(target, declared.facts, declared.readings, changes)
     registration.write_project(target, declared.project)
     schemas = {fact.relation.schema for fact in declared.facts}
-    upper = (*declared.roll_ups, *declared.downstream)
-    schemas |= {table.schema for _, table in upper}
-    forgotten = registration.forget_roll_ups(target, declared.project, upper, schemas)
+    schemas |= {table.schema for _, table in declared.downstream}
+    forgotten = registration.forget_downstream(
+        target, declared.project, declared.downstream, schemas
+    )
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     notes += _describe(changes, declared.kinds, is_first=not registered.facts)
     known = {name for (name,) in target.ask_staging(_UPPER)}
-    notes += [
+    return notes + [
         f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
         for name, table in declared.downstream
         if str(table) not in known and name in declared.kinds
-    ]
-    written = {*changes.new, *changes.changed}
-    return notes + [
-        note for fact in declared.facts if fact.name in written for note in _limited_sums(fact)
     ]
 
 
@@ -232,15 +229,3 @@ def _describe(changes: Difference, kinds: Mapping[str, str], is_first: bool) -> 
         for fact in changes.removed
     ]
     return notes
-
-
-def _limited_sums(fact: Fact) -> Iterator[str]:
-    """Say which sums have a type that a total can outgrow: the fact would stop there."""
-    for measure in fact.measures:
-        if measure.kind == "sum" and measure.type != "numeric":
-            digits = digits_of(measure.type)
-            limit = f"10^{digits[0] - digits[1]}" if digits else "2^63"
-            yield (
-                f"{fact.name} would stop at a total of {measure.name} that reaches {limit}, as its "
-                f"type is {measure.type}; a sum of type numeric has no such limit"
-            )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import NamedTuple
-
-from psycopg2 import errors as pg
 
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
@@ -33,13 +30,12 @@ from loader.source.slot_admin import (
     writable,
 )
 from loader.source.state import State
-from loader.source.table_checks import special_numbers_note, texts_notes
+from loader.source.table_checks import special_numbers_note
 from loader.staging import migrate
 from waltally import locks
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import LoaderError, SlotCreationBlocked, combine
 from waltally.settings import Settings
-from waltally.tables import quoted
 
 _TRIAL_SECONDS = 3
 
@@ -88,7 +84,7 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
     with _asked(settings, declared, only_reads=True) as (declared, source, target, state, problems):
         if not problems and state.slot.state is None:
             problems += _trial(source, settings.slot)
-        state = _read_target(state, declared, target)
+        state = read_target(state, target)
         state = read_record(state, settings, source, target)
         problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
         return problems or not_set_up(state)
@@ -130,7 +126,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         state,
         problems,
     ):
-        state = _read_target(state, declared, target)
+        state = read_target(state, target)
         problems = [*problems, *findings(TARGET_RULES, state, declared)]
         if not migrate.version(target):
             # It has no record. If it is the wrong target or schema, nothing is made there.
@@ -159,30 +155,6 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         return done + list(_notes(state, declared, source, is_new=bool(done)))
 
 
-def missing_measures(declared: Declared, target: Connection) -> dict[tuple[str, str], str]:
-    """Return by fact and derived column why its expression names a measure that is not there."""
-    missing: dict[tuple[str, str], str] = {}
-    for fact in declared.facts:
-        measures = ", ".join(
-            f"null::{measure.type} as {quoted(measure.name)}" for measure in fact.measures
-        )
-        for column, expression in declared.derived.get(fact.name, {}).items():
-            # Prepared, it is parsed and not run; the line break ends a comment.
-            selected = f"select {expression}\n from (select {measures}) as measures"
-            try:
-                target.ask(f"prepare derived as {selected}")
-                target.ask("deallocate derived")
-            except LoaderError as error:
-                if isinstance(error.__cause__, pg.UndefinedColumn):
-                    missing[fact.name, column] = str(error.__cause__.diag.message_primary)
-    return missing
-
-
-def _read_target(state: State, declared: Declared, target: Target) -> State:
-    missing = missing_measures(declared, target)
-    return replace(read_target(state, target), missing_measures=missing)
-
-
 _SQL_ASCII = (
     "the source is in SQL_ASCII: changes are counted by their bytes, but a seed or an audit"
     " stops at a text that is not UTF-8 (docs/source.md has the SQL that corrects such texts)"
@@ -209,6 +181,5 @@ def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -
         if server.encoding == "SQL_ASCII":
             yield _SQL_ASCII
         for info in state.tables:
-            yield from texts_notes(info, declared.facts)
             yield from filter(None, [special_numbers_note(info, declared.facts)])
         yield from filter(None, [missing_note(source)])

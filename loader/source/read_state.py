@@ -80,13 +80,7 @@ def read_stream(
 
 def read_target(state: State, target: Target) -> State:
     """Return the state with what the target says of the facts. Raises LoaderError."""
-    zones = [
-        zone
-        for fact in state.facts
-        for dimension in fact.dimensions
-        for zone in (dimension.timezone, dimension.column_timezone)
-        if zone is not None
-    ]
+    zones = [fact.declaration["timezone"] for fact in state.facts]
     unknown = target.ask(
         "select zone from unnest(%s::text[]) as zone "
         "where zone <> all (select name from pg_timezone_names)",
@@ -100,9 +94,7 @@ def read_target(state: State, target: Target) -> State:
     )
     if not migrate.version(target):
         return state
-    # Several slots may feed a fact with a dimension of kind `slot`.
-    of_one_slot = [f for f in state.facts if all(d.kind != "slot" for d in f.dimensions)]
-    others = {fact.name: registration.other_slot(target, fact) for fact in of_one_slot}
+    others = {fact.name: registration.other_slot(target, fact) for fact in state.facts}
     published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
     return replace(
         state,

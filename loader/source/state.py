@@ -40,8 +40,6 @@ class State:
     """By fact, another slot that feeds it."""
     without_identity: tuple[Table, ...] = ()
     """Tables of ours that a publication of the target has, and that lack a replica identity."""
-    missing_measures: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By fact and derived column, why its expression names a measure that does not exist."""
     registration: Registration = field(default_factory=lambda: Registration(0, (), {}))
     counted: Mapping[str, TableIdentities] = field(default_factory=dict)
     """By registered fact, the tables that it counted."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from loader.source.table import TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.facts import Fact, FactTable, QueryFact, identity_columns
+from waltally.facts import Fact, FactTable, identity_columns
 from waltally.tables import quoted
 from waltally.units import size
 
-_SUMMED = ("smallint", "integer", "bigint", "numeric")
-_NUMBERS = (*_SUMMED, "real", "double precision")
 _LARGE = 1_000_000
 """From so many rows on it matters which replica identity costs less."""
-_DATED = ("date", "timestamp without time zone", "timestamp with time zone")
 
 
 def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
@@ -43,7 +40,7 @@ def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     if first is not None:
         return [first]
     findings = (columns_present(info, feeds), columns_stored(info), columns_readable(info))
-    return [*filter(None, findings), *types_suit(info, feeds), *values_fit(info, feeds)]
+    return [*filter(None, findings)]
 
 
 def table_fit(info: TableInfo) -> LoaderError | None:
@@ -95,8 +92,7 @@ def columns_present(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) ->
     by_fact = ", ".join(sorted(set(missing.values())))
     return TableUnfit(
         f"The table {info.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
-        "correct the name in the declaration; where this table calls the column otherwise, map it: "
-        "'columns': {'name in the fact': 'column of the table'}",
+        "correct the name in the query",
     )
 
 
@@ -136,9 +132,7 @@ def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
         for fact in facts
         for part in fact.tables
         if part.table == info.table
-        for name in (
-            fact.used_columns(part) if isinstance(fact, QueryFact) else fact.summed_columns(part)
-        )
+        for name in fact.needed_columns(part)
         if info.types.get(name) == "numeric"
     }
     if not numeric:
@@ -147,112 +141,6 @@ def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
         f"{', '.join(sorted(numeric))} of {info.table} can hold NaN or an infinity: JSON has "
         "neither, so both count as null"
     )
-
-
-def types_suit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
-    """A calendar day needs a date or a timestamp; a sum needs numbers that add up exactly."""
-    reported = set()
-    for fact, part in feeds:
-        for use, columns in _uses(fact, part).items():
-            types, remedy = _FIT[use]
-            for name in sorted({part.column(column) for column in columns}):
-                type_ = info.types.get(name)
-                if type_ is not None and type_ not in types and (use, name) not in reported:
-                    reported.add((use, name))
-                    yield TableUnfit(
-                        f"{fact.name} uses {use} {info.table}.{name}, which is of type {type_}",
-                        remedy,
-                    )
-
-
-_TEXTS = ("text", "character varying", "character", "name", "citext")
-_VALUES = {
-    "boolean": ("boolean",),
-    "uuid": ("uuid",),
-    **dict.fromkeys(("smallint", "integer", "bigint"), _NUMBERS),
-    "date": ("date",),
-    "timestamp": ("timestamp without time zone",),
-    "timestamptz": ("timestamp with time zone",),
-}
-"""By the type of a dimension, the column types that it can hold; numeric(p, s) holds numbers."""
-_PLAIN = {type_ for types in _VALUES.values() for type_ in types}
-
-
-def _values(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[tuple[str, ...]]:
-    """Yield for each dimension that is no text: fact, column, its type, the dimension's type."""
-    for fact, part in feeds:
-        for dimension in fact.dimensions:
-            column, value_type = dimension.column, dimension.value_type
-            if dimension.kind == "column" and column and value_type != "text":
-                name = part.column(column)
-                if (type_ := info.types.get(name)) is not None:
-                    yield fact.name, name, type_, value_type
-
-
-def values_fit(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> Iterator[LoaderError]:
-    """A dimension's type must be able to hold at least some values of its column."""
-    for fact, name, type_, value_type in _values(info, feeds):
-        if type_ in _PLAIN and type_ not in _VALUES.get(value_type, _NUMBERS):
-            yield TableUnfit(
-                f"{fact} takes {info.table}.{name} as {value_type}, which is of type {type_}: no "
-                "value of it could be counted",
-                "declare the dimension as 'text', or with the type of the column",
-            )
-
-
-def texts_notes(info: TableInfo, facts: Sequence[Fact]) -> Iterator[str]:
-    """Yield which texts are converted to another type, so that some may not be counted."""
-    feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
-    for fact, name, type_, value_type in _values(info, feeds):
-        if type_ in _TEXTS:
-            yield (
-                f"{fact} takes {info.table}.{name} as {value_type}, which is of type {type_}: a row"
-                f" whose text is no {value_type} is left out and listed; as 'text' each one counts"
-            )
-
-
-_FIT = {
-    "the day of": (_DATED, "take a date or a timestamp"),
-    "buckets of": (_NUMBERS, "take a column of numbers"),
-    "a path of": (("json", "jsonb"), "take a json or jsonb column"),
-    "the hour of": (_DATED[1:], "take a timestamp; a date has no hours"),
-    "a number as the bound of": (_NUMBERS, "give a date or time, or use 'in'"),
-    "a date or time as the bound of": (_DATED, "give a number, or use 'in'"),
-    "the sum of": (
-        _SUMMED,
-        "sum a column of type smallint, integer, bigint or numeric: with other types a "
-        "total depends on the order of its rows, or has none",
-    ),
-}
-"""By use of a column: its allowed types, and the remedy."""
-
-
-def _uses(fact: Fact, part: FactTable) -> dict[str, list[str]]:
-    """Return by use the columns of the declaration that a fact uses so."""
-
-    def columns(kind: str, is_instant: bool = False) -> list[str]:
-        return [
-            dimension.column
-            for dimension in fact.dimensions
-            if dimension.kind == kind
-            and dimension.is_instant == is_instant
-            and dimension.column is not None
-        ]
-
-    hours = columns("period", is_instant=True)
-    bounds = [condition for condition in fact.conditions(part) if condition.has_bound]
-    return {
-        # A type that has hours has days too, so one finding is enough.
-        "the day of": [column for column in columns("period") if column not in hours],
-        "buckets of": columns("bucket"),
-        "a path of": columns("path"),
-        "the hour of": hours,
-        "a number as the bound of": [bound.column for bound in bounds if bound.is_of_numbers],
-        "a date or time as the bound of": [
-            bound.column for bound in bounds if not bound.is_of_numbers
-        ],
-        "the sum of": list(fact.summed_columns(part)),
-    }
 
 
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:

@@ -57,7 +57,9 @@ where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
 _OF_MODELS = (
-    *("model_watermark", "archived_delete", "computed_group", "computed_change"),
+    "model_watermark",
+    "archived_delete",
+    "computed_change",
     "installed_model",
 )
 """Tables with rows for each relation of a fact."""
@@ -76,29 +78,21 @@ order by slot_name
 """
 
 
-def forget_roll_ups(
+def forget_downstream(
     target: Target, project: str, declared: Sequence[tuple[str, Table]], schemas: Collection[str]
 ) -> list[str]:
-    """Forget the roll-ups of a dbt project that it no longer declares; return their names.
+    """Forget the models over models that a project no longer declares; return their names.
 
     One of a declared name stays where none of the project's models are in its schema: another dbt
     target has it there.
     """
     forget = (
-        "delete from {}.roll_up where project = %s and model_name <> all (%s) and"
-        " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning fact_name"
-    )
-    downstream = (
         "delete from {}.downstream_model where project = %s and model_name <> all (%s) and"
         " (name <> all (%s) or split_part(model_name, '.', 1) = any (%s)) returning name"
     )
     tables = [str(table) for _, table in declared]
     values = (project, tables, [name for name, _ in declared], list(schemas))
-    return sorted(
-        name
-        for statement in (forget, downstream)
-        for (name,) in target.ask_staging(statement, values)
-    )
+    return sorted(name for (name,) in target.ask_staging(forget, values))
 
 
 def read_registration(target: Target) -> Registration:

@@ -187,7 +187,7 @@ from (
         log.slot_name, rolled.fact_name, rolled.model_name, rolled.engine, log.position_lsn,
         rolled.state, rolled.reason, rolled.remedy, rolled.is_finding, rolled.inputs
     from {{0}}.slot_position as log
-    cross join lateral {{0}}.plan_roll_ups(log.slot_name) as rolled
+    cross join lateral {{0}}.plan_downstream(log.slot_name) as rolled
     where log.slot_name = %(slot)s
 ) as plans
 left join {{0}}.fact
@@ -207,7 +207,7 @@ left join {{0}}.model_watermark as own
     on own.slot_name = plans.slot_name and own.model_name = plans.model_name
 left join {{0}}.downstream_model as upper on upper.model_name = plans.model_name
 left join lateral (
-    -- A roll-up is as far as what it is made of.
+    -- A model over models is as far as what it reads.
     select stored.slot_name, stored.applied_lsn, stored.moved_at
     from {{0}}.model_watermark as stored
     where

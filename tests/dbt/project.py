@@ -25,10 +25,10 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt.flags import set_from_args
 from dbt.mp_context import get_mp_context
 
+from loader.setup.dbt_project import COMPILED
+from loader.setup.declared import Declared
+from loader.setup.query import declared_queries
 from testkit.commands import ROOT, dbt_runner
-from testkit.model import Model, read_model
-from waltally import facts
-from waltally.tables import Table
 
 # dbt never closes the log file that each invocation opens.
 QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-write-json")
@@ -82,27 +82,22 @@ class Project:
         _, nodes = self._parsed(list(variables))
         return list(nodes.values())
 
-    def facts(self, *variables: str) -> list[facts.Fact]:
-        """What the models declare."""
-        return [
-            facts.parse(node.name, Table(node.schema, node.alias), node.config.meta["waltally"])
-            for node in self.nodes(*variables)
-            if "waltally" in node.config.meta
-        ]
+    def declared(self, changed: str = "") -> Declared:
+        """What `loader setup` reads of the models; `changed` is a variable of theirs."""
+        variables = [f"changed: {changed}"] if changed else []
+        manifest = self._manifest(variables)
+        options = [part for value in variables for part in ("--vars", value)]
+        done = dbt_runner(manifest).invoke(self.arguments("compile", *COMPILED, *options, *QUIET))
+        assert done.success, messages(done)
+        nodes, sources = (
+            {name: node.to_dict() for name, node in listed.items()}
+            for listed in (manifest.nodes, manifest.sources)
+        )
+        return Declared("waltally", (), queries=declared_queries(nodes, sources))
 
-    def models(self) -> dict[str, Model]:
-        """The models that are queries."""
-        return {
-            node.name: read_model(self.home / node.original_file_path)
-            for node in self.nodes()
-            if getattr(node.config, "materialized", None) == "waltally"
-        }
-
-    def forget(self) -> None:
-        """Let the models be parsed again: they have changed."""
-        self._manifests.clear()
-
-    def call(self, macro: str, *, model: str = "ft_orders", graph: Any = None, **named: Any) -> Any:
+    def call(
+        self, macro: str, *, model: str = "ft_service_stats", graph: Any = None, **named: Any
+    ) -> Any:
         """Call a macro as dbt does while it parses a model. Raises DbtRuntimeError."""
         if self._adapter is None:
             self._macros = self._manifest([])
@@ -138,9 +133,7 @@ class Project:
 
     def _parsed(self, variables: list[str]) -> tuple[Manifest, dict[str, Any]]:
         """What parsing gives in this environment; all other settings are read when a model runs."""
-        parsed_by = [
-            value for value in variables if "count_archived" in value or "changed" in value
-        ]
+        parsed_by = [value for value in variables if "changed" in value]
         names = ("PGDATABASE", "LOADER_SCHEMA", "DBT_SCHEMA")
         key = (*parsed_by, *(os.environ.get(name, "") for name in names))
         if key not in self._manifests:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.context import ForkProcess
@@ -24,14 +25,12 @@ from loader.staging import target_state
 from loader.staging.migrate import upgrade
 from loader.staging.records import ModelState
 from loader.staging.target_state import Part
-from testkit import model as testkit_model
 from testkit.commands import wait_until
-from testkit.facts import register
-from testkit.model import Model
+from testkit.model import register_declared
 from testkit.servers import APPLICATION, Cluster, administer, connect, connect_target
 from tests.dbt.project import Project, messages
 from tests.dbt.workload import ARCHIVE, LIVE, Group
-from waltally import facts, lsn
+from waltally import lsn
 from waltally.database import Connection
 from waltally.settings import Settings
 
@@ -43,7 +42,6 @@ STEP = 0x30
 """How far one source transaction moves the position."""
 
 FACT = "ft_service_stats"
-FOLLOWS = ("follows", None, None)
 SHIPPED = ("--exclude", "path:examples")
 """For dbt: the project's own models, without the examples of tests/dbt."""
 
@@ -55,37 +53,29 @@ Returned = TypeVar("Returned")
 # What dbt has registered is kept aside, so that a test says which models are installed.
 _KEEP = """
 create schema kept;
-create table kept.model as
-    select model.*, reader.gives
-    from cdc.installed_model as model
-    inner join cdc.batch_reader as reader using (reader);
-create table kept.roll_up as
-    select rolled.*, array(
-        select input from cdc.roll_up_input as input where input.model_name = rolled.model_name
-    ) as made_of
-    from cdc.roll_up as rolled;
-truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.roll_up_input,
-    cdc.model_watermark, cdc.baseline
+create table kept.model as select * from cdc.installed_model;
+truncate cdc.installed_model, cdc.batch_reader, cdc.model_watermark
+"""
+_EMPTY_BASELINES = """
+insert into cdc.baseline (
+    slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier
+)
+select slot_name, fact_name, gen_random_uuid(), declaration, start_lsn, system_identifier
+from cdc.fact inner join cdc.slot_position using (slot_name)
+where slot_name = %s
+on conflict do nothing
 """
 _MADE = """array(
     select own.name from cdc.installed_object as own
     where own.model_name = model.model_name and own.kind = '{}'
 )"""
-_FUNCTIONS, _TABLES, _COLUMNS = (_MADE.format(kind) for kind in ("function", "table", "column"))
-_INSTALL_MODEL = f"""
+_INSTALL = f"""
 select cdc.install_model(
-    %(slot)s, model_name, fact_name, declaration, routine, reader, needs, gives,
-    %(is_refresh)s or not fact_name = any (%(before)s), engine, {_FUNCTIONS}, {_COLUMNS}
+    %(slot)s, model_name, fact_name, declaration, routine, cdc.reader_name(%(slot)s), needs, null,
+    %(is_refresh)s or not fact_name = any (%(before)s), engine,
+    {_MADE.format("function")}, {_MADE.format("column")}
 )
 from kept.model as model where %(facts)s = '{{}}' or fact_name = any (%(facts)s)
-"""
-_INSTALL_ROLL_UP = f"""
-select cdc.install_roll_up(
-    model_name, fact_name, project, declaration, routine, inputs, made_of,
-    {_FUNCTIONS}, {_TABLES}, {_COLUMNS},
-    %(is_refresh)s or not fact_name = any (%(before)s), false
-)
-from kept.roll_up as model where %(facts)s = '{{}}' or fact_name = any (%(facts)s)
 """
 
 
@@ -136,7 +126,7 @@ class Warehouse:
         self._applying = connect_target(self.cluster.dsn(DATABASE))
         if template == STAGING:
             self.add_slot(SLOT)
-            self.register_all()
+            self.register()
 
     def close(self) -> None:
         self._applying.close()
@@ -172,32 +162,25 @@ class Warehouse:
             lsn.show(self.position),
         )
 
-    def register_all(self) -> None:
-        """Register the project's models; of their tables nothing was there before the log."""
-        queries = self.project.models()
-        self.register(*self.project.facts(), queries=queries)
-        for name in queries:
-            self.seed_fact(name, {}, at=START)
-
     def register(
-        self,
-        *declared: facts.Fact,
-        queries: Mapping[str, Model] | None = None,
-        slot: str = SLOT,
-        followed: int = START,
+        self, *names: str, changed: str = "", slot: str = SLOT, followed: int = START
     ) -> None:
-        """Register models, and let the log hold their tables from a position on."""
-        for fact in declared:
-            place = {"dbt_schema": fact.relation.schema, "slot": slot}
-            register(self.cluster.dsn(DATABASE), fact.declaration, fact.name, **place)
-        if queries:
-            testkit_model.register(self.cluster.dsn(DATABASE), queries, slot)
+        """Register models, all without names; let the log hold their tables from a position on.
+
+        Each that has no baseline gets one of no rows, at the log's start.
+        """
+        declared = self.project.declared(changed)
+        if names:
+            queries = tuple(query for query in declared.queries if query.name in names)
+            declared = replace(declared, queries=queries)
+        register_declared(self.cluster.dsn(DATABASE), declared, slot)
         self.execute(
             "update cdc.logged_table set held_since = %s "
             "where slot_name = %s and held_since = '{}'",
             json.dumps({"*": lsn.show(followed)}),
             slot,
         )
+        self.execute(_EMPTY_BASELINES, slot)
 
     def append(self, *transactions: Sequence[Mapping[str, Any] | str]) -> None:
         """Stage whole source transactions and move the position, in one transaction.
@@ -229,7 +212,7 @@ class Warehouse:
             self.slot,
         )
 
-    def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
+    def seed(self, counts: Mapping[Group, tuple[int, int]], at: int | None = None) -> None:
         """Replace the baseline of ft_service_stats by these live and archived counts."""
         live = {group: [count, count, 0] for group, (count, _) in counts.items() if count}
         archived = {group: [count, 0, count] for group, (_, count) in counts.items() if count}
@@ -275,18 +258,6 @@ class Warehouse:
             "delete from cdc.change_log"
         )
 
-    def empty(self) -> None:
-        """Forget every change and every count, for the next history on the same tables."""
-        self.position = START
-        facts = "".join(f", {fact.relation}" for fact in self.project.facts())
-        self.execute(
-            "truncate cdc.change_log, cdc.model_watermark, cdc.baseline, cdc.baseline_group, "
-            f"cdc.archived_delete, analytics.rejected_changes{facts}; "
-            "update cdc.slot_position set (start_lsn, position_lsn) = (%s::pg_lsn, %s::pg_lsn)",
-            lsn.show(START),
-            lsn.show(START),
-        )
-
     # Installing and applying.
 
     def dbt(self, *words: str) -> dbtRunnerResult:
@@ -306,19 +277,7 @@ class Warehouse:
         return messages(done)
 
     def install(self, *names: str, refresh: bool = False) -> None:
-        """Register models as dbt does at the end of an install; without names, all of them.
-
-        A query that is new and has no baseline gets an empty one at the log's start.
-        """
-        of_all = "select fact_name from kept.model union select fact_name from kept.roll_up"
-        chosen = set(names) or {name for (name,) in self.execute(of_all)}
-        unseeded = (
-            "select fact_name from cdc.fact where slot_name = %s and declaration ? 'query' and"
-            " fact_name not in (select fact_name from cdc.baseline where slot_name = %s)"
-        )
-        for (name,) in self.execute(unseeded, self.slot, self.slot):
-            if name in chosen - self._installed:
-                self.seed_fact(name, {}, at=START)
+        """Register models as dbt does at the end of an install; without names, all of them."""
         values = {
             "slot": self.slot,
             "is_refresh": refresh,
@@ -326,9 +285,10 @@ class Warehouse:
             "before": sorted(self._installed),
         }
         with self.connection.cursor() as cursor:
-            for statement in (_INSTALL_MODEL, _INSTALL_ROLL_UP):
-                cursor.execute(statement, values)
-        self._installed |= chosen
+            cursor.execute(_INSTALL, values)
+        self._installed |= set(names) or {
+            name for (name,) in self.execute("select fact_name from kept.model")
+        }
 
     def bring(self, *names: str, refresh: bool = False) -> list[ModelState]:
         """Install, apply all that is staged, and return the models' states."""
@@ -405,6 +365,11 @@ class Warehouse:
 
     # What came of it.
 
+    def routine(self, name: str) -> str:
+        """Return the name of the function that applies a model."""
+        installed = "select routine from cdc.installed_model where fact_name = %s"
+        return str(self.value(installed, name)).partition("(")[0]
+
     def counts(self, connection: Connection | None = None) -> dict[Group, tuple[int, int]]:
         """What ft_service_stats holds, by group; groups of nothing left out."""
         with (connection or self.connection).cursor() as cursor:
@@ -424,11 +389,6 @@ class Warehouse:
     def states(self) -> dict[str, str]:
         """The state of each model by its fact's name."""
         return dict(self.execute("select model_name, state from cdc.model_state"))
-
-    def routine(self, fact: str) -> str:
-        """The function that applies a model, as SQL writes it with its arguments."""
-        routine = "select routine from cdc.installed_model where fact_name = %s"
-        return str(self.value(routine, fact))
 
     # Others, who get into the way.
 

@@ -14,7 +14,6 @@ from tests.dbt.workload import LIVE, change, row
 from waltally import locks
 
 SEED = f"`spark-submit spark/seed.py --model {FACT}`"
-ANOTHER = '{"dimensions": [], "measures": [], "tables": []}'
 
 
 def findings(warehouse: Warehouse) -> dict[str, str]:

@@ -25,7 +25,7 @@ from loader.capture.wal2json import (
 )
 from loader.staging.logged_tables import Member, Root
 from loader.staging.records import Registration
-from testkit.facts import notify
+from testkit.model import notify
 from waltally.tables import Table
 
 SLOT = "s"

@@ -11,9 +11,8 @@ from loader.source import table_checks
 from loader.source.server import ServerInfo
 from loader.source.server_checks import judge_standby_names, parse_standby_names
 from loader.source.table import TableInfo, Writes
-from testkit.facts import day, declare, summed
+from testkit.model import parsed
 from waltally.errors import LoaderError, WalLevelTooLow
-from waltally.facts import parse
 from waltally.tables import Table
 
 SOUND = ServerInfo(
@@ -44,11 +43,7 @@ TABLE = TableInfo(
     types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
     index_sizes=dict.fromkeys(COLUMNS, 16),
 )
-DECLARATION = declare("public.n", ("shop", "uuid"))
-DECLARATION["dimensions"].append(day("day", "paid_at", "Europe/London"))
-DECLARATION["tables"][0]["columns"] = {"paid_at": "Paid At"}
-DECLARATION["measures"].append(summed("amount"))
-FACT = parse("ft_paid", Table("analytics", "ft_paid"), DECLARATION)
+FACT = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
 
 
 @pytest.mark.parametrize(
@@ -109,13 +104,8 @@ def test_a_table_that_no_slot_can_follow_is_refused(broken: TableInfo, remedy: s
     assert (found.exit_code, remedy in found.remedy) == (17, True)
 
 
-def test_current_rows_need_their_key_alone_of_an_old_row() -> None:
-    declaration = {**declare("public.n", ("shop", "uuid"), ("amount", "numeric"))}
-    rows = parse(
-        "rows",
-        Table("analytics", "rows"),
-        {**declaration, "kind": "current_rows", "key": ["shop"]},
-    )
+def test_rows_need_their_key_alone_of_an_old_row() -> None:
+    rows = parsed("rows", ("shop", "amount"), "public.n", identity=["shop"])
     narrow = replace(TABLE, identity="d", identity_columns=frozenset({"shop"}))
     assert table_checks.table_findings(narrow, [rows]) == []
     (found,) = table_checks.table_findings(narrow, [rows, FACT])
@@ -202,29 +192,12 @@ def test_the_remedy_keeps_the_real_standbys(
 def test_a_missing_column_hides_no_other_finding() -> None:
     """But the SQL for an identity would be another once the columns are right."""
     without = {name: True for name in COLUMNS if name != "shop"}
-    info = replace(TABLE, columns=without, identity="n", types={**TABLE.types, "amount": "text"})
-    missing, sum_, narrow = table_checks.table_findings(info, [FACT, FACT])
+    virtual = {"amount": "int generated always as (1) stored"}
+    info = replace(TABLE, columns=without, identity="n", virtual=virtual)
+    missing, not_stored, narrow = table_checks.table_findings(info, [FACT, FACT])
     assert "has no column shop" in missing.sentence
-    assert "the sum of public.n.amount" in sum_.sentence
+    assert "has amount as a virtual generated column" in not_stored.sentence
     assert "correct the columns of public.n first" in str(narrow.remedy)
-
-
-@pytest.mark.parametrize(
-    ("type_", "findings", "notes"),
-    [
-        ("uuid", 0, 0),
-        ("mood", 0, 0),
-        ("character varying", 0, 1),
-        ("integer", 1, 0),
-        ("timestamp with time zone", 1, 0),
-    ],
-)
-def test_a_dimension_takes_values_of_its_column(type_: str, findings: int, notes: int) -> None:
-    """A text may be a uuid, a number is none."""
-    info = replace(TABLE, types={**TABLE.types, "shop": type_})
-    said = [each.sentence for each in table_checks.table_findings(info, [FACT])]
-    assert ["ft_paid takes public.n.shop as uuid" in each for each in said] == [True] * findings
-    assert len(list(table_checks.texts_notes(info, [FACT]))) == notes
 
 
 def test_postgresql_19_raises_the_wal_level_by_itself_where_a_slot_is_made() -> None:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from loader.capture.stages.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import action
-from testkit.facts import condition, declare, summed
+from testkit.model import parsed
 from waltally.errors import SettingError
-from waltally.facts import parse
 from waltally.tables import Table, format_names, parse_names
 
 SECRET = "someone@example.org"
@@ -106,13 +105,10 @@ ORDERS = Table("public", "orders")
 
 
 def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
-    """Under the table's own names, and only what is summed of this table."""
-    declaration = declare("public.orders", ("shop", "text"))
-    declaration["tables"][0]["columns"] = {"shop": "Shop Id"}
-    declaration["tables"].append({**declaration["tables"][0], "name": "old", "table": "old_orders"})
-    declaration["measures"].append(summed("amount"))
-    declaration["where"] = [condition("kind", "in", "a")]
-    fact = parse("ft", Table("analytics", "ft"), declaration)
+    facts = [
+        parsed("ft", ("Shop Id", "kind"), "public.orders", "public.old_orders"),
+        parsed("ft_amounts", ("amount",), "public.orders"),
+    ]
     names = ("key", "Shop Id", "shop", "amount", "kind", "Case", "case", "secret")
     tables = (ORDERS, Table("public", "old_orders"), Table("public", "logged"))
     found = [
@@ -120,7 +116,7 @@ def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
         for table in tables
         for name in names
     ]
-    kept = columns_to_keep(found, ("Case",), [fact])
+    kept = columns_to_keep(found, ("Case",), facts)
     of_table = [{each.name for each in kept if each.table == table} for table in tables]
     assert of_table == [
         {"key", "Case", "Shop Id", "amount", "kind"},

@@ -1,73 +1,71 @@
-"""What dbt's manifest says becomes facts, or one sentence for each that it cannot become."""
+"""What dbt's manifest says of models, or one sentence for each that cannot be one."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 
-from loader.setup.dbt_project import declared_facts, find_project, read_manifest
+from loader.setup.dbt_project import find_project, read_manifest
 from testkit.commands import ROOT
-from testkit.facts import NOTIFY, declare
-from testkit.model import manifest_of
+from testkit.model import NOTIFY, Model, manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 
-
-def node(name: str, declaration: Any, **more: Any) -> dict[str, Any]:
-    (found,) = json.loads(manifest_of({name: declaration}).read_text())["nodes"].values()
-    return {**found, **more}
+ORDERS = Model("select id, shop_id from {shop.orders}")
 
 
-def test_the_facts_are_the_models_that_declare_one() -> None:
-    path = manifest_of({"ft_b": NOTIFY, "ft_a": declare("shop.orders", ("shop_id", "uuid"))}, "x.y")
-    declared = read_manifest(path)
+def manifest(**nodes: Mapping[str, Any]) -> Path:
+    """A manifest of the model ft_service_stats, changed in these ways."""
+    path = manifest_of({"ft_service_stats": NOTIFY})
+    text = json.loads(path.read_text())
+    (usual,) = text["nodes"].values()
+    return _written({**text, "nodes": {key: {**usual, **node} for key, node in nodes.items()}})
+
+
+def _written(text: Mapping[str, Any]) -> Path:
+    path = Path(mkdtemp()) / "manifest.json"
+    path.write_text(json.dumps(text))
+    return path
+
+
+def test_the_models_are_those_of_the_materialization() -> None:
+    declared = read_manifest(manifest_of({"ft_b": NOTIFY, "ft_a": ORDERS}, "x.y"))
     assert declared.project == "tests"
-    first, second = declared.facts
+    first, second = declared.queries
     assert (first.name, first.relation) == ("ft_a", Table("x.y", "ft_a"))
-    assert first.tables[0].table == Table("shop", "orders")
-    assert second.declaration == NOTIFY
+    assert [table for _, table in first.sources] == [Table("shop", "orders")]
+    assert (second.text, second.options) == (NOTIFY.text, NOTIFY.config)
 
 
 def test_other_nodes_declare_nothing_and_a_relation_has_the_alias() -> None:
-    nodes = {
-        "a": node("a", None),
-        "b": {"resource_type": "model", "name": "b", "config": {"meta": {}}},
-        "c": node("c", NOTIFY, resource_type="test"),
-        "d": node("ft", NOTIFY, alias="other"),
-    }
-    (fact,) = declared_facts(nodes)
-    assert (fact.name, fact.relation.name) == ("ft", "other")
+    view = {"config": {"materialized": "view"}}
+    path = manifest(a=view, b={"resource_type": "test"}, c={"name": "ft", "alias": "other"})
+    (query,) = read_manifest(path).queries
+    assert (query.name, query.relation.name) == ("ft", "other")
 
 
-def test_two_models_of_one_name_and_another_version_are_said_together() -> None:
-    nodes = {
-        "one.ft": node("ft", NOTIFY),
-        "two.ft": node("ft", NOTIFY, original_file_path="packages/ft.sql"),
-        "one.new": node("new", {**NOTIFY, "version": 2}),
-    }
-    with pytest.raises(SettingError) as caught:
-        declared_facts(nodes)
-    assert "Two models are named ft: models/ft.sql and packages/ft.sql" in caught.value.sentence
-    assert "new declares its fact in version 2, this loader knows 1" in caught.value.sentence
+def test_a_manifest_without_compiled_code_is_refused() -> None:
+    with pytest.raises(SettingError, match="has no compiled query of ft_service_stats") as caught:
+        read_manifest(manifest(a={"compiled_code": ""}))
+    assert "`dbt compile`" in caught.value.remedy
 
 
 def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
-    long, rows = (
-        "f" * 49,
-        {**declare("public.a", ("id", "uuid"), key=["id"]), "kind": "current_rows"},
+    long = "f" * 49
+    taken = {"name": "d", "alias": "uix_c_dimensions"}
+    path = manifest(
+        a={"name": "a", "alias": long},
+        c={"name": "c", "alias": "c"},
+        d=taken,
+        e={**taken, "name": "e", "schema": "elsewhere"},
     )
-    nodes = {
-        "a": node("a", NOTIFY, alias=long),
-        "b": node("b", rows, alias="r" * 49),
-        "c": node("c", NOTIFY),
-        "d": node("d", rows, alias="uix_c_dimensions"),
-        "e": node("e", rows, alias="uix_c_dimensions", schema="elsewhere"),
-    }
     with pytest.raises(SettingError) as caught:
-        declared_facts(nodes)
+        read_manifest(path)
     said = [line for line in caught.value.sentence.splitlines() if not line.startswith("Try: ")]
     assert said == [
         f"The model a would make uix_{long}_dimensions, and a name has at most 63 bytes",

@@ -140,33 +140,6 @@ def test_each_default_is_the_code_s() -> None:
     assert f'"connect_timeout": "{DEFAULTS["PGCONNECT_TIMEOUT"]}"' in settings
 
 
-MACROS = ROOT / "dbt_project" / "macros"
-PAGE = (ROOT / "docs" / "facts.md").read_text()
-
-
-@pytest.mark.parametrize(
-    "path", ["facts/fact.sql", "rows/current_rows.sql", "roll_ups/roll_up.sql"]
-)
-def test_every_argument_is_on_the_page(path: str) -> None:
-    found = re.search(r"macro \w+\((.*)\) %}", (MACROS / path).read_text())
-    assert found
-    for argument in found[1].split(", "):
-        name = argument.partition("=")[0]
-        assert f"`{name}`" in PAGE or f"{name}=" in PAGE, name
-
-
-def test_every_key_is_on_the_page() -> None:
-    lists = [
-        keys
-        for path in (MACROS / "declaration").glob("declare_*.sql")
-        for keys in re.findall(r"check_keys\((.*?)\]\s*\)", path.read_text(), re.DOTALL)
-    ]
-    assert len(lists) == 5
-    keys = {key for each in lists for key in re.findall(r"'(\w+)'", each.partition("[")[2])}
-    assert {"deletes", "date_of", "sum", "not_in"} <= keys
-    assert not {key for key in keys if f"'{key}'" not in PAGE and f"`{key}`" not in PAGE}
-
-
 @pytest.mark.parametrize("verb", sorted(GROUP.commands))
 def test_the_examples_of_a_command_s_help_parse(verb: str) -> None:
     command = GROUP.commands[verb]

@@ -17,7 +17,7 @@ begin
     if to_regclass({{ waltally.quote_literal(this.include(database=false) | string) }}) is null then
         {{ get_create_table_as_sql(false, relation, sql) }}
         -- It has no key, and a publication for all tables refuses deletes from a table without an identity.
-        alter table {{ waltally.name_table() }} replica identity full;
+        alter table {{ this.include(database=false) }} replica identity full;
     end if;
 end
 $make_table$

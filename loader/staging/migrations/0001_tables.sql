@@ -104,7 +104,7 @@ create table fact (
     slot_name text collate "C" not null references slot_position on delete cascade,
     -- The name of the dbt model.
     fact_name text collate "C" not null,
-    -- What the model declares by fact() or current_rows(), written out in full.
+    -- What its query was compiled to: see compile_query.
     declaration jsonb not null,
     -- Where the model puts its rows; another dbt target may have the fact in another schema too.
     relation_schema text not null,
@@ -165,42 +165,6 @@ create table installed_model (
 comment on table installed_model is
     'The models that dbt has installed: which routine applies a batch, and what it last failed with.';
 
-create table roll_up (
-    -- The model's relation as schema.name.
-    model_name text collate "C" primary key,
-    fact_name text collate "C" not null,
-    project text collate "C" not null,
-    -- What its functions were compiled from.
-    declaration jsonb not null,
-    -- The function that fills it from its inputs, as SQL writes its name.
-    routine text not null,
-    -- The model_name of every model that it is made of, at any depth.
-    inputs text[] not null,
-    -- Whether it has to be filled: it is new or declared otherwise, an input was built again, it failed, or too much
-    -- moved at once. Until then it is not told what its inputs change.
-    is_due boolean not null default true,
-    -- What it last failed with; null since it was filled.
-    error text,
-    failures integer not null default 0,
-    retry_at timestamptz
-);
-
-comment on table roll_up is
-    'The roll-ups that dbt has installed. apply tells each what its inputs have changed, in the same transaction.';
-
-create table roll_up_input (
-    model_name text collate "C" not null references roll_up on delete cascade,
-    -- The model_name of a fact, a roll-up or current rows that it takes rows from.
-    input_name text collate "C" not null,
-    -- The input's declaration that it was compiled for. While another one is installed, it waits.
-    declaration jsonb not null,
-    -- The function that adds what the input has changed, as SQL writes its name.
-    routine text not null,
-    primary key (model_name, input_name)
-);
-
-comment on table roll_up_input is 'What each roll-up is made of, and which function adds the changes of an input.';
-
 create table downstream_model (
     -- The model's relation as schema.name.
     model_name text collate "C" primary key,
@@ -254,15 +218,15 @@ create table installed_object (
     -- The model's relation as schema.name; of a function that reads the change log, batch_reader.reader.
     model_name text collate "C" not null,
     -- Of the model's own table only the columns are listed.
-    kind text not null check (kind in ('function', 'table', 'column')),
+    kind text not null check (kind in ('function', 'column')),
     -- As SQL writes it, a function with the types of its arguments; of a column its plain name.
     name text collate "C" not null,
     primary key (model_name, kind, name)
 );
 
 comment on table installed_object is
-    'What dbt has made for each model: its functions, the tables that hold how often each value is in each group of a '
-    'roll-up, and the columns of its table. marked_object says which of these are there and really ours.';
+    'What dbt has made for each model: its functions and the columns of its table. marked_object says which of these are '
+    'there and really ours.';
 
 create table batch_reader (
     reader text collate "C" primary key,
@@ -284,8 +248,6 @@ create table model_watermark (
     moved_at timestamptz not null default now(),
     -- The newest change that the model could not count; null where none.
     rejected_lsn pg_lsn,
-    -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
-    left_out jsonb,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
     -- The newest change that came without its old row: nobody knows from which group to take it away.
@@ -339,8 +301,6 @@ create table baseline (
     -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
     -- ..., "column_numbers": ...}}.
     table_identities jsonb,
-    -- How many rows of each of the fact's tables belong to no group because a dimension is null: {"live": 3}.
-    left_out jsonb,
     primary key (slot_name, fact_name)
 );
 
@@ -352,8 +312,7 @@ create table baseline_group (
     fact_name text collate "C" not null,
     -- The name that the fact gives to the table, for instance live.
     part text collate "C" not null,
-    -- The texts of the dimensions, in the order of the declaration; null where null is a group. The slot's own
-    -- name for a dimension that is the slot.
+    -- The texts of the keys, in the order of the declaration; of rows those of every column.
     dimensions text[] collate "C" not null,
     -- What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables.
     -- Archived deletes before the snapshot are in it.
@@ -370,23 +329,6 @@ create index baseline_group_fact on baseline_group using brin (slot_name, fact_n
 
 comment on table baseline_group is
     'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
-
--- Unlogged: what a crash takes is computed again.
-create unlogged table computed_group (
-    slot_name text collate "C" not null,
-    model_name text collate "C" not null,
-    batch text not null,
-    -- The task that wrote it: Spark may run one twice, and names those that count.
-    attempt bigint not null,
-    -- Of an archived delete the table's name in the model, with commit_lsn in bytes of WAL; null of a delta.
-    part text,
-    commit_lsn bigint,
-    dimensions text[] not null,
-    sums text[] not null
-);
-
-comment on table computed_group is
-    'What spark/apply.py has computed and cdc.apply_computed adds; empty between two batches.';
 
 -- Unlogged: what a crash takes is read again.
 create unlogged table computed_change (
@@ -460,7 +402,6 @@ create type model_plan as (
     is_refresh_asked boolean,
     baseline_id uuid,
     snapshot_lsn pg_lsn,
-    left_out jsonb,
     error text,
     is_locked boolean,
     retry_at timestamptz,
@@ -535,33 +476,8 @@ create type other_value as (
 comment on type other_value is
     'A column of a type that is not built in, while PostgreSQL reads a query over it: it may be cast to text alone.';
 
-create type moved_row as (
-    before text[],
-    after text[]
-);
-
-comment on type moved_row is
-    'A row of a model that a batch changed, as texts: its dimensions and measures, or its columns, as declared. Null '
-    'where there was none or is none; the two sides may be rows of their own.';
-
-create type group_delta as (
-    id uuid,
-    dimensions text[],
-    "values" text[],
-    sums numeric[],
-    group_count bigint,
-    weight numeric
-);
-
-comment on type group_delta is
-    'What a group of the finer fact adds to a group of a roll-up, which has the id: the values of its minima, maxima, '
-    'distinct counts and percentiles, and its sums. A group that is no more has a minus.';
-
 create type outcome as (
     rejected_lsn pg_lsn,
-    left_out jsonb,
-    is_replaced boolean,
-    moved moved_row[],
     is_reset boolean,
     lost_lsn pg_lsn,
     before text[],
@@ -572,24 +488,17 @@ comment on type outcome is 'What a model''s routine did.';
 
 comment on column outcome.rejected_lsn is 'The newest change that could not be counted; null where none.';
 
-comment on column outcome.left_out is
-    'Rows more or fewer in no group: {"the table''s name": {"row_count": 3, "is_truncated": false}}.';
-
-comment on column outcome.is_replaced is 'Whether the rows of all slots went because the table got other columns.';
-comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
 comment on column outcome.lost_lsn is
     'The newest change that came without its old row, which cannot be attributed; null where none.';
 comment on column outcome.before is 'The rows that it changed, as texts, as they were; where another model reads them.';
 comment on column outcome.after is 'The rows that it changed, as texts, as they are; where another model reads them.';
 comment on column outcome.is_reset is
-    'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
+    'Whether it changed more than these rows, so that the models over it have to be filled.';
 
 create type computed_batch as (
     id text,
     attempts bigint[],
-    row_count bigint,
-    rejected_lsn pg_lsn,
-    left_out jsonb
+    row_count bigint
 );
 
-comment on type computed_batch is 'The rows of computed_group that are one batch, and what it could not count.';
+comment on type computed_batch is 'The rows of computed_change that are one batch.';

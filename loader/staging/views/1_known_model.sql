@@ -50,20 +50,14 @@ select
     mark.applied_lsn,
     mark.declaration as built_by,
     mark.baseline_id as built_on,
-    mark.left_out,
     mark.lost_lsn,
     mark.xmin as watermark_version,
     baseline.baseline_id,
     baseline.declaration as counted_by,
     baseline.snapshot_lsn,
     baseline.system_identifier as baseline_system,
-    baseline.left_out as baseline_left_out,
     -- Where a rebuild begins.
     coalesce(baseline.snapshot_lsn, log.start_lsn) as base_lsn,
-    exists (
-        select from cdc.baseline as other
-        where other.slot_name = model.slot_name
-    ) as has_any_baseline,
     asked.held_lsn,
     -- What happened to its tables where the log holds them only from then on.
     (
@@ -74,8 +68,7 @@ select
             and logged.gap_lsn = asked.held_lsn
             and fact.needed ? (logged.table_schema || '.' || logged.table_name)
     ) as gap_event,
-    asked.other_slot,
-    asked.unready_slot
+    asked.other_slot
 from model
 inner join cdc.slot_position as log on log.slot_name = model.slot_name
 left join cdc.fact
@@ -102,7 +95,6 @@ cross join lateral (
         from (
             select coalesce(
                 mark.declaration in (installed.declaration, installed.former -> 'declaration')
-                and mark.declaration ? 'query'
                 and mark.baseline_id = baseline.baseline_id
                 and (mark.declaration <> fact.declaration or mark.declaration <> installed.declaration),
                 false
@@ -117,13 +109,7 @@ cross join lateral (
         cdc.held_since(
             fact.slot_name, case when used.is_former then cdc.needed_columns(used.declaration) else fact.needed end
         ) as held_lsn,
-        cdc.other_slot(
-            model.slot_name, model.model_name, model.fact_name, coalesce(fact.declaration, used.declaration)
-        ) as other_slot,
-        case
-            when (mark.declaration is distinct from used.declaration)
-                then cdc.unready_slot(model.slot_name, model.model_name, model.fact_name, used.declaration)
-        end as unready_slot
+        cdc.other_slot(model.slot_name, model.model_name, model.fact_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0
 ) as asked;

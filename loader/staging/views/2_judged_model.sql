@@ -33,24 +33,13 @@ cross join lateral (
         when not is_rebuild and position_lsn > applied_lsn and coalesce(held_lsn > applied_lsn, true)
             then 'log lacks columns'
         when not is_rebuild and lost_lsn is not null then 'change without its old row'
-        when not is_rebuild and baseline_id is null and start_lsn < position_lsn then 'follows without a baseline'
         when not is_rebuild then 'follows'
-        -- A rebuild needs a baseline of this declaration, unless the log alone holds everything.
-        when baseline_id is not null and (counted_by is distinct from registered) then 'baseline of another declaration'
-        when baseline_id is null and registered ? 'query' then 'not seeded'
-        when unready_slot is not null then 'other slot not ready'
-        when baseline_id is null and pruned_from_lsn is not null and (built_by is not distinct from registered)
-            then 'log pruned'
-        when
-            baseline_id is null
-            and has_any_baseline
-            and (built_by is distinct from registered or is_base_lacking)
-            then 'only others have a baseline'
-        when baseline_id is null and pruned_from_lsn is not null then 'log pruned before a baseline'
+        -- A rebuild needs a baseline of this declaration.
+        when baseline_id is null then 'not seeded'
+        when counted_by is distinct from registered then 'baseline of another declaration'
         when baseline_system <> system_identifier then 'baseline of another cluster'
         when snapshot_lsn < start_lsn then 'baseline before the log'
-        when is_base_lacking and baseline_id is not null then 'log lacks columns after the baseline'
-        when is_base_lacking then 'log lacks columns without a baseline'
+        when is_base_lacking then 'log lacks columns after the baseline'
         else 'to be rebuilt'
     end as verdict
     limit all offset 0

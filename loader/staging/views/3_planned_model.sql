@@ -17,7 +17,7 @@ select
 from cdc.judged_model as judged
 cross join lateral (
     select case
-        when judged.verdict in ('follows', 'follows without a baseline') then 'add'
+        when judged.verdict = 'follows' then 'add'
         when judged.verdict = 'to be rebuilt' then 'rebuild'
     end as step
     limit all offset 0

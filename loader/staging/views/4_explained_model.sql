@@ -6,8 +6,8 @@ select
         when tried.is_failed then 'failed'
         when planned.step = 'add' then 'follows'
         when planned.verdict in (
-            'of another slot', 'baseline gone', 'ahead of the log', 'behind the log', 'log pruned',
-            'baseline of another cluster', 'baseline before the log'
+            'of another slot', 'baseline gone', 'ahead of the log', 'behind the log', 'baseline of another cluster',
+            'baseline before the log'
         ) then 'failed'
         else 'waits'
     end as state,
@@ -32,33 +32,18 @@ select
             when 'log lacks columns' then concat(
                 'the change log does not hold everything that it needs from ', applied_lsn, ' on', ': ' || gap_event
             )
-            when 'follows without a baseline'
-                then 'it has no baseline, so rows from before the slot are missing and its counts may be below zero'
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
             when 'change without its old row' then format(
                 'a change before %s came without the old row''s values (see rejected_changes): what it took away is not'
                 ' known', applied_lsn
             )
             when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
-            when 'other slot not ready' then format(
-                'its declaration has changed, and slot %s is not set up and seeded for it', unready_slot
-            )
-            when 'log pruned' then format(
-                'the change log from %s to %s is pruned, and no baseline holds it', pruned_from_lsn, start_lsn
-            )
-            when 'only others have a baseline' then 'other facts of the slot have a baseline and it has none'
-            when 'log pruned before a baseline'
-                then format('it has no baseline, and the change log before %s is pruned', start_lsn)
             when 'baseline of another cluster' then 'its baseline was taken from another cluster than the slot reads'
             when 'baseline before the log'
                 then format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
             when 'log lacks columns after the baseline' then format(
                 'its baseline is at %s, and the change log holds its tables %s',
                 snapshot_lsn, coalesce('only from ' || held_lsn || ' on' || coalesce(': ' || gap_event, ''), 'not yet')
-            )
-            when 'log lacks columns without a baseline' then coalesce(
-                'it has no baseline, and the change log holds its tables only from ' || held_lsn || ' on',
-                'it has no baseline, and the change log does not hold all of its tables yet'
             )
             when 'to be rebuilt' then case
                 when applied_lsn is null then 'it was not built yet'
@@ -69,7 +54,7 @@ select
         end
     end as reason,
     -- The steps of the remedy; null where it has one of its own. A seed is one of them unless there is a baseline of
-    -- the declaration that counts, or the log alone holds everything.
+    -- the declaration that counts.
     case
         when tried.is_failed then null
         when planned.is_former and planned.is_installed and planned.step = 'add' then array['seed']
@@ -84,7 +69,7 @@ select
         -- Setup says which SQL mends the replica identity.
         when planned.verdict = 'change without its old row' then array['setup', 'seed']
         when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
-        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'other slot not ready')
+        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot')
             then array['seed']
     end as needs,
     tried.is_failed
@@ -92,11 +77,8 @@ from cdc.planned_model as planned
 cross join lateral (
     select
         planned.error is not null and planned.step is not null as is_failed,
-        case
-            when planned.baseline_id is null
-                then not planned.has_any_baseline and planned.pruned_from_lsn is null
-            when planned.verdict = 'installed before' then planned.counted_by = planned.registered
-            else planned.counted_by = planned.compiled
-        end as is_seeded
+        coalesce(
+            planned.counted_by = case planned.verdict when 'installed before' then planned.registered else planned.compiled end, false
+        ) as is_seeded
     limit all offset 0
 ) as tried;

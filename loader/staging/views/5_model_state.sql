@@ -28,7 +28,7 @@ select
     rolled.engine,
     own.audited_at
 from cdc.slot_position as log
-cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled
+cross join lateral cdc.plan_downstream(log.slot_name) as rolled
 left join cdc.downstream_model as own on own.model_name = rolled.model_name;
 
 comment on view cdc.model_state is

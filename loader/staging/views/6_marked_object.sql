@@ -1,4 +1,4 @@
--- The functions and tables that dbt has made for the models and that are there. A comment marks each of them, which
+-- The functions that dbt has made for the models and that are there. A comment marks each of them, which
 -- only its owner can give: dbt's role could write down the name of anything. The names are the catalog's, quoted: what
 -- was written down may be found and still be other SQL.
 create or replace view cdc.marked_object as
@@ -9,18 +9,4 @@ select
     p.proowner as owner
 from cdc.installed_object as installed
 inner join pg_proc as p on p.oid = to_regprocedure(installed.name)
-where installed.kind = 'function' and starts_with(obj_description(p.oid, 'pg_proc'), 'waltally calls it')
-union all
-select
-    installed.model_name,
-    installed.kind,
-    c.oid::regclass::text,
-    c.relowner
-from cdc.installed_object as installed
-inner join pg_class as c on c.oid = to_regclass(installed.name)
-where
-    installed.kind = 'table'
-    and starts_with(
-        obj_description(c.oid, 'pg_class'),
-        'waltally keeps the values of ' || installed.model_name || ' by '
-    );
+where installed.kind = 'function' and starts_with(obj_description(p.oid, 'pg_proc'), 'waltally calls it');

@@ -1,4 +1,4 @@
--- Bring models that are not at the front nearer to it, `until` at the latest, and fill roll-ups that are due; with
+-- Bring models that are not at the front nearer to it, `until` at the latest, and fill models over models; with
 -- `is_one` one of them alone.
 create or replace function cdc.apply_rest(
     slot text, plans cdc.model_plan[], front_lsn pg_lsn, until pg_lsn, is_one boolean
@@ -28,9 +28,6 @@ begin
         end if;
     end loop;
     -- Each once at most: whatever they do to each other, the call ends.
-    for round in 1..(select count(*) from cdc.roll_up) loop
-        exit when not cdc.fill_roll_up(slot) or is_one;
-    end loop;
     for round in 1..(select count(*) from cdc.downstream_model) loop
         exit when not cdc.fill_downstream(slot) or is_one;
     end loop;

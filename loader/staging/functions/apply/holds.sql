@@ -30,7 +30,7 @@ begin
                 )
             )
     ) and not exists (
-        select from cdc.plan_roll_ups(slot) as rolled
+        select from cdc.plan_downstream(slot) as rolled
         where rolled.model_name = any (models) and (rolled.step is not null or rolled.is_finding)
     );
 end

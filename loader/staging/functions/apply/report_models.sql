@@ -46,7 +46,7 @@ begin
         rolled.engine,
         false,
         rolled.step is not null and coalesce(rolled.retry_at <= clock_timestamp(), true)
-    from cdc.plan_roll_ups(slot) as rolled
+    from cdc.plan_downstream(slot) as rolled
     order by 2;
 end
 $$;

@@ -28,7 +28,7 @@ begin
         raise exception 'no model of slot % is named %', slot, unknown using hint = '`loader stats` lists the models';
     end if;
     wanted := wanted || array(
-        select unnest(rolled.inputs) from cdc.plan_roll_ups(slot) as rolled
+        select unnest(rolled.inputs) from cdc.plan_downstream(slot) as rolled
         where rolled.model_name = any (wanted)
     );
     loop

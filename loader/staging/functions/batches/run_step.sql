@@ -11,7 +11,6 @@ declare
 begin
     -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
     if step = 'rebuild' then
-        perform cdc.refill_above(plan.model_name);
         perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
     end if;
     execute format(
@@ -21,7 +20,6 @@ begin
     using
         step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, cdc.is_watched(plan.model_name),
         target.oid, target.version;
-    perform cdc.hand_on(plan.slot_name, plan.model_name, result.moved, result.is_reset);
     if result.is_reset then
         perform cdc.fill_above(plan.model_name, format('a table of %s was truncated', plan.model_name));
     else

@@ -1,4 +1,4 @@
--- How a fact over models meets its inputs, in words: "lines × orders, found by order_id". An equality of two columns is
+-- How a fact over models meets its inputs, in words: "lines x orders, found by order_id". An equality of two columns is
 -- named by the one that refers to the other.
 create or replace function cdc.describe_joins(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
@@ -10,7 +10,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                     case
                         when place = 1 then ''
                         when compiled #> '{joins,nullable}' ? number then ' left join '
-                        else ' × '
+                        else ' x '
                     end || (compiled #>> array['inputs', (number::integer - 1)::text, 'name']),
                     '' order by place
                 )

@@ -22,7 +22,7 @@ begin
         raise exception 'no change log for slot %', slot
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
-    perform cdc.note_objects(model, functions, '{}', columns);
+    perform cdc.note_objects(model, functions, columns);
     insert into cdc.installed_model as stored (
         slot_name, model_name, fact_name, declaration, routine, reader, needs, is_refresh_asked, engine
     )
@@ -52,7 +52,7 @@ begin
     -- The reader of models that are queries is made of what they need.
     gives := coalesce(gives, cdc.make_reader(slot));
     -- Under the reader's lock, which another thread of dbt may wait for.
-    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}', '{}');
+    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}');
     insert into cdc.batch_reader as stored (reader, gives)
     values (install_model.reader, install_model.gives)
     on conflict on constraint batch_reader_pkey do update set gives = excluded.gives

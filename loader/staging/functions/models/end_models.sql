@@ -23,7 +23,7 @@ begin
     end loop;
 
     insert into cdc.model_watermark (
-        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, left_out, audited_at,
+        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, audited_at,
         lost_lsn
     )
     select
@@ -42,7 +42,6 @@ begin
                 ) then planned.snapshot_lsn - 1
             end
         ),
-        planned.left_out,
         case when planned.step = 'add' then mark.audited_at end,
         planned.lost_lsn
     from unnest(plans) as planned
@@ -61,7 +60,6 @@ begin
         baseline_id = excluded.baseline_id,
         declaration = excluded.declaration,
         rejected_lsn = excluded.rejected_lsn,
-        left_out = excluded.left_out,
         audited_at = excluded.audited_at,
         lost_lsn = excluded.lost_lsn,
         moved_at = now();

@@ -1,7 +1,7 @@
 -- Read a model's changes up to to_lsn in parts of chunk_size, and give each part to a step of its routine.
 create or replace function cdc.step_through(
     plan cdc.model_plan, to_lsn pg_lsn, step text, chunk_size bigint,
-    out rejected_lsn pg_lsn, out left_out jsonb, out lost_lsn pg_lsn
+    out rejected_lsn pg_lsn, out lost_lsn pg_lsn
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -12,7 +12,6 @@ declare
     end_ordinal bigint;
     is_last boolean := false;
 begin
-    left_out := plan.left_out;
     while not is_last loop
         select log.commit_lsn, log.ordinal into end_lsn, end_ordinal
         from cdc.change_log as log
@@ -39,7 +38,6 @@ begin
         );
         rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
         lost_lsn := greatest(lost_lsn, result.lost_lsn);
-        left_out := cdc.add_left_out(left_out, result.left_out);
         first_lsn := end_lsn;
         first_ordinal := end_ordinal;
     end loop;

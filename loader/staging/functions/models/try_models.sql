@@ -18,28 +18,18 @@ declare
 begin
     perform cdc.begin_models(plans);
     foreach plan in array plans loop
-        if plan.step = 'add' and cdc.is_truncated_with_others(plan, to_lsn) then
-            update cdc.installed_model as stored
-            set is_refresh_asked = true
-            where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
-            continue;
-        elsif plan.step = 'rebuild' then
+        if plan.step = 'rebuild' then
             perform cdc.start_rebuild(plan, to_lsn);
         end if;
         if step is not null then
             result := cdc.run_step(plan, step, batch);
             plan.rejected_lsn := result.rejected_lsn;
             plan.lost_lsn := result.lost_lsn;
-            plan.left_out := cdc.add_left_out(plan.left_out, result.left_out);
-        elsif computed.id is not null and plan.declaration ? 'query' then
-            plan.rejected_lsn := cdc.add_moved(plan, computed);
         elsif computed.id is not null then
-            perform cdc.merge_computed(plan, to_lsn, computed);
-            plan.rejected_lsn := computed.rejected_lsn;
-            plan.left_out := cdc.add_left_out(plan.left_out, computed.left_out);
+            plan.rejected_lsn := cdc.add_moved(plan, computed);
         else
-            select done.rejected_lsn, done.left_out, done.lost_lsn
-            into plan.rejected_lsn, plan.left_out, plan.lost_lsn
+            select done.rejected_lsn, done.lost_lsn
+            into plan.rejected_lsn, plan.lost_lsn
             from cdc.step_through(
                 plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
             ) as done;

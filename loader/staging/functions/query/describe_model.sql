@@ -1,4 +1,4 @@
--- What a compiled model is and how it is kept, in words: "fact over models: lines × orders, found by order_id".
+-- What a compiled model is and how it is kept, in words: "fact over models: lines x orders, found by order_id".
 create or replace function cdc.describe_model(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case

@@ -19,9 +19,9 @@ begin
                             and known.fact_name = fact
                             and known.relation_schema || '.' || known.relation_name = own.model_name
                     )
-                    -- A roll-up is as far as what it is made of.
+                    -- A model over models is as far as what it reads.
                     or exists (
-                        select from cdc.plan_roll_ups(slot) as rolled
+                        select from cdc.plan_downstream(slot) as rolled
                         where rolled.fact_name = fact and own.model_name = any (rolled.inputs)
                     )
                 )

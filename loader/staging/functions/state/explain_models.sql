@@ -54,10 +54,6 @@ begin
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.fact_name)
-            when seeded.verdict = 'other slot not ready' then format(
-                '`loader setup --slot %1$s`, then `LOADER_SLOT=%1$s spark-submit spark/seed.py --model %2$s`',
-                seeded.unready_slot, seeded.fact_name
-            )
             else cdc.join_steps(seeded.needs, seeded.seed, seeded.is_counted)
                 || case seeded.verdict
                     when 'baseline gone' then '; to do without a baseline, `dbt build --full-refresh`' else ''

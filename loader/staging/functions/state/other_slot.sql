@@ -1,10 +1,7 @@
--- Another slot that feeds the same model, where its declaration has no dimension that tells the slots apart; else null.
-create or replace function cdc.other_slot(slot text, model text, fact text, declaration jsonb) returns text
+-- Another slot that feeds the same model; else null.
+create or replace function cdc.other_slot(slot text, model text, fact text) returns text
 language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
-    if jsonb_path_exists(declaration, '$.dimensions[*] ? (@.kind == "slot")') then
-        return null;
-    end if;
     return (
         select min(other.slot_name)
         from (

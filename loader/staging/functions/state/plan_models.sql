@@ -27,7 +27,6 @@ begin
         planned.is_refresh_asked,
         planned.baseline_id,
         planned.snapshot_lsn,
-        case when planned.step = 'add' then planned.left_out else planned.baseline_left_out end,
         planned.error,
         planned.is_locked,
         planned.retry_at,

@@ -21,9 +21,3 @@
 {% macro get_model_key(relation=this) -%}
     {{ relation.schema }}.{{ relation.identifier }}
 {%- endmacro %}
-
-{# The model's table as SQL writes it in a routine. Without the database's name: a routine that has it breaks where
-   the database is restored or renamed. #}
-{% macro name_table(relation=this) -%}
-    {{ relation.include(database=false) }}
-{%- endmacro %}

@@ -1,5 +1,0 @@
-{{ waltally.current_rows(
-    table='public.services',
-    key=['id'],
-    columns={'id': 'uuid', 'name': 'text'},
-) }}

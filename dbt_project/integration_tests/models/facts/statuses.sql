@@ -1,1 +1,0 @@
-select notification_status from {{ ref('ft_statuses') }}

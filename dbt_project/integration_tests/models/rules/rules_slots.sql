@@ -1,5 +1,0 @@
-{{ show_deltas(
-    tables={'orders': 'shop.orders'},
-    dimensions={'shop': {'from': 'slot'}},
-    measures={'orders': {'count': 'orders'}},
-) }}
