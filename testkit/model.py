@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
+
 from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
 from loader.setup.declared import Declared
@@ -67,14 +69,19 @@ def _relation(table: Table) -> str:
     return f'"db".{table.quoted}'
 
 
-def _shipped_model() -> Model:
-    text = (ROOT / "dbt_project/models/marts/ft_service_stats.sql").read_text()
-    source = re.compile(r"\{\{ source\('notify', '(\w+)'\) \}\}")
-    query = source.sub(r"{public.\1}", text.partition("}}\n")[2])
-    return Model(query, {"ignore_deletes": ["public.notification_history"], "surrogate_key": "id"})
+def read_model(path: Path) -> Model:
+    """Return the model of a file of a dbt project, whose sources are in the schema public."""
+    config: dict[str, Any] = {}
+    text = Template(path.read_text()).render(
+        config=lambda **given: config.update(given) or "",
+        source=lambda _, name: f"{{public.{name}}}",
+        var=lambda *_: True,
+    )
+    options = ("timezone", "ignore_deletes", "surrogate_key", "unique_key")
+    return Model(text.strip(), {name: config[name] for name in options if name in config})
 
 
-NOTIFY = _shipped_model()
+NOTIFY = read_model(ROOT / "dbt_project/models/marts/ft_service_stats.sql")
 """The model ft_service_stats."""
 
 

@@ -20,6 +20,26 @@ class QuerySystem(System):
 
     def keep(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         """Register and install these models and no others: query over {table}, and its config."""
+        relations = self.declare(models)
+        self.must("setup")
+        self.target.execute("create schema if not exists analytics")
+        for name, (query, config) in self.models.items():
+            used = [table for table, relation in relations.items() if relation in query]
+            self.target.execute(
+                "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
+                " 'analytics.rejected_changes', null, true)",
+                self.slot,
+                name,
+                name,
+                query,
+                json.dumps(
+                    [{"relation": relations[each], "table": f"lab.{each}"} for each in used]
+                ),
+                json.dumps(config),
+            )
+
+    def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+        """Let setup find these models; return by table how the queries name it."""
         tables = [
             name
             for (name,) in self.source.execute(
@@ -56,22 +76,7 @@ class QuerySystem(System):
         path = self.home / "manifest.json"
         path.write_text(json.dumps(manifest))
         self.source.manifest = path
-        self.must("setup")
-        self.target.execute("create schema if not exists analytics")
-        for name, (query, config) in self.models.items():
-            used = [table for table, relation in relations.items() if relation in query]
-            self.target.execute(
-                "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-                " 'analytics.rejected_changes', null, true)",
-                self.slot,
-                name,
-                name,
-                query,
-                json.dumps(
-                    [{"relation": relations[each], "table": f"lab.{each}"} for each in used]
-                ),
-                json.dumps(config),
-            )
+        return relations
 
     def catch_up(self) -> None:
         """Stage what is committed, and apply it."""

@@ -35,12 +35,12 @@ select
 """
 TOTALS = """
     coalesce(sum(count) filter (where notification_status <> 'cancelled'), 0)::bigint as requested,
-    coalesce(
-        sum(count) filter (where notification_status in ('delivered', 'sent')), 0
-    )::bigint as delivered,
-    coalesce(
-        sum(count) filter (where notification_status ~ '^(failed|.*-failure|.*-failed)$'), 0
-    )::bigint as failed
+    coalesce(sum(count) filter (where notification_status in ('delivered', 'sent')), 0)::bigint
+        as delivered,
+    coalesce(sum(count) filter (where notification_status in (
+        'failed', 'permanent-failure', 'technical-failure', 'temporary-failure',
+        'validation-failed', 'virus-scan-failed'
+    )), 0)::bigint as failed
 from analytics.ft_service_stats
 """
 COUNTS = f"""

@@ -20,6 +20,14 @@ from waltally.errors import LoaderError, SettingError, TableUnfit
 from waltally.facts import parse
 from waltally.tables import Table
 
+_KIND = "select {}.say_model(%s)"
+_INSTALLED = """
+select split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1)
+from (
+    select model_name from {0}.installed_model union select model_name from {0}.downstream_model
+) as installed
+"""
+
 
 def compile_queries(
     declared: Declared, source: Connection, target: Target
@@ -30,38 +38,59 @@ def compile_queries(
     """
     if not declared.queries:
         return declared, []
-    tables = {table for query in declared.queries for _, table in query.sources}
+    own = [query for query in declared.queries if _is_of_slot(query, target.slot)]
+    tables = {table for query in own for _, table in query.sources}
     shapes = read_shapes(source, sorted(tables, key=str))
     refused: list[LoaderError] = []
     wrong: set[Table] = set()
+    elsewhere: set[Table] = set()
+    compiled: dict[Table, Mapping[str, Any]] = {}
+    kinds: dict[str, str] = {}
     with suppress(_Undone), target.transaction():
         if migrate.has_other_functions(target):
             migrate.install(target)
-        compiled: dict[Table, Mapping[str, Any]] = {}
-        for query in _lowest_first(declared.queries):
-            # What reads a refused one is not judged.
-            if any(table in wrong for _, table, _ in query.models):
-                wrong.add(query.relation)
+        # What reads a refused one is not judged, nor what reads another slot's before dbt knows it.
+        elsewhere = {query.relation for query in declared.queries if query not in own}
+        elsewhere -= {Table(*name) for name in target.ask_staging(_INSTALLED)}
+        for query in _lowest_first(own):
+            below = {table for _, table, _ in query.models}
+            if unknown := next((known for known in (wrong, elsewhere) if known & below), None):
+                unknown.add(query.relation)
                 continue
             target.ask("savepoint before")
             try:
-                compiled[query.relation] = _compile(query, shapes, compiled, target)
+                made = compiled[query.relation] = _compile(query, shapes, compiled, target)
+                ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
                 refused.append(_of_model(query, error))
                 wrong.add(query.relation)
             target.ask("rollback to savepoint before")
         raise _Undone
-    taken = [query for query in declared.queries if query.relation in compiled]
+    taken = [query for query in own if query.relation in compiled]
     facts = [
         parse(query.name, query.relation, compiled[query.relation])
         for query in taken
         if not query.models
     ]
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
-    downstream = tuple((query.name, query.relation) for query in taken if query.models)
+    upper = [query for query in own if query.models and query.relation in {*compiled, *elsewhere}]
+    downstream = tuple((query.name, query.relation) for query in upper)
     readings = {query.name: _reading(query, shapes) for query in taken if not query.models}
-    whole = replace(declared, facts=known, downstream=downstream, readings=readings, shapes=shapes)
+    whole = replace(
+        declared,
+        facts=known,
+        downstream=downstream,
+        queries=tuple(own),
+        kinds=kinds,
+        readings=readings,
+        shapes=shapes,
+    )
     return whole, refused
+
+
+def _is_of_slot(query: Query, slot: str) -> bool:
+    """Return whether the slot follows the query's tables, or one of them; or it reads models."""
+    return not query.slots or any(each in (None, slot) for each in query.slots)
 
 
 def _lowest_first(queries: Iterable[Query]) -> list[Query]:
@@ -96,7 +125,7 @@ def _compile(
         return declaration
     reading = _reading(query, shapes)
     for source in reading["sources"]:
-        if not source["columns"]:
+        if not source["columns"] and "slot" not in source:
             raise TableUnfit(
                 f"The table {source['table']} does not exist at the source",
                 f"name an existing table in the YAML of the source of {query.path}",
@@ -127,8 +156,9 @@ def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[st
             "table": str(table),
             "schema": table.schema,
             **shapes[table],
+            **({"slot": slot} if len({*query.slots}) > 1 else {}),
         }
-        for relation, table in query.sources
+        for (relation, table), slot in zip(query.sources, query.slots, strict=True)
     ]
     return {"text": query.text, "sources": sources, "options": dict(query.options)}
 

@@ -25,6 +25,8 @@ class Query:
     """The query, as dbt compiles it."""
     sources: tuple[tuple[str, Table], ...]
     """The tables that it reads, each with its name as the text has it."""
+    slots: tuple[str | None, ...]
+    """The slot of each table; None where the project leaves it to LOADER_SLOT."""
     models: tuple[tuple[str, Table, str], ...]
     """The models that it reads: the name in the text, the table, and how it is materialized."""
     options: Mapping[str, Any]
@@ -66,6 +68,7 @@ def declared_queries(
                 str(node.get("original_file_path", "its file")),
                 node["compiled_code"],
                 tuple((source["relation_name"], _table(source)) for source in named),
+                tuple(source.get("config", {}).get("meta", {}).get("slot") for source in named),
                 tuple(_model(nodes[name]) for name in inputs if name in nodes),
                 options,
             )

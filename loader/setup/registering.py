@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
@@ -198,13 +199,25 @@ def register_facts(
         target, declared.project, declared.downstream, schemas
     )
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    return notes + _describe(changes, is_first=not registered.facts)
+    notes += _describe(changes, declared.kinds, is_first=not registered.facts)
+    known = {name for (name,) in target.ask_staging(_UPPER)}
+    notes += [
+        f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
+        for name, table in declared.downstream
+        if str(table) not in known and name in declared.kinds
+    ]
+    return notes
 
 
-def _describe(changes: Difference, is_first: bool) -> list[str]:
+_UPPER = "select model_name from {}.downstream_model"
+
+
+def _describe(changes: Difference, kinds: Mapping[str, str], is_first: bool) -> list[str]:
     seed = "`spark-submit spark/seed.py --model {0}`, then `dbt build`"
     notes = [
-        f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")
+        f"registered {name}"
+        + (f", {kinds[name]}" if name in kinds else "")
+        + ("" if is_first else f"; it needs {seed.format(name)}")
         for name in changes.new
     ]
     notes += [

@@ -54,7 +54,8 @@ class _Asked(NamedTuple):
 def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator[_Asked]:
     """Connect to both and ask the source; who only reads does not wait long for a lock.
 
-    Where the target cannot be reached, that is raised together with what is wrong with the source.
+    Where the target cannot be reached or refuses a query, that is raised together with what is
+    wrong with the source.
     """
     with closing(connect(settings.source, "source")) as source:
         if only_reads:

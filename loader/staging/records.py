@@ -196,6 +196,8 @@ class FactStatus:
     rejected_count: int | None = None
     rejected_reasons: Reasons | None = None
     rejected_remedy: str | None = None
+    kind: str | None = None
+    """What it is and how it is kept: fact over models, and of which."""
 
     def __str__(self) -> str:
         return say_state(self.name, self.state, self.reason)

@@ -56,7 +56,9 @@ def test_a_new_model_waits_for_its_seed_and_dbt_says_so(shop: Shop) -> None:
         why = r"analytics\.\w+, which it reads, " if name in DOWNSTREAM else "it waits for its seed"
         assert re.search(rf"model analytics\.{name} \.+ \[WAITS: {why}", shop.built)
         assert shop.waited[name][0] == "waits"
+    assert re.search(r"models_follow \.+ \[WARN \d+ in", shop.built)
     assert {state for state, _ in shop.states().values()} == {"follows"}
+    assert "PASS=1 WARN=0" in shop.dbt("test", "--select", "models_follow")
     assert shop.compare(*QUERIES) == {}
 
 

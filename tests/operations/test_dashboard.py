@@ -36,7 +36,7 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     home = tmp_path_factory.mktemp("dashboard")
     source.must("setup")
     source.take_baseline()
-    source.dbt("run", "--select", "ft_service_stats", **profiles(home))
+    source.dbt("run", "--select", "+ft_service_stats", **profiles(home))
     build(source)
     port = free_port()
     app = ["uvicorn", "examples.dashboard.app:app", "--timeout-graceful-shutdown", "1"]

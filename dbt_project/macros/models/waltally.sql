@@ -7,6 +7,7 @@
     {%- set is_new = load_cached_relation(this) is none -%}
     {%- set relations = waltally.list_relations() -%}
     {%- set is_downstream = relations | selectattr('model', 'defined') | list | length > 0 -%}
+    {%- set slot = relations | map(attribute='slot', default=waltally.get_slot_name()) | first -%}
 
     {%- if target.get('autocommit') -%}
         {{ exceptions.raise_compiler_error(
@@ -33,10 +34,10 @@
     {% endcall %}
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
-    {% call statement('install') %}
+    {% call statement('install', fetch_result=true) %}
         {#- A query that reads a model is kept from models, and has neither slot nor rejected changes of its own. -#}
-        select {{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
-            {{ waltally.quote_literal(project_name if is_downstream else waltally.get_slot_name()) }},
+        select {{ staging }}.say_model({{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
+            {{ waltally.quote_literal(project_name if is_downstream else slot) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
             {{ waltally.quote_literal(model.name) }},
@@ -46,8 +47,9 @@
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
             {{ flags.FULL_REFRESH or is_new }}
-        )
+        ))
     {% endcall %}
+    {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}
     {%- if is_new -%}
         {% do create_indexes(relation) %}
     {%- endif -%}
@@ -62,7 +64,7 @@
 
     {%- do waltally.apply_model(
         run_query('select ' ~ staging ~ '.feeding_slot(' ~ waltally.quote_literal(waltally.get_model_key()) ~ ')').columns[0][0]
-        if is_downstream else waltally.get_slot_name()
+        if is_downstream else slot
     ) -%}
     {{ run_hooks(post_hooks, inside_transaction=false) }}
 
@@ -70,7 +72,7 @@
 {% endmaterialization %}
 
 {# What the query reads, by itself or by an ephemeral model, each with its name as the compiled query has it: tables of the
-   source, and models. #}
+   source, with the slot that follows them, and models. #}
 {% macro list_relations() %}
     {%- set relations = [] -%}
     {#- What an ephemeral model reads joins the list while the loop runs. -#}
@@ -79,7 +81,8 @@
         {%- set named = graph.sources.get(id) -%}
         {#- dbt doubles no quotation mark in a name: the YAML does. -#}
         {%- set relation = {
-            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"')
+            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"'),
+            'slot': named.config.get('meta', {}).get('slot') or waltally.get_slot_name()
         } if named -%}
         {%- if named and relation not in relations -%}
             {%- do relations.append(relation) -%}

@@ -26,9 +26,10 @@ select
     rolled.remedy,
     rolled.applied_lsn,
     rolled.engine,
-    null as audited_at
+    own.audited_at
 from cdc.slot_position as log
-cross join lateral cdc.plan_downstream(log.slot_name) as rolled;
+cross join lateral cdc.plan_downstream(log.slot_name) as rolled
+left join cdc.downstream_model as own on own.model_name = rolled.model_name;
 
 comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';

@@ -10,7 +10,7 @@ declare
     );
 begin
     -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
-    if step in ('begin', 'rebuild') then
+    if step = 'rebuild' then
         perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
     end if;
     execute format(

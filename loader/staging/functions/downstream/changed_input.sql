@@ -7,13 +7,14 @@ begin
         from cdc.downstream_model as own
         cross join jsonb_array_elements(own.declaration -> 'inputs') as input
         cross join jsonb_array_elements(input.value -> 'columns') as needed
-        where own.model_name = model and not exists (
-            select from pg_attribute as a
+        -- Asked column by column: a join would read the whole catalog.
+        where own.model_name = model and (
+            select a.atttypid
+            from pg_attribute as a
             where
                 a.attrelid = to_regclass(format('%I.%I', input.value ->> 'schema', input.value ->> 'name'))
                 and a.attname = needed.value ->> 'name' and not a.attisdropped
-                and cdc.plain_type(a.atttypid) = needed.value ->> 'type'
-        )
+        ) is distinct from to_regtype(needed.value ->> 'type')
     );
 end
 $$;

@@ -5,7 +5,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan record;
     target record;
-    filled cdc.outcome;
 begin
     for plan in
         select plans.* from cdc.plan_downstream(slot) as plans
@@ -27,14 +26,17 @@ begin
             end if;
             target := cdc.find_installed(plan.routine, '(text, text, text[], text[], boolean)', 'cdc.outcome');
             execute format('select * from %s(cdc.unless_replaced($1, $2, $3), null, null, null, false)', target.name)
-            into filled
             using 'fill', target.oid, target.version;
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
-            update cdc.downstream_model as own set error = null, failures = 0, retry_at = null where own.model_name = plan.model_name;
+            update cdc.downstream_model as own set error = null, failures = 0, retry_at = null, audited_at = null where own.model_name = plan.model_name;
             perform pg_notify('waltally', json_build_object('slot', slot, 'position', plan.applied_lsn)::text);
         exception
+            when sqlstate 'WL001' then
+                continue;
+            when lock_not_available or deadlock_detected then
+                perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
+                perform cdc.note_downstream_failure(plan.model_name, null);
             when others then
-                continue when sqlstate = 'WL001';
                 perform cdc.note_downstream_failure(plan.model_name, sqlerrm);
         end;
         return true;

@@ -33,7 +33,7 @@ begin
             min(below.input_name) filter (where plans.state <> 'follows') as waits_for,
             min(below.input_name) filter (where upper.model_name is null and mark.is_built is not true) as not_built,
             min(below.input_name) filter (where cdc.is_to_be_filled(below.input_name)) as filled_after,
-            (select max(asked.reason) from cdc.to_fill as asked where asked.model_name = own.model_name) as asked_because
+            (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because
         from cdc.downstream_model as own
         inner join below on below.model_name = own.model_name
         left join plans on plans.model_name = below.input_name

@@ -1,5 +1,6 @@
 -- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no
--- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that differ are equal.
+-- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that
+-- differ are equal.
 create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
