@@ -94,37 +94,8 @@ def counting(table: str, *columns: str, where: str = "true", **totals: str) -> M
 
 
 def register(dsn: str, models: Mapping[str, Model], slot: str = SLOT) -> None:
-    """Register these models beside others, as `loader setup` does for a slot that is there."""
-    declared = read_manifest(manifest_of(models))
-    with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
-        compiled, refused = compile_queries(declared, source, target)
-        assert not refused, refused
-        with target.transaction():
-            for fact in compiled.facts:
-                target.ask_staging(
-                    _REGISTER,
-                    (
-                        *(slot, fact.name, json.dumps(fact.declaration), json.dumps(fact.needed)),
-                        json.dumps(compiled.readings[fact.name]),
-                        *(fact.relation.schema, fact.relation.name),
-                    ),
-                )
-            for table, shape in compiled.shapes.items():
-                values = (slot, table.schema, table.name, json.dumps(shape))
-                target.ask_staging(_REGISTER_TABLE, values)
-
-
-_REGISTER = """
-insert into {}.fact
-    (slot_name, fact_name, declaration, needed, reading, relation_schema, relation_name)
-values (%s, %s, %s, %s, %s, %s, %s)
-on conflict (slot_name, fact_name) do update set
-    declaration = excluded.declaration, needed = excluded.needed, reading = excluded.reading
-"""
-_REGISTER_TABLE = """
-insert into {}.logged_table (slot_name, table_schema, table_name, shape) values (%s, %s, %s, %s)
-on conflict (slot_name, table_schema, table_name) do update set shape = excluded.shape
-"""
+    """Register these models and no others, as `loader setup` does for a slot that is there."""
+    register_declared(dsn, read_manifest(manifest_of(models)), slot)
 
 
 def register_declared(dsn: str, declared: Declared, slot: str = SLOT) -> None:
@@ -195,7 +166,7 @@ def manifest_of(
             }
             for key, table in named.items()
         }
-        node: dict[str, Any] = {
+        node = {
             "resource_type": "model",
             "name": name,
             "schema": schema,

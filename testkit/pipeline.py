@@ -18,14 +18,13 @@ from loader.capture.follow import follow
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
 from loader.setup import setup
-from loader.setup.dbt_project import parse_project, read_manifest
+from loader.setup.dbt_project import read_manifest
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
 from testkit import recount
-from testkit.commands import RunningLoader, only_environment
+from testkit.commands import RunningLoader
 from testkit.databases import Database
 from testkit.model import NOTIFY, registered
-from testkit.models import Models
 from testkit.servers import connect_target
 from testkit.system import System
 from waltally.facts import Fact
@@ -41,7 +40,6 @@ class Pipeline(System):
 
     def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(source, home, target)
-        self._models: Models | None = None
         self._is_installed = False
 
     @property
@@ -53,13 +51,6 @@ class Pipeline(System):
     def registered(self) -> tuple[Fact, ...]:
         """The models that are registered."""
         return registered(self.dsns[1], self.slot)
-
-    def use_project(self, project: Path) -> None:
-        """Declare and build the facts of this dbt project from here on."""
-        self.project = project
-        self._models = Models()
-        facts = parse_project(project, {}).facts
-        self.source.declare(**{fact.name: fact.declaration for fact in facts})
 
     # Before a build, as an operator does, `dbt run`.
 
@@ -94,13 +85,9 @@ class Pipeline(System):
             self._is_installed and self.target.value(installed, self.slot)
         ):
             return
-        if self._models is None:
-            self.target.execute("create schema if not exists analytics")
-            with closing(connect_target(self.dsns[1], self.slot)) as target, target.transaction():
-                NOTIFY.install(target, "ft_service_stats")
-        else:
-            with only_environment(self.dbt_environment()):
-                self._models.copy_into(self.target, self.slot)
+        self.target.execute("create schema if not exists analytics")
+        with closing(connect_target(self.dsns[1], self.slot)) as target, target.transaction():
+            NOTIFY.install(target, "ft_service_stats")
         self._is_installed = True
 
     def build(self) -> None:

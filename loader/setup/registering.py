@@ -201,11 +201,12 @@ def register_facts(
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     notes += _describe(changes, declared.kinds, is_first=not registered.facts)
     known = {name for (name,) in target.ask_staging(_UPPER)}
-    return notes + [
+    notes += [
         f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
         for name, table in declared.downstream
         if str(table) not in known and name in declared.kinds
     ]
+    return notes
 
 
 _UPPER = "select model_name from {}.downstream_model"

@@ -366,9 +366,9 @@ class Warehouse:
     # What came of it.
 
     def routine(self, name: str) -> str:
-        """Return the name of the function that applies a model."""
-        installed = "select routine from cdc.installed_model where fact_name = %s"
-        return str(self.value(installed, name)).partition("(")[0]
+        """Return the function that applies a model, as SQL writes it with its arguments."""
+        routine = "select routine from cdc.installed_model where fact_name = %s"
+        return str(self.value(routine, name))
 
     def counts(self, connection: Connection | None = None) -> dict[Group, tuple[int, int]]:
         """What ft_service_stats holds, by group; groups of nothing left out."""

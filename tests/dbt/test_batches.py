@@ -7,6 +7,15 @@ from tests.dbt.staged import FACT, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 
 
+def test_a_rebuild_repairs_what_someone_changed(warehouse: Warehouse) -> None:
+    stats = "select count, live_count from analytics.ft_service_stats"
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(FACT)
+    warehouse.execute("update analytics.ft_service_stats set count = 7")
+    warehouse.build(FACT, refresh=True)
+    assert warehouse.execute(stats) == [(1, 1)]
+
+
 def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.build()

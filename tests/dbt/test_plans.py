@@ -64,13 +64,3 @@ def test_a_batch_plans_only_the_calls_of_its_functions(
             assert all("change_log" in query for query in again), again
             assert all(map(is_call, planned(warehouse, 3)))
         warehouse.close()
-
-
-def test_the_delta_rules_are_part_of_the_routines_plan(warehouse: Warehouse) -> None:
-    """A call of the function for each batch would store its rows, and read them again."""
-    warehouse.install(FACT)
-    deltas = warehouse.routine(FACT).replace("__apply_", "__deltas_")
-    lines = [
-        line for (line,) in warehouse.execute(f"explain select * from {deltas}(null, null, null)")
-    ]
-    assert not [line for line in lines if "Function Scan" in line and "__deltas_" in line]

@@ -17,8 +17,7 @@ TABLE = "analytics.ft_service_stats"
 # Two rounds: what the constraints allow, and what only a lost constraint lets in.
 BREAKAGES = {
     (
-        f"update {TABLE} set count = count + 1, live_count = live_count - 1, "
-        "notification_type = 'fax', notification_status = 'unheard of', template_id = service_id; "
+        f"update {TABLE} set notification_type = 'fax', template_id = service_id; "
         "insert into analytics.rejected_changes values "
         "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
     ): {
@@ -27,8 +26,9 @@ BREAKAGES = {
     },
     (
         f"alter table {TABLE} drop constraint uix_ft_service_stats_dimensions; "
-        f"alter table {TABLE} drop constraint ft_service_stats_pkey; "
-        f"insert into {TABLE} select * from {TABLE}"
+        f"create temporary table again as select * from {TABLE}; "
+        "update again set id = gen_random_uuid(); "
+        f"insert into {TABLE} select * from again"
     ): {"unique_dimensions_ft_service_stats"},
 }
 LOOK_UP = "belongs_to_source_ft_service_stats_template_id__templates_table"
@@ -112,7 +112,9 @@ def test_source_freshness_tells_of_a_fact_that_stands_still(counted: Warehouse) 
 COMMENTS = """
     select a.attname::text, col_description(a.attrelid, a.attnum)
     from pg_attribute as a
-    where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped
+    where
+        a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped
+        and not starts_with(a.attname, 'waltally_')
 """
 
 
@@ -134,7 +136,7 @@ def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
         assert warehouse.value("select obj_description(%s::regclass)", table) == node.description
         described = [(name, column.description) for name, column in node.columns.items()]
         assert sorted(warehouse.execute(COMMENTS, table)) == sorted(described)
-    for source in manifest.sources.values():
+    for source in (each for each in manifest.sources.values() if each.source_name == "cdc"):
         columns = [name for name, _ in warehouse.execute(COMMENTS, f"cdc.{source.name}")]
         assert sorted(columns) == sorted(source.columns), source.name
 

@@ -10,8 +10,7 @@ from tests.dbt.workload import LIVE, change, row
 LISTED = "select split_part(fact, '.', 2), reason from analytics.rejected_changes order by 1, 2"
 
 
-def test_a_rejection_is_listed_before_dbt_has_built_the_list(fresh: Warehouse) -> None:
-    """A fact that is built alone, before the list is there."""
+def test_a_model_that_is_built_alone_makes_the_list(fresh: Warehouse) -> None:
     fresh.append([change("I", LIVE, new=row()), {"action": "Z"}])
     fresh.must("run", "--select", FACT)
     assert list(fresh.counts().values()) == [(1, 0)]

@@ -1,8 +1,5 @@
 {{ config(materialized='waltally') }}
 
-select
-    service_id,
-    key_type,
-    count(*) as count
+select service_id, key_type, count(*) as count
 from {{ source('notify', 'notifications') }}
 group by 1, 2

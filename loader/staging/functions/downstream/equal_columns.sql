@@ -2,7 +2,7 @@
 create or replace function cdc.equal_columns(condition jsonb, query jsonb, ctes jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    found jsonb := '[]';
+    found jsonb := '[]'::jsonb;
     part jsonb;
     one jsonb;
     other jsonb;

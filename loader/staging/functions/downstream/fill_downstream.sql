@@ -5,7 +5,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan record;
     target record;
-    filled cdc.outcome;
 begin
     for plan in
         select plans.* from cdc.plan_downstream(slot) as plans
@@ -27,7 +26,6 @@ begin
             end if;
             target := cdc.find_installed(plan.routine, '(text, text, text[], text[], boolean)', 'cdc.outcome');
             execute format('select * from %s(cdc.unless_replaced($1, $2, $3), null, null, null, false)', target.name)
-            into filled
             using 'fill', target.oid, target.version;
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
             update cdc.downstream_model as own set error = null, failures = 0, retry_at = null, audited_at = null where own.model_name = plan.model_name;

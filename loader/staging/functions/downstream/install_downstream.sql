@@ -14,6 +14,7 @@ declare
     is_new constant boolean := to_regclass(relation) is null;
 begin
     perform cdc.check_contract(compiled, contract);
+    perform cdc.require_table(relation);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
     end if;

@@ -5,7 +5,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
     relation jsonb;
     declared jsonb;
-    inputs jsonb := '[]';
+    inputs jsonb := '[]'::jsonb;
 begin
     for relation in select value from jsonb_array_elements(relations) loop
         if relation ? 'table' then

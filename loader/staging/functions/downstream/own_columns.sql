@@ -2,7 +2,7 @@
 create or replace function cdc.own_columns(condition jsonb, query jsonb, ctes jsonb, model jsonb) returns text[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    found text[] := '{}';
+    found text[] := array[]::text[];
     part jsonb;
     origin jsonb;
 begin

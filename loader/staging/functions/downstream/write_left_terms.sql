@@ -19,7 +19,7 @@ declare
         from jsonb_array_elements(links -> numbers[1]::text) with ordinality as link (value, place)
     );
     near_context text := '';
-    given jsonb := '{}';
+    given jsonb := '{}'::jsonb;
     place_condition text := 'stored.ctid = any (array(select near.place from near))';
 begin
     if near is not null then

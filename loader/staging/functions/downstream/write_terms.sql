@@ -8,7 +8,7 @@ declare
         select place::integer from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
         where value ->> 'model' = write_terms.model order by place
     );
-    written text[] := '{}';
+    written text[] := array[]::text[];
     chosen integer[];
 begin
     for subset in 1..(1 << cardinality(numbers)) - 1 loop

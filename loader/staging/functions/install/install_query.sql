@@ -30,6 +30,7 @@ begin
             using errcode = 'WL003', hint = 'Leave engine out.';
     end if;
     perform cdc.check_contract(compiled, contract);
+    perform cdc.require_table(relation);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));

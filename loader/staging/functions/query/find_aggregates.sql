@@ -4,7 +4,7 @@ language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare
     -- Those of is_orderless.
     names constant text[] := '{count,sum,avg,min,max,bool_and,bool_or,every,bit_and,bit_or,bit_xor,stddev,stddev_pop,stddev_samp,variance,'
-        'var_pop,var_samp,array_agg,string_agg,percentile_disc,percentile_cont,mode}';
+        'var_pop,var_samp,array_agg,string_agg,percentile_disc,percentile_cont,mode}'::text[];
     pieces text[] := array[''];
     open_at bigint;
     one record;
