@@ -287,3 +287,58 @@ def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None
     shop.catch_up()
     assert shop.states()["stock"][0] == "follows"
     assert shop.compare("stock") == {}
+
+
+SECOND = {
+    "second.yml": """
+sources:
+  - name: second
+    schema: public
+    config: {{meta: {{slot: {}}}}}
+    tables: [{{name: old_orders}}]
+""",
+    "second_lines.sql": """
+{{{{ config(materialized='ephemeral') }}}}
+select channel from {{{{ source('second', 'old_orders') }}}}
+""",
+    "second_channels.sql": """
+{{{{ config(materialized='waltally') }}}}
+select channel, count(*) as n from {{{{ ref('second_lines') }}}} group by 1
+""",
+}
+SECOND_BOTH = """
+{{ config(materialized='waltally') }}
+select channel, count(*) as n from (
+    select channel from {{ source('second', 'old_orders') }}
+    union all
+    select channel from {{ source('shop', 'orders') }}
+) as o group by 1
+"""
+
+
+def test_a_source_names_its_slot_and_each_setup_takes_the_models_of_its_own(shop: Shop) -> None:
+    other = f"{shop.slot}_2"
+    models = shop.folder / "models"
+    for name, text in SECOND.items():
+        (models / name).write_text(text.format(other))
+    try:
+        said = shop.must("setup")
+        assert f"second_channels reads a source of the slot {other}: `loader setup --slot" in said
+        said = shop.must("setup", "--slot", other)
+        assert "registered second_channels" in said
+        assert f"sales reads a source of the slot {shop.slot}" in said
+        shop.must("run", "--once", "--slot", other)
+        shop.spark_job("spark-submit spark/seed.py", LOADER_SLOT=other)
+        shop.source.execute("insert into old_orders (channel) values ('second')")
+        shop.must("run", "--once", "--slot", other)
+        assert "APPLIED up to" in shop.dbt("run", "--select", "second_channels")
+        assert shop.compare("second_channels") == {}
+        slots = "select slot_name, model_name from cdc.model_state where model_name ~ 'second|both'"
+        assert set(shop.target.execute(slots)) == {(other, "second_channels"), (shop.slot, "both")}
+        shop.write_model("second_both", SECOND_BOTH)
+        code, said = shop.refused("setup")
+        assert code and f"second_both reads sources of several slots: LOADER_SLOT, {other}" in said
+    finally:
+        for path in models.glob("second*"):
+            path.unlink()
+        shop.must("teardown", "--slot", other, "--drop-data", "--yes")
