@@ -116,7 +116,8 @@ where
 -- The functions and hidden tables of the models, in whatever schema. dbt grants this too, to the owner that it finds.
 -- For tables of models in another schema, run this again with analytics=that schema.
 select format('alter %s %s owner to %I', made.kind, made.name, :'dbt')
-from :"schema".marked_object as made \gexec
+from :"schema".marked_object as made
+where made.kind <> 'index' \gexec
 select format('grant execute on function %s to %I', made.name, :'loader')
 from :"schema".marked_object as made
 where made.kind = 'function' \gexec

@@ -30,7 +30,10 @@ from {}.roll_up order by fact_name
 """
 _UPPER = """
 select
-    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1), declaration
+    name,
+    split_part(model_name, '.', 1),
+    substr(model_name, strpos(model_name, '.') + 1),
+    declaration
 from {}.downstream_model order by name
 """
 _STATES = """

@@ -259,13 +259,12 @@ def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> N
 
 def test_what_each_model_is_and_how_it_is_kept_is_said(lab: Lab) -> None:
     kinds = {
-        "may_see": "fact over models: grants × teams × members, found by team_id",
+        "may_see": "fact over models: grants \u00d7 teams \u00d7 members, found by team_id",
         "projects": "roll-up of may_see",
         "entries": "fact over models: people_entries, org_entries",
     }
     status = lab.systems["people"].must("status")
     for name, kind in kinds.items():
-        assert f"{name} is to be made by `dbt build`: {kind}\n" in lab.said
         assert f"analytics.{name}: {kind}\n" in lab.said
         assert kind in status
     assert "registered members, rows of public.member" in lab.said

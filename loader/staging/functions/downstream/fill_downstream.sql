@@ -39,7 +39,7 @@ begin
                 perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
                 perform cdc.note_downstream_failure(plan.model_name, null);
             when others then
-                perform cdc.note_downstream_failure(plan.model_name, sqlerrm);
+                perform cdc.note_downstream_failure(plan.model_name, sqlerrm, sqlstate);
         end;
         return true;
     end loop;
