@@ -236,6 +236,12 @@ select
 from :"schema".fact
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
 
+select format('grant select on %s to %I, %I', c.oid::regclass, :'spark', :'reader')
+from :"schema".downstream_model as own
+cross join pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname || '.' || c.relname = own.model_name \gexec
+
 -- The columns that the facts need of the source's tables, and the address of each row.
 prepare source_grants as
 with needed as (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect
@@ -108,8 +110,8 @@ def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(
         f"{pauses} from cdc.downstream_model where name = 'narrow'"
     )[0]
     assert failures == before + 3 and pause >= 2 ** (failures - 1) - 2
-    assert life.loader("wait", "--model", "narrow", "--timeout", "100ms").returncode
-    assert life.loader("wait", "--model", "named", "--timeout", "5s").returncode == 0
+    held = "select cdc.wait_for(slot_name, position_lsn, '100ms', array[%s]) from cdc.slot_position"
+    assert life.target.value(held, "named") and not life.target.value(held, "narrow")
     life.source.execute("delete from lab.sale where id = 101")
     life.catch_up()
     assert life.state("narrow")[0] == "failed"
@@ -167,6 +169,74 @@ def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life:
         holder.rollback()
     life.try_again()
     life.must_be_exact()
+
+
+def test_while_a_model_is_filled_nothing_below_it_changes_and_nothing_is_left_out(
+    life: Life,
+) -> None:
+    life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
+    with closing(connect(life.target.cluster.dsn(life.target.name))) as other:
+        other.autocommit = False
+        other.ask("select from cdc.apply(%s, part => 'behind')", (life.slot,))
+        assert other.ask("select count(*) from cdc.to_fill") == [(0,)]
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.must("run", "--once")
+        life.target.execute("select from cdc.apply(%s)", life.slot)
+        left_out = "select reason from cdc.to_fill where model_name <> 'analytics.most'"
+        assert life.target.execute(left_out) == []
+        assert life.state("sales")[0] == "follows"
+        other.commit()
+    life.must_be_exact()
+
+
+def test_a_busy_slot_is_waited_for_by_who_fills(life: Life) -> None:
+    life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
+    dsn = life.target.cluster.dsn(life.target.name)
+    with closing(connect(dsn)) as busy, ThreadPoolExecutor() as pool:
+        busy.autocommit = False
+        key = "cdc.lock_key('model', 'analytics.sales')"
+        busy.ask(f"select pg_advisory_xact_lock({key})")
+        filling = pool.submit(
+            life.target.execute, "select from cdc.apply(%s, part => 'behind')", life.slot
+        )
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+        wait_until(lambda: busy.ask(waiting) == [(1,)], "it waits")
+        busy.commit()
+        filling.result()
+    assert life.target.value("select count(*) from cdc.to_fill") == 0
+    life.must_be_exact()
+
+
+def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
+    for materialized, remedy in (
+        ("view", "`materialized='ephemeral'` for it, which dbt writes into the query"),
+        ("table", "`materialized='waltally'` for it, if its query can be kept"),
+        ("seed", "`materialized='waltally'` for it, if its query can be kept"),
+        ("snapshot", "`materialized='waltally'` for it, if its query can be kept"),
+    ):
+        life.declare(
+            {
+                **MODELS,
+                "other": ("select shop_id from {sale}", {"materialized": materialized}),
+                "above": ("select shop_id, count(*) as n from {other} group by 1", {}),
+            }
+        )
+        _, said = life.refused("setup")
+        assert "above: analytics.other is no model of waltally: its changes are not seen" in said
+        assert remedy in said
+    life.declare(
+        {
+            **MODELS,
+            "above": (f"select n.note {JOINED} join {{sale}} n on n.id = s.id group by 1", {}),
+        }
+    )
+    _, said = life.refused("setup")
+    assert "above: The query reads sources beside models, which change at other moments" in said
+    assert (
+        "the query over models by ref(), with rows models of lab.sale"
+        " `select id, note from {{ source(...) }}`, 32 bytes a row and the values of note" in said
+    )
+    life.keep(MODELS)
 
 
 def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> None:
@@ -231,7 +301,10 @@ def test_what_spark_applies_is_told_too(life: Life) -> None:
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.catch_up()
     life.spark_job("spark-submit spark/apply.py --once")
-    life.must_be_exact()
+    amounts = "select sum(amount)::int from "
+    assert life.target.value(amounts + "analytics.sales") == life.source.value(amounts + "lab.sale")
+    assert life.differences() == {}
+    assert life.target.execute("select reason from cdc.to_fill") == []
 
 
 def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:

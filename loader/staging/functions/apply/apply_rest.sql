@@ -32,7 +32,7 @@ begin
         exit when not cdc.fill_roll_up(slot) or is_one;
     end loop;
     for round in 1..(select count(*) from cdc.downstream_model) loop
-        exit when not cdc.fill_downstream(slot) or is_one;
+        exit when not cdc.fill_downstream(slot, is_one) or is_one;
     end loop;
 end
 $$;
