@@ -116,7 +116,8 @@ where
 -- The functions and hidden tables of the models, in whatever schema. dbt grants this too, to the owner that it finds.
 -- For tables of models in another schema, run this again with analytics=that schema.
 select format('alter %s %s owner to %I', made.kind, made.name, :'dbt')
-from :"schema".marked_object as made \gexec
+from :"schema".marked_object as made
+where made.kind <> 'index' \gexec
 select format('grant execute on function %s to %I', made.name, :'loader')
 from :"schema".marked_object as made
 where made.kind = 'function' \gexec
@@ -222,6 +223,12 @@ select
     format('grant select on %I.%I to %I, %I', relation_schema, relation_name, :'spark', :'reader')
 from :"schema".fact
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
+
+select format('grant select on %s to %I, %I', c.oid::regclass, :'spark', :'reader')
+from :"schema".downstream_model as own
+cross join pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname || '.' || c.relname = own.model_name \gexec
 
 -- The columns that the models need of the source's tables, and the address of each row.
 prepare source_grants as

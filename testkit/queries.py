@@ -13,21 +13,35 @@ DATABASE = '"db"'
 """What the queries call the source's database."""
 
 
+def named_model(name: str) -> str:
+    """Return how a query calls a model."""
+    return f"{DATABASE}.{Table('analytics', name).quoted}"
+
+
 class QuerySystem(System):
     """A source in schema lab, its slot, and models over it in schema analytics."""
 
     models: dict[str, tuple[str, dict[str, Any]]]
 
-    def keep(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
-        """Register and install these models and no others: query over {table}, and its config."""
+    def keep(
+        self, models: Mapping[str, tuple[str, Mapping[str, Any]]], is_refresh: bool = True
+    ) -> None:
+        """Register and install these models and no others: query over {table}, and its config.
+
+        A query may also read {model}, one that comes before it. Those over tables are built again,
+        with `is_refresh`.
+        """
         relations = self.declare(models)
         self.must("setup")
         self.target.execute("create schema if not exists analytics")
         for name, (query, config) in self.models.items():
             used = [table for table, relation in relations.items() if relation in query]
+            if any(named_model(model) in query for model in self.models):
+                self._install_above(name)
+                continue
             self.target.execute(
                 "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-                " 'analytics.rejected_changes', null, true)",
+                " 'analytics.rejected_changes', null, %s)",
                 self.slot,
                 name,
                 name,
@@ -36,6 +50,7 @@ class QuerySystem(System):
                     [{"relation": relations[each], "table": f"lab.{each}"} for each in used]
                 ),
                 json.dumps(config),
+                is_refresh,
             )
 
     def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
@@ -54,15 +69,24 @@ class QuerySystem(System):
             used = [table for table in tables if f"{{{table}}}" in query]
             for table in used:
                 query = query.replace(f"{{{table}}}", relations[table])
+            read = [model for model in models if f"{{{model}}}" in query]
+            for model in read:
+                query = query.replace(f"{{{model}}}", named_model(model))
             self.models[name] = query, dict(config)
             nodes[f"model.tests.{name}"] = {
                 "resource_type": "model",
                 "name": name,
                 "schema": "analytics",
                 "alias": name,
+                "relation_name": named_model(name),
                 "config": {"materialized": "waltally", "meta": {}, **config},
                 "compiled_code": query,
-                "depends_on": {"nodes": [f"source.tests.{table}" for table in used]},
+                "depends_on": {
+                    "nodes": [
+                        *(f"source.tests.{table}" for table in used),
+                        *(f"model.tests.{model}" for model in read),
+                    ]
+                },
             }
         sources = {
             f"source.tests.{table}": {
@@ -77,6 +101,25 @@ class QuerySystem(System):
         path.write_text(json.dumps(manifest))
         self.source.manifest = path
         return relations
+
+    def _install_above(self, name: str) -> None:
+        query, config = self.models[name]
+        relations = [
+            {
+                "relation": named_model(model),
+                "model": f"analytics.{model}",
+                "schema": "analytics",
+                "name": model,
+                "materialized": "waltally",
+            }
+            for model in self.models
+            if named_model(model) in query
+        ]
+        self.target.execute(
+            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, null,"
+            " false)",
+            *(name, name, query, json.dumps(relations), json.dumps(config)),
+        )
 
     def catch_up(self) -> None:
         """Stage what is committed, and apply it."""

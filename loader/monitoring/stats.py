@@ -25,7 +25,9 @@ from {}.fact order by fact_name, registered_at desc
 """
 _DOWNSTREAM = """
 select
-    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1),
+    name,
+    split_part(model_name, '.', 1),
+    substr(model_name, strpos(model_name, '.') + 1),
     declaration
 from {}.downstream_model order by name
 """

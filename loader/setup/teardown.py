@@ -151,7 +151,8 @@ def _delete(target: Target, tables: tuple[str, ...]) -> None:
 
 def _drop_tables(target: Target) -> None:
     """Drop what the migrations have noted that they made. Raises NotOurs."""
-    made: dict[str, list[str]] = {"view": [], "function": [], "table": [], "type": []}
+    kinds = ("view", "index", "function", "table", "type")
+    made: dict[str, list[str]] = {kind: [] for kind in kinds}
     for ((kind, identity),) in target.ask_staging(_MADE):
         made[kind].append(identity)
     for kind, name in target.ask_staging(_INSTALLED):

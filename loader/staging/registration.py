@@ -87,8 +87,13 @@ def forget_downstream(
     target has it there.
     """
     forget = (
-        "delete from {}.downstream_model where project = %s and model_name <> all (%s) and"
-        " (name <> all (%s) or split_part(model_name, '.', 1) = any (%s)) returning name"
+        "with gone as ("
+        "delete from {0}.downstream_model where project = %s and model_name <> all (%s) and"
+        " (name <> all (%s) or split_part(model_name, '.', 1) = any (%s))"
+        " returning name, model_name"
+        "), unasked as ("
+        "delete from {0}.to_fill using gone where to_fill.model_name = gone.model_name"
+        ") select name from gone"
     )
     tables = [str(table) for _, table in declared]
     values = (project, tables, [name for name, _ in declared], list(schemas))

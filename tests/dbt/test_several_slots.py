@@ -265,7 +265,6 @@ def test_what_each_model_is_and_how_it_is_kept_is_said(lab: Lab) -> None:
     }
     status = lab.systems["people"].must("status")
     for name, kind in kinds.items():
-        assert f"{name} is to be made by `dbt build`: {kind}\n" in lab.said
         assert f"analytics.{name}: {kind}\n" in lab.said
         assert kind in status
     assert "registered members, rows of public.member" in lab.said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,38 @@ def test_a_reader_sees_the_counts_and_nothing_else(whole: System) -> None:
         assert cursor.fetchone() == (5, True)
         cursor.execute("select count(*) from cdc.model_watermark")
         assert cursor.fetchone() == (1,)
+
+
+def test_a_model_over_models_needs_no_more(whole: System) -> None:
+    query = (
+        "select notification_type, sum(count) as count, max(notification_status) as last"
+        ' from "db"."analytics"."ft_service_stats" group by 1'
+    )
+    relation = {
+        "relation": '"db"."analytics"."ft_service_stats"',
+        "model": "analytics.ft_service_stats",
+        "schema": "analytics",
+        "name": "ft_service_stats",
+    }
+    with whole.session(DBT_ROLE).cursor() as cursor:
+        cursor.execute(
+            "select cdc.install_downstream('waltally', 'analytics', 'by_type', 'by_type', %s, %s,"
+            " '{}', null, null, false)",
+            (query, json.dumps([relation])),
+        )
+    whole.do("loader", "run", "--once", "--build")
+    whole.source.insert(4)
+    whole.do("loader", "run", "--once", "--build")
+    total = "select sum(count) from analytics."
+    assert whole.source.value(f"{total}by_type") == whole.source.value(f"{total}ft_service_stats")
+    assert grant_rights(whole, **EXAMPLE) == ""
+    assert "last" in whole.by(READER_ROLE).do("loader", "stats", "by_type")
+    whole.by(SPARK_ROLE).spark_job("spark-submit spark/audit.py --model by_type")
+    audited = "select audited_at is not null from cdc.model_state where model_name = 'by_type'"
+    assert whole.source.value(audited)
+    with whole.session(SPARK_ROLE).cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
+        cursor.execute("select cdc.register_downstream('a.b', 'b', 'c', '{}', 'f()', '{}', true)")
+    whole.source.execute("delete from cdc.downstream_model; drop table analytics.by_type")
 
 
 @pytest.mark.slow

@@ -181,6 +181,7 @@ create table downstream_model (
     level integer not null default 1,
     -- What it last failed with; null since it was filled.
     error text,
+    remedy text,
     failures integer not null default 0,
     retry_at timestamptz,
     -- When an audit last found it equal to its query; null since it was built again.

@@ -1,6 +1,6 @@
--- Fill one model over models that is to be filled, and return whether one was tried. Its inputs are locked until it is
--- full; one that somebody else has locked is not waited for, since this session may hold what the other waits for.
-create or replace function cdc.fill_downstream(slot text) returns boolean
+-- Fill one model over models that is to be filled, and return whether one was tried. All that is below it is locked until it
+-- is full: a model in between that changed meanwhile would be left out, and be filled after it, and it again after that.
+create or replace function cdc.fill_downstream(slot text, is_patient boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan record;
@@ -12,11 +12,7 @@ begin
         order by cardinality(plans.inputs), plans.model_name
     loop
         begin
-            if exists (
-                select from cdc.downstream_input as input
-                cross join lateral (values (input.input_name), (input.model_name)) as needed (name)
-                where input.model_name = plan.model_name and not pg_try_advisory_xact_lock(cdc.lock_key('model', needed.name))
-            ) then
+            if not cdc.lock_to_fill(plan.model_name, plan.inputs, is_patient) then
                 raise exception 'another session builds an input' using errcode = 'WL001';
             end if;
             -- What is asked for from now on is asked for again.
@@ -37,7 +33,7 @@ begin
                 perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
                 perform cdc.note_downstream_failure(plan.model_name, null);
             when others then
-                perform cdc.note_downstream_failure(plan.model_name, sqlerrm);
+                perform cdc.note_downstream_failure(plan.model_name, sqlerrm, sqlstate);
         end;
         return true;
     end loop;

@@ -65,9 +65,16 @@ begin
             )
         end),
         case
-            when found.error is not null then '`dbt build` tries it at once'
+            when found.error is not null then found.remedy
             when judged.verdict = 'an input waits' then plans.remedy
-            when judged.verdict in ('compiled before', 'an input is not built') then '`dbt build`'
+            when judged.verdict = 'an input is not built' then coalesce((
+                select format('for slot %s: %s', min(own.slot_name), min(own.remedy))
+                from cdc.installed_model as own_slot
+                cross join lateral cdc.explain_models(own_slot.slot_name) as own
+                where own_slot.model_name = found.not_built and own.model_name = found.not_built
+                having min(own.slot_name) is not null
+            ), '`dbt build`')
+            when judged.verdict = 'compiled before' then '`dbt build`'
             when judged.verdict <> 'follows'
                 then cdc.name_builder(case when found.is_of_spark and found.applied_lsn < found.newest_lsn then 'spark' end)
         end,

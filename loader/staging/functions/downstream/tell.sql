@@ -33,7 +33,7 @@ begin
                 continue;
             when others then
                 perform cdc.ask_to_fill(reader.model_name, sqlerrm);
-                perform cdc.note_downstream_failure(reader.model_name, sqlerrm);
+                perform cdc.note_downstream_failure(reader.model_name, sqlerrm, sqlstate);
                 continue;
         end;
         perform cdc.tell(reader.model_name, result.before, result.after);

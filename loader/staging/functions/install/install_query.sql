@@ -49,6 +49,7 @@ begin
         is_refresh, coalesce(options ->> 'engine', 'database'), functions,
         array(select one.name from cdc.list_columns(compiled) as one order by one.place)
     );
+    perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, cdc.model_functions(slot, model_key));
     return compiled;
 end

@@ -1,0 +1,26 @@
+-- Lock a model over models that is to be filled, and all that is below it, and return whether that was possible. Whoever
+-- applies locks what is below first and does not wait for it, so a patient caller, who holds nothing yet, waits there for a
+-- second: else slots that are busy would never let it begin. Above, one that somebody has is not waited for.
+create or replace function cdc.lock_to_fill(model text, inputs text[], is_patient boolean) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
+declare
+    needed record;
+begin
+    for needed in
+        select own.name, upper.model_name is not null as is_upper
+        from unnest(inputs || model) as own (name)
+        left join cdc.downstream_model as upper on upper.model_name = own.name
+        order by is_upper, own.name collate "C"
+    loop
+        continue when pg_try_advisory_xact_lock(cdc.lock_key('model', needed.name));
+        if needed.is_upper or not is_patient then
+            return false;
+        end if;
+        perform pg_advisory_xact_lock(cdc.lock_key('model', needed.name));
+    end loop;
+    return true;
+exception
+    when lock_not_available or deadlock_detected then
+        return false;
+end
+$$;

@@ -1,0 +1,319 @@
+"""The life of models over models, on a slot: what their inputs, other sessions and they go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.commands import wait_until
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
+from testkit.servers import Cluster, connect
+
+TABLES = """
+create schema lab;
+create table lab.sale (id int primary key, shop_id int, amount int, note text);
+create table lab.shop (id int primary key, name text);
+alter table lab.sale replica identity full;
+alter table lab.shop replica identity full;
+"""
+JOINED = "from {sales} as a inner join {shops} as s on s.id = a.shop_id"
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sales": ("select shop_id, count(*) as n, sum(amount) as amount from {sale} group by 1", {}),
+    "shops": ("select id, name from {shop}", {}),
+    "named": (f"select s.name, sum(a.amount) as amount, sum(a.n) as n {JOINED} group by 1", {}),
+    "narrow": (f"select s.name, sum(a.amount)::integer as amount {JOINED} group by 1", {}),
+    "halved": (f"select 10 / s.id as part, count(*) as n {JOINED} group by 1", {}),
+    "most": ("select max(amount) as most, count(distinct n) as sizes from {named}", {}),
+}
+UPPER = ("named", "narrow", "halved", "most")
+
+
+class Life(QuerySystem):
+    """The models above, seeded over empty tables."""
+
+    def begin(self) -> None:
+        self.source.execute(TABLES)
+        self.keep(MODELS)
+        self.target.take_baseline()
+        self.source.execute(
+            "insert into lab.shop select n, 'shop ' || n % 3 from generate_series(1, 6) as n;"
+            " insert into lab.sale select n, 1 + n % 7, n, 'x' from generate_series(1, 40) as n"
+        )
+        self.must_be_exact()
+
+    def state(self, name: str) -> tuple[str, str | None, str | None]:
+        ((state, reason, remedy),) = self.target.execute(
+            "select state, reason, remedy from cdc.model_state where model_name = %s", name
+        )
+        return state, reason, remedy
+
+    def try_again(self) -> None:
+        """Let no model wait with its next try, and apply."""
+        self.target.execute(
+            "update cdc.downstream_model set retry_at = null where retry_at is not null;"
+            " update cdc.installed_model set retry_at = null where retry_at is not null"
+        )
+        self.catch_up()
+
+    def differences(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
+        found = {}
+        for name in models or UPPER:
+            columns = self.target.value(
+                "select string_agg(format('%%I', one.name), ', ') from cdc.downstream_model as own"
+                " cross join cdc.list_columns(own.declaration) as one"
+                " where own.name = %s and one.is_shown",
+                name,
+            )
+            query = self.models[name][0].replace('"db".', "")
+            found[name] = self.compare(
+                f"select {columns} from analytics.{name}", f"select {columns} from ({query}) as q"
+            )
+        return {name: rows for name, rows in found.items() if rows}
+
+    def must_be_exact(self, *models: str) -> None:
+        self.catch_up()
+        for name in models or UPPER:
+            assert self.state(name) == ("follows", None, None)
+        assert self.differences(*models) == {}
+
+
+@pytest.fixture
+def life(cluster: Cluster, tmp_path: Path) -> Iterator[Life]:
+    with empty_database(cluster) as database:
+        made = Life(database, tmp_path)
+        made.begin()
+        yield made
+
+
+def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(life: Life) -> None:
+    life.source.execute("insert into lab.sale values (100, 1, 2000000000), (101, 1, 2000000000)")
+    life.catch_up()
+    state, reason, remedy = life.state("narrow")
+    assert (state, reason) == ("failed", "integer out of range")
+    assert remedy == (
+        "cast what is summed to numeric in the query (`sum(x::numeric)`), or its total to a wider"
+        " type, then `dbt build`"
+    )
+    assert life.state("sales")[0] == "follows"
+    life.must_be_exact("named", "halved", "most")
+    pauses = "select failures, round(extract(epoch from retry_at - clock_timestamp()))::int"
+    before, _ = life.target.execute(f"{pauses} from cdc.downstream_model where name = 'narrow'")[0]
+    for _ in range(3):
+        life.try_again()
+    failures, pause = life.target.execute(
+        f"{pauses} from cdc.downstream_model where name = 'narrow'"
+    )[0]
+    assert failures == before + 3 and pause >= 2 ** (failures - 1) - 2
+    held = "select cdc.wait_for(slot_name, position_lsn, '100ms', array[%s]) from cdc.slot_position"
+    assert life.target.value(held, "named") and not life.target.value(held, "narrow")
+    life.source.execute("delete from lab.sale where id = 101")
+    life.catch_up()
+    assert life.state("narrow")[0] == "failed"
+    life.try_again()
+    life.must_be_exact()
+
+
+def test_a_value_that_the_query_cannot_take_stops_the_model_alone(life: Life) -> None:
+    life.source.execute("insert into lab.shop values (0, 'zero'); update lab.sale set shop_id = 0")
+    life.catch_up()
+    state, reason, remedy = life.state("halved")
+    assert (state, reason) == ("failed", "division by zero")
+    assert remedy == (
+        "compute it in the rows model below, where a row that it cannot take is listed in"
+        " rejected_changes, then `dbt build`"
+    )
+    life.must_be_exact("named", "narrow", "most")
+    life.source.execute("delete from lab.shop where id = 0")
+    life.catch_up()
+    life.try_again()
+    life.must_be_exact()
+
+
+def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
+    told = "create or replace function cdc.told_rows() returns bigint language sql immutable as"
+    life.target.execute(f"{told} 'select 3::bigint'")
+    life.source.execute("update lab.sale set amount = amount + 1")
+    life.must("run", "--once")
+    life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
+    state, reason, _ = life.state("named")
+    assert state == "waits"
+    assert reason is not None and reason.endswith(
+        "more rows of analytics.sales changed at once than it follows"
+    )
+    assert life.state("most")[1] == "analytics.named, which it reads, is to be filled first"
+    life.must_be_exact()
+    life.target.execute(f"{told} 'select 50000::bigint'")
+
+
+def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life: Life) -> None:
+    with closing(connect(life.target.cluster.dsn(life.target.name))) as holder:
+        holder.autocommit = False
+        holder.ask("lock table analytics.named in share mode")
+        life.source.execute("update lab.sale set amount = amount + 1 where id = 3")
+        life.catch_up()
+        state, reason, remedy = life.state("named")
+        assert state == "waits"
+        assert reason is not None and "it could not be locked: " in reason
+        assert remedy == "`loader run --build` or `dbt build`"
+        asked = "select count(*) from cdc.to_fill where model_name = 'analytics.named'"
+        for _ in range(3):
+            life.try_again()
+        assert life.target.value(asked) == 1
+        life.must_be_exact("narrow", "halved")
+        holder.rollback()
+    life.try_again()
+    life.must_be_exact()
+
+
+def test_while_a_model_is_filled_nothing_below_it_changes_and_nothing_is_left_out(
+    life: Life,
+) -> None:
+    life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
+    with closing(connect(life.target.cluster.dsn(life.target.name))) as other:
+        other.autocommit = False
+        other.ask("select from cdc.apply(%s, part => 'behind')", (life.slot,))
+        assert other.ask("select count(*) from cdc.to_fill") == [(0,)]
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.must("run", "--once")
+        life.target.execute("select from cdc.apply(%s)", life.slot)
+        left_out = "select reason from cdc.to_fill where model_name <> 'analytics.most'"
+        assert life.target.execute(left_out) == []
+        assert life.state("sales")[0] == "follows"
+        other.commit()
+    life.must_be_exact()
+
+
+def test_a_busy_slot_is_waited_for_by_who_fills(life: Life) -> None:
+    life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
+    dsn = life.target.cluster.dsn(life.target.name)
+    with closing(connect(dsn)) as busy, ThreadPoolExecutor() as pool:
+        busy.autocommit = False
+        key = "cdc.lock_key('model', 'analytics.sales')"
+        busy.ask(f"select pg_advisory_xact_lock({key})")
+        filling = pool.submit(
+            life.target.execute, "select from cdc.apply(%s, part => 'behind')", life.slot
+        )
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+        wait_until(lambda: busy.ask(waiting) == [(1,)], "it waits")
+        busy.commit()
+        filling.result()
+    assert life.target.value("select count(*) from cdc.to_fill") == 0
+    life.must_be_exact()
+
+
+def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
+    for materialized, remedy in (
+        ("view", "`materialized='ephemeral'` for it, which dbt writes into the query"),
+        ("table", "`materialized='waltally'` for it, if its query can be kept"),
+        ("seed", "`materialized='waltally'` for it, if its query can be kept"),
+        ("snapshot", "`materialized='waltally'` for it, if its query can be kept"),
+    ):
+        life.declare(
+            {
+                **MODELS,
+                "other": ("select shop_id from {sale}", {"materialized": materialized}),
+                "above": ("select shop_id, count(*) as n from {other} group by 1", {}),
+            }
+        )
+        _, said = life.refused("setup")
+        assert "above: analytics.other is no model of waltally: its changes are not seen" in said
+        assert remedy in said
+    life.declare(
+        {
+            **MODELS,
+            "above": (f"select n.note {JOINED} join {{sale}} n on n.id = s.id group by 1", {}),
+        }
+    )
+    _, said = life.refused("setup")
+    assert "above: The query reads sources beside models, which change at other moments" in said
+    assert (
+        "the query over models by ref(), with rows models of lab.sale"
+        " `select id, note from {{ source(...) }}`, 32 bytes a row and the values of note" in said
+    )
+    life.keep(MODELS)
+
+
+def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> None:
+    refresh = "update cdc.installed_model set is_refresh_asked = true where fact_name = 'sales'"
+    life.target.execute("truncate analytics.sales")
+    life.target.execute(refresh)
+    life.must_be_exact()
+
+    life.target.execute("alter table analytics.sales rename to elsewhere")
+    life.source.execute("update lab.sale set amount = amount + 1; update lab.shop set name = 'a'")
+    life.catch_up()
+    assert life.state("sales")[0] == "failed"
+    for name in ("named", "narrow", "halved"):
+        state, reason, remedy = life.state(name)
+        assert state in ("waits", "failed") and reason is not None and remedy is not None
+    life.target.execute("alter table analytics.elsewhere rename to sales")
+    life.try_again()
+    life.try_again()
+    life.must_be_exact()
+
+    life.source.execute("truncate lab.sale")
+    life.must_be_exact()
+    life.source.execute("insert into lab.sale values (1, 2, 3)")
+    life.must_be_exact()
+
+
+def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Life) -> None:
+    changed = {
+        **MODELS,
+        "sales": (MODELS["sales"][0].replace("group by", "where id > 9 group by"), {}),
+    }
+    life.keep(changed, is_refresh=False)
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.catch_up()
+    state, reason, _ = life.state("sales")
+    assert state == "follows" and reason is not None and "its query has changed" in reason
+    assert life.differences() == {}
+    life.spark_job("spark-submit spark/seed.py --model sales")
+    life.must_be_exact()
+    assert life.target.value("select sum(n) from analytics.sales") == 31
+    life.source.execute("update lab.sale set shop_id = 2 where id % 3 = 0")
+    life.must_be_exact()
+
+
+def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> None:
+    query = f"select s.name, count(*) as pairs, sum(a.amount) as amount, sum(a.n) as n {JOINED} group by 1"
+    life.keep({**MODELS, "named": (query, {})}, is_refresh=False)
+    state, reason, _ = life.state("named")
+    assert state == "waits"
+    assert reason == "it is to be filled from its inputs: its query has changed"
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.must_be_exact()
+    indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"
+    assert life.target.value(indexes) >= 1
+    life.keep({name: MODELS[name] for name in ("sales", "shops")})
+    assert life.target.value(indexes) == 0
+    assert life.target.value("select count(*) from cdc.downstream_model") == 0
+
+
+def test_what_spark_applies_is_told_too(life: Life) -> None:
+    life.keep({**MODELS, "sales": (MODELS["sales"][0], {"engine": "spark"})})
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.catch_up()
+    life.spark_job("spark-submit spark/apply.py --once")
+    amounts = "select sum(amount)::int from "
+    assert life.target.value(amounts + "analytics.sales") == life.source.value(amounts + "lab.sale")
+    assert life.differences() == {}
+    assert life.target.execute("select reason from cdc.to_fill") == []
+
+
+def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:
+    named = life.target.value("select count(*) from analytics.named")
+    life.must("teardown", "--drop-data", "--yes")
+    assert life.target.value("select to_regnamespace('cdc')::text") is None
+    assert life.target.value("select count(*) from analytics.named") == named
+    left = (
+        "select (select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$')"
+        " + (select count(*) from pg_proc where pronamespace = 'analytics'::regnamespace)"
+    )
+    assert life.target.value(left) == 0
