@@ -455,14 +455,14 @@ class Trial:
             self.lab.execute("select set_config('timezone', %s, false)", zone)
             self.lab.execute(f"explain {text}".replace("%", "%%") + "\n-- %s", "")
         except psycopg2.Error as error:
-            return Outcome("invalid", query, options, _said(error))
+            return Outcome("invalid", query, options, said(error))
         finally:
             self.lab.execute("set timezone to 'UTC'")
         try:
             model = Model(self.lab, next(self.names), query, self.rng, **options)
         except psycopg2.Error as error:
             kind = "refused" if error.pgcode == "WL003" else "wrong"
-            return Outcome(kind, query, options, _said(error))
+            return Outcome(kind, query, options, said(error))
         return model, Outcome("kept", query, options)
 
     def _live(self, models: list[tuple[Model, Outcome]]) -> None:
@@ -483,17 +483,17 @@ class Trial:
             differences = model.differences()
         except psycopg2.Error as error:
             # Rows that the query can take alone, but not together.
-            outcome.kind, outcome.reason = "stopped", _said(failed or error)
+            outcome.kind, outcome.reason = "stopped", said(failed or error)
             return
         if failed:
             # An expression of totals fails in the query too.
             outcome.kind = "stopped" if model.fails() else "wrong"
-            outcome.reason = f"the step: {_said(failed)}"
+            outcome.reason = f"the step: {said(failed)}"
         elif differences:
             outcome.kind, outcome.reason = "wrong", f"differs: {differences[:4]}"
 
 
-def _said(error: psycopg2.Error) -> str:
+def said(error: psycopg2.Error) -> str:
     return f"{error.pgcode} {(error.diag.message_primary or str(error)).strip()}"
 
 

@@ -81,6 +81,9 @@ ABOVE = {
         stddev(orders) as spread, bool_or(hours > 6) as has_long, max(day) - min(day) as days,
         count(*) as n
         from {finer} where hours is distinct from 7 or channel = 'web' group by 1, 2""",
+    "members": """
+        select project_id, array_agg(distinct user_id) as users, array_agg(role order by role) as roles
+        from {membership} group by 1""",
     "by_channel": """
         with imported as (select * from {by_region})
         select i.channel as kind, max(newest) as newest, count(distinct customers) as sizes,

@@ -31,7 +31,9 @@ where m.service_id = '00000000-0000-0000-0000-000000000001' and m.day >= current
 group by m.printed_on;
 
 -- values
--- channel: 'letter' | 'sms'
--- status: 'created' | 'cancelled'
+-- templates.id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002' | '00000000-0000-0000-0000-000000000003'
+-- created_at: current_date - interval '7 days' | now()::timestamp - interval '2 days' | now()::timestamp - interval '8 days 1 hour' | now()::timestamp - interval '12 hours' | now()::timestamp
+-- channel: 'letter' | 'letter' | 'sms'
+-- status: 'created' | 'created' | 'cancelled'
 -- api_key_id: null | null | '00000000-0000-0000-0000-000000000001'
 -- service_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'

@@ -24,6 +24,9 @@ select p.repo_id, p.hour, i.author_id, count(*) as requests from {{ ref('merged_
 select count(distinct author_id) as authors from {{ ref('merges') }} where repo_id = 1 and hour >= 1764000000 / 3600;
 
 -- values
+-- author_id: 1 | 2 | 3 | 4 | 5 | 6
+-- issues.id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
+-- issue_id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
 -- repo_id: 1 | 1 | 2
--- merged: true | true | false
+-- merged: true | true | true | false
 -- merged_unix: 1763999999 | 1764000000 | 1764003600 | 1780000000 | null

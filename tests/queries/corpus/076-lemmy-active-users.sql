@@ -49,6 +49,9 @@ select last_day, count(*) as people from {{ ref('last_days') }} group by 1;
 select coalesce(sum(people), 0) as count from {{ ref('people_by_last_day') }} where last_day > (now() at time zone 'UTC')::date - interval '1 month';
 
 -- values
+-- people.id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
+-- creator_id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
+-- person_id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
 -- local: true | true | false
 -- is_bot: false | false | true
 -- published_at: now() | now() - interval '20 days' | now() - interval '40 days' | now() - interval '40 days'

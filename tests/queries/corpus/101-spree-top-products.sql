@@ -35,5 +35,9 @@ where store_id = 1 and currency = 'EUR' and day >= '2026-11-01' and day < '2026-
 group by product_id order by sales desc limit 5;
 
 -- values
+-- variants.id: 1 | 2 | 3 | 4
+-- orders.id: 1 | 2 | 3 | 4 | 5 | 6
+-- order_id: 1 | 2 | 3 | 4 | 5 | 6
+-- completed_at: '2026-10-31 23:59' | '2026-11-01' | '2026-11-07 12:00' | '2026-11-24 23:59' | null
 -- store_id: 1 | 1 | 2
 -- currency: 'EUR' | 'EUR' | 'USD'

@@ -11,6 +11,7 @@ declare
     joins constant record := cdc.read_joins(tree);
     is_roll_up constant boolean := compiled @? '$.kept[*].again';
     parts record;
+    twice text;
 begin
     if exists (
         select from unnest(nodes) as named
@@ -28,6 +29,17 @@ begin
     end if;
     if exists (select from jsonb_array_elements(joins.terms) as term where term.value = '[]') then
         raise exception 'The query reads no model.' using errcode = 'WL003', hint = 'Name a model by ref().';
+    end if;
+    select input.value ->> 'name' into twice
+    from jsonb_object_keys(joins.nullable) as nullable (place)
+    cross join lateral (select compiled -> 'sources' -> (nullable.place::integer - 1) as value) as input
+    inner join jsonb_array_elements(compiled -> 'sources') with ordinality as other (value, place) on other.value ->> 'model' = input.value ->> 'model'
+    inner join jsonb_array_elements(joins.terms) as term on term.value @> jsonb_build_array(nullable.place::integer, other.place)
+    where not joins.nullable ? other.place::text
+    limit 1;
+    if twice is not null then
+        raise exception '% stands on both sides of a LEFT JOIN.', twice
+            using errcode = 'WL003', hint = 'Write a second model of the same rows, and join that one.';
     end if;
     compiled := compiled - 'select' - 'added' || jsonb_build_object(
         'kind', case when is_roll_up then 'roll-up' else 'fact' end,

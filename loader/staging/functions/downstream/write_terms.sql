@@ -1,13 +1,9 @@
--- SQL: what the changed rows of a model add to a query over it, as selects of a UNION ALL: the query of the new rows less
--- the query of the old ones, with all other models as they are. Of a model that is named several times each choice of
--- places has the changed rows; the signs make up for what they count twice.
-create or replace function cdc.write_terms(compiled jsonb, model text) returns text
+-- SQL: what the changed rows of a model add to a query that names it in these places, as selects of a UNION ALL: the query
+-- of the new rows less the query of the old ones, with all other models as they are. Of several places each choice has
+-- the changed rows; the signs make up for what they count twice.
+create or replace function cdc.write_terms(compiled jsonb, numbers integer[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    numbers constant integer[] := array(
-        select place::integer from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
-        where value ->> 'model' = write_terms.model order by place
-    );
     written text[] := array[]::text[];
     chosen integer[];
 begin

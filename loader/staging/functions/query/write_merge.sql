@@ -69,6 +69,8 @@ $template$,
             'sums', (
                 select string_agg(format(
                     case
+                        -- There is one of each group; arrays in an array would be one array.
+                        when value ->> 'name' = any (anew) and value ->> 'type' like '%[]' then 'max(%I) as %I'
                         when value ->> 'name' = any (anew) then '(array_agg(%I))[1] as %I'
                         when value ->> 'type' = 'bigint' then 'sum(%I)::bigint as %I'
                         else 'sum(%I) as %I'
