@@ -34,7 +34,6 @@ _OF_A_SLOT = (
     "fact",
     "archive_position",
     "archived_delete",
-    "computed_group",
     "computed_change",
     "installed_model",
     "model_watermark",
