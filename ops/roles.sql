@@ -186,6 +186,7 @@ from (
     ('register_downstream', :'dbt'),
     ('slice_size', :'dbt'),
     ('lock_key', :'dbt'),
+    ('jsonb_or_null', :'dbt'),
     ('explain_models', :'dbt'),
     ('plan_downstream', :'dbt'),
     ('apply_computed', :'spark'),

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
-
-from loader.staging.migrate import upgrade
-from testkit.databases import Database
 from testkit.hostile import VALUES
 from testkit.pipeline import Pipeline
-from testkit.servers import connect_target
 
 ODD_COLUMNS = r"""
 create type point_of as (x int, "y]}" text);
@@ -82,18 +76,3 @@ def test_hostile_text_and_a_new_enum_value_are_groups_like_any_other(pipeline: P
     pipeline.source.execute("alter type notification_type add value 'pigeon post'")
     pipeline.source.execute("update notifications set notification_type = 'pigeon post'")
     pipeline.must_be_exact()
-
-
-LONG = ["x" * odd + sign * size for odd in (0, 1) for sign in '"\\' for size in range(1990, 2010)]
-"""Printed they end around the place up to which a text is searched before all is parsed."""
-
-
-def test_a_text_is_read_whatever_it_holds_and_however_long_it_is(database: Database) -> None:
-    with closing(connect_target(database.cluster.dsn(database.name))) as target:
-        upgrade(target)
-    for text in (*VALUES, *LONG):
-        images = [{"name": "other", "value": text}, {"name": "text", "value": text}]
-        message = {"action": "I", "columns": [*images, {"name": "last", "value": None}]}
-        printed = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
-        ((found,),) = database.execute("select cdc.image_value(%s, 'text')", printed)
-        assert (json.loads(found[1:]) if found.startswith("\\") else found) == text

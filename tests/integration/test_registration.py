@@ -84,8 +84,9 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
         "routine, reader, needs from cdc.installed_model where fact_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
-        "insert into cdc.computed_group select slot_name, model_name, 'b', 1, null, null, '{a}', "
-        "'{1}' from cdc.installed_model"
+        "insert into cdc.computed_change (slot_name, model_name, batch, attempt, is_cancelled, "
+        "change_count, last_lsn) select slot_name, model_name, 'b', 1, false, 1, 1 "
+        "from cdc.installed_model"
     )
     source.take_baseline()
     source.execute(
@@ -101,7 +102,7 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
     for table in ("fact", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select fact_name from cdc.{table}") == [("ft_service_stats",)]
-    for table in ("model_watermark", "installed_model", "archived_delete", "computed_group"):
+    for table in ("model_watermark", "installed_model", "archived_delete", "computed_change"):
         left = source.execute(f"select model_name from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")

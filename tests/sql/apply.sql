@@ -9,7 +9,7 @@ language plpgsql security definer as $$
 begin
     insert into app.told (said)
     values (concat_ws(' ', $1, (select sum(change.change_count) from unnest($3) as change), $6::text));
-    return (null, '{"orders": {"row_count": 1, "is_truncated": false}}', false, null, false, null)::cdc.outcome;
+    return (null, false, null, null, null)::cdc.outcome;
 end
 $$;
 create function app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
@@ -26,7 +26,7 @@ create function app.said() returns text language sql as $$
 $$;
 create temporary table got (what text, got text, wanted text);
 create temporary view plan as select planned from cdc.plan_models('s') as planned;
-create temporary view mark as select applied_lsn::text || ' ' || (left_out ->> 'orders') as words from cdc.model_watermark;
+create temporary view mark as select applied_lsn::text as words from cdc.model_watermark;
 
 insert into cdc.slot_position (slot_name, system_identifier, source_database, start_lsn, position_lsn)
 values ('s', '1', 'app', '0/10', '0/90');
@@ -38,9 +38,11 @@ values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed)
 values (
     's', 'ft',
-    '{"tables": [{"name": "orders", "schema": "public", "table": "orders"}], "dimensions": [], "measures": []}',
-    'app', 'ft', '{"public.orders": ["a"]}'
+    '{"query": "", "kind": "fact", "sources": [{"table": "public.orders", "schema": "public", "keeps_deleted": false,
+    "columns": [{"name": "a", "is_needed": true}]}]}', 'app', 'ft', '{"public.orders": ["a"]}'
 );
+insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, fact_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.fact;
 insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos)
 select
     slot_name, 'app.ft', fact_name, declaration,
@@ -50,7 +52,7 @@ from cdc.fact;
 
 insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;
 select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null
-insert into got select 'the first build begins', app.said(), 'begin';
+insert into got select 'the first build begins', app.said(), 'rebuild';
 select cdc.step_through(planned, '0/90', 'refill', 2) from plan \g /dev/null
 insert into got select 'changes go in parts', app.said(), 'refill 2, refill 2, refill 1';
 select cdc.end_models(array[planned], '0/40', 100) from plan \g /dev/null
@@ -58,8 +60,8 @@ insert into got select 'the watermark moves', applied_lsn::text, '0/40' from cdc
 delete from cdc.model_watermark;
 
 insert into got select 'a model that is behind', cdc.apply_behind(planned, null, null, 3)::text, 'true' from plan;
-insert into got select 'is rebuilt', app.said(), 'begin, refill 3, refill 2';
-insert into got select 'and is at the front with its rows of no group', words, '0/90 2' from mark;
+insert into got select 'is rebuilt', app.said(), 'rebuild, refill 3, refill 2';
+insert into got select 'and is at the front', words, '0/90' from mark;
 insert into got select 'where the front is', cdc.front_of('s')::text, '0/90';
 
 update cdc.model_watermark set applied_lsn = '0/30';
@@ -101,7 +103,7 @@ select 'a lock is no failure', concat_ws(' ', error, is_locked, failures, remedy
 from cdc.installed_model;
 select cdc.note_failure(planned, '22003', 'too large', null) from plan \g /dev/null
 insert into got
-select 'a number is too large', concat_ws(' ', error, is_locked, failures, left(remedy, 20)), 'too large f 1 declare a wider type'
+select 'a number is too large', concat_ws(' ', error, is_locked, failures, left(remedy, 20)), 'too large f 1 cast what is summed '
 from cdc.installed_model;
 update cdc.installed_model set error = null, remedy = null, failures = 0, retry_at = null;
 create temporary table earlier as select planned from plan;
@@ -110,58 +112,46 @@ update cdc.installed_model set installed_at = now();
 select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /dev/null
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
 
-insert into got select 'no table is truncated', cdc.is_truncated_with_others(planned, '0/A0')::text, 'false' from plan;
-insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)
-values ('s', '0/90', 1, 1, now(), 'T', '{"action":"T","schema":"public","table":"orders"}');
-insert into got
-select 'a table with a measure of its own', cdc.is_truncated_with_others(planned, '0/A0')::text, 'false' from plan;
-update cdc.fact set declaration = jsonb_set(declaration, '{measures}', '[{"of": ["orders", "others"]}]');
-update cdc.installed_model set declaration = (select declaration from cdc.fact);
-update cdc.model_watermark set declaration = (select declaration from cdc.fact);
-insert into got
-select 'a measure is of this table and another', cdc.is_truncated_with_others(planned, '0/A0')::text, 'true' from plan;
-insert into got
-select 'so it begins again, and has not moved', cdc.try_models(array[planned], '0/A0', null, null, 9)::text, '{}' from plan;
-insert into got select 'as asked', is_refresh_asked::text, 'true' from cdc.installed_model;
-update cdc.installed_model set is_refresh_asked = false;
-
--- What Spark has computed is given to the routine, after the TRUNCATE, and its archived deletes are written down.
-insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
-values ('s', 'app.ft', 'orders', '0/20', '{}', '{7}');
-insert into cdc.computed_group (slot_name, model_name, batch, attempt, part, commit_lsn, dimensions, sums)
+-- What Spark has read is given to the routine, after the TRUNCATE.
+insert into cdc.computed_change
+    (slot_name, model_name, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
 values
-('s', 'app.ft', 'b', 1, null, null, '{x}', '{2}'),
-('s', 'app.ft', 'b', 1, 'orders', 144, '{x}', '{1}'),
-('s', 'app.ft', 'b', 2, null, null, '{x}', '{2}');
+('s', 'app.ft', 'b', 1, 1, 'T', 144, false, 1, 144),
+('s', 'app.ft', 'b', 1, 1, 'I', 144, false, 2, 144),
+('s', 'app.ft', 'b', 2, 1, 'I', 144, false, 4, 144);
 do $$
 begin
-    perform cdc.merge_computed(planned, '0/A0', ('b', '{1}', null, null, null)::cdc.computed_batch) from plan;
+    perform cdc.add_moved(planned, ('b', '{1}', null)::cdc.computed_batch) from plan;
     raise exception 'it did not refuse';
 exception when others then
     insert into got select 'nobody says how many rows there are', sqlstate, 'WL001';
 end
 $$;
-select cdc.merge_computed(planned, '0/A0', ('b', '{1}', 2, null, null)::cdc.computed_batch) from plan \g /dev/null
-insert into got select 'first what is truncated, then the groups', app.said(), 'merge {public.orders}, merge';
-insert into got
-select 'archived deletes', string_agg(commit_lsn || ' ' || measures::text, ', '), '0/90 {1}' from cdc.archived_delete;
-insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_group;
+select cdc.add_moved(planned, ('b', '{1}', 2)::cdc.computed_batch) from plan \g /dev/null
+insert into got select 'first what is truncated, then the rest', app.said(), 'add 1, add 2';
+insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_change;
 
-insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, is_due)
-values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}', false);
-insert into got select 'a roll-up is known', concat_ws(' ', applied_lsn, is_due), '0/90 f' from cdc.known_roll_ups('s');
-insert into got select 'nothing is told to it', cdc.is_watched('app.ft')::text, 'false';
+-- A model over it is told what it changes, unless that is too much or the model is built again.
+insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
-insert into cdc.roll_up_input (model_name, input_name, declaration, routine) values ('app.up', 'app.ft', '{}', 'app.add(text)');
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '{}');
+insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
 insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
-select cdc.hand_on('s', 'app.ft', null, true) \g /dev/null
-insert into got select 'much moved at once: it is filled again', is_due::text, 'true' from cdc.roll_up;
-update cdc.roll_up set is_due = false;
-select cdc.refill_above('app.ft') \g /dev/null
-insert into got select 'its input begins again, so it is filled', is_due::text, 'true' from cdc.roll_up;
+create or replace function cdc.told_rows() returns bigint language sql as 'select 1::bigint';
+select cdc.tell('app.ft', '{a}', '{b}') \g /dev/null
+insert into got
+select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
+insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
+delete from cdc.to_fill;
+select cdc.fill_above('app.ft', 'why') from generate_series(1, 2) \g /dev/null
+insert into got select 'its input begins again, so it is filled, once', string_agg(reason, ', '), 'why' from cdc.to_fill;
+select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
+insert into got
+select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
-select cdc.note_objects('app.up', '{app.add(text),app.mine(text)}', '{app.got}', '{n}') \g /dev/null
+select cdc.note_objects('app.up', '{app.add(text),app.mine(text)}', '{n}') \g /dev/null
 insert into got
 select 'only what carries the mark is ours', string_agg(kind || ' ' || name, ', '), 'function app.add(text)'
 from cdc.marked_object where model_name = 'app.up';
@@ -172,45 +162,15 @@ select 'a former function goes', concat_ws(' ', to_regprocedure('app.add(text)')
 -- Names that are found as they were written down, and would be other SQL where they are run.
 create schema "app;delete/**/from/**/app";
 create function "app;delete/**/from/**/app"."odd--"(text) returns text security definer language sql as 'select $1';
-create table "app;delete/**/from/**/app"."odd--" ();
 insert into got
 select 'a routine is run by the name that the catalog has', name, '"app;delete/**/from/**/app"."odd--"'
 from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', 'text');
 comment on function "app;delete/**/from/**/app"."odd--"(text) is 'waltally calls it';
-comment on table "app;delete/**/from/**/app"."odd--" is 'waltally keeps the values of app.odd by text';
-insert into cdc.installed_object (model_name, kind, name) values
-('app.odd', 'function', 'app;delete/**/from/**/app.odd--(text)'),
-('app.odd', 'table', 'app;delete/**/from/**/app.odd--'),
-('app.o', 'table', 'app;delete/**/from/**/app.odd--');
+insert into cdc.installed_object (model_name, kind, name)
+values ('app.odd', 'function', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
-select 'and so is what is ours', string_agg(model_name || ' ' || kind || ' ' || name, ', ' order by kind),
-    'app.odd function "app;delete/**/from/**/app"."odd--"(text), '
-    || 'app.odd table "app;delete/**/from/**/app"."odd--"'
-from cdc.marked_object where model_name in ('app.odd', 'app.o');
-select cdc.suspend_roll_up('app.up', 'no') \g /dev/null
-insert into got
-select 'a roll-up that failed is tried later', concat_ws(' ', is_due, error, failures, retry_at > now()), 't no 1 t'
-from cdc.roll_up;
-select cdc.suspend_roll_up('app.up', null) \g /dev/null
-insert into got
-select 'one that has only to be filled at once', concat_ws(' ', is_due, error, failures, retry_at), 't 0' from cdc.roll_up;
+select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
 
--- Who waits for a model waits for the roll-ups below it too.
-update cdc.installed_model set declaration = '{}';
-update cdc.fact set declaration = '{}';
-update cdc.model_watermark set declaration = '{}', applied_lsn = '0/A0';
-insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs, is_due)
-values ('app.top', 'top', 'p', '{}', 'g()', '{app.ft,app.up}', false);
-create temporary view waited as
-select string_agg(cdc.wait_for('s', '0/A0', '0', array[fact])::text, ' ' order by fact)
-    || ' ' || cdc.wait_for('s', '0/A0', '0', '{ft,top}') as words
-from unnest('{ft,top,up}'::text[]) as fact;
-insert into got select 'one below it is to be filled', words, 'true false false false' from waited;
-update cdc.roll_up set is_due = false;
-insert into got select 'all are filled', words, 'true true true true' from waited;
-update cdc.roll_up_input set declaration = '{"is": "another"}';
-insert into got select 'one below it was compiled for something else', words, 'true false false false' from waited;
-update cdc.roll_up_input set declaration = '{}';
 do $$
 begin
     perform cdc.wait_for('s', '0/A0', null);
@@ -235,17 +195,6 @@ exception when others then
     insert into got select 'no name', sqlerrm, 'a model to wait for has no name';
 end
 $$;
-
--- As if dbt made it of other inputs between the plan and the locks.
-update cdc.roll_up set is_due = model_name = 'app.top';
-create or replace function cdc.lock_key(kind text, variadic names text[]) returns bigint language plpgsql as $$
-begin
-    update cdc.roll_up set inputs = inputs || 'app.other'::text where model_name = 'app.top';
-    return 1;
-end
-$$;
-insert into got select 'a roll-up of other inputs is not filled by this plan', cdc.fill_roll_up('s')::text, 'false';
-insert into got select 'but by the next', concat_ws(' ', is_due, error), 't' from cdc.roll_up where model_name = 'app.top';
 
 select * from got as failed
 where got is distinct from wanted;

@@ -30,19 +30,6 @@ from (
     ('tables that are truncated', cdc.truncated_tables('s', '0/10', '0/90')::text, '{public.a,public.b}'),
     ('only those of the part', cdc.truncated_tables('s', '0/30', '0/90')::text, '{public.b}'),
     ('none', cdc.truncated_tables('s', '0/50', '0/90')::text, null),
-    -- add_left_out
-    (
-        'rows of no group add up',
-        cdc.add_left_out('{"live": 3}', '{"live": {"row_count": -1, "is_truncated": false}}')::text,
-        '{"live": 2}'
-    ),
-    (
-        'a truncated table begins again',
-        cdc.add_left_out('{"live": 3, "old": 1}', '{"live": {"row_count": 2, "is_truncated": true}}')::text,
-        '{"old": 1, "live": 2}'
-    ),
-    ('nothing is added', cdc.add_left_out('{"live": 3}', null)::text, '{"live": 3}'),
-    ('nothing was there', cdc.add_left_out(null, '{}')::text, '{}'),
     -- find_places: where a routine finds its values in what a reader gives
     (
         'the places of two tables',

@@ -10,22 +10,19 @@ values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed, registered_at)
-values ('s', 'ft', '{"dimensions": [], "measures": []}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
+values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
 insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
 
 insert into cdc.installed_model
     (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos, installed_at)
 select slot_name, 'app.ft', fact_name, declaration, 'f()', 'r()', '[]', '{1}', now() - interval '30 min' from cdc.fact;
-insert into got select 'installed', words, 'waits: `loader run --build` or `dbt build`' from verdict;
-
-insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration)
-select 'app.ft', slot_name, '0/10', declaration from cdc.fact;
-insert into got select 'built on nothing', words, 'follows: `spark-submit spark/seed.py --model ft`' from verdict;
+insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
 insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
 select slot_name, fact_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.fact;
 insert into got select 'seeded', words, 'waits: `loader run --build` or `dbt build`' from verdict;
-update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline), applied_lsn = '0/90';
+insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id)
+select 'app.ft', slot_name, '0/90', declaration, baseline_id from cdc.baseline;
 insert into got select 'built', words, 'follows: nothing' from verdict;
 
 update cdc.installed_model set error = 'no', remedy = 'do it', is_locked = true;
@@ -68,12 +65,9 @@ select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-su
 update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
 update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
-update cdc.fact set declaration = '{"dimensions": [1], "measures": []}', registered_at = now();
+update cdc.fact set declaration = '{"query": "another"}', registered_at = now();
 insert into got
-select
-    'registered again', words,
-    'waits: `spark-submit spark/seed.py --model ft`, then `dbt build`'
-from verdict;
+select 'registered again', words, 'follows: `loader setup`, then `dbt build`, then `spark-submit spark/seed.py --model ft`' from verdict;
 update cdc.baseline set declaration = (select declaration from cdc.fact), baseline_id = gen_random_uuid();
 insert into got select 'seeded again', words, 'waits: `dbt build`' from verdict;
 update cdc.installed_model set declaration = (select declaration from cdc.fact), installed_at = now();
@@ -81,27 +75,26 @@ insert into got select 'installed again', words, 'waits: `loader run --build` or
 update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 
--- A roll-up of it: what it waits for is its fact's business, but what it was compiled for is its own.
-insert into cdc.roll_up (model_name, fact_name, project, declaration, routine, inputs)
-values ('app.up', 'up', 'p', '{}', 'g()', '{app.ft}');
-insert into cdc.roll_up_input (model_name, input_name, declaration, routine) values ('app.up', 'app.ft', '{}', 'h()');
+-- A model over it waits with it.
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.up', 'up', 'p', '{"inputs": []}', 'g()', '{}');
+insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
 insert into got
-select 'a roll-up waits for its fact', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
-from cdc.plan_roll_ups('s');
+select 'a model over it', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
+from cdc.plan_downstream('s');
 update cdc.model_watermark
 set declaration = fact.declaration, baseline_id = baseline.baseline_id
 from cdc.fact, cdc.baseline;
+insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
 insert into got
-select 'a roll-up of another declaration', concat_ws(', ', state, is_finding, remedy), 'waits, t, `dbt build`'
-from cdc.plan_roll_ups('s');
+select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
+from cdc.plan_downstream('s');
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
 insert into got
 values
-('a slot that is not ready', cdc.unready_slot('s', 'app.ft', 'ft', '{"dimensions": [1]}'), 't'),
-('a slot that feeds it too', cdc.other_slot('s', 'app.ft', 'ft', '{"dimensions": [{"kind": "column"}]}'), 't'),
-('slots that it tells apart', cdc.other_slot('s', 'app.ft', 'ft', '{"dimensions": [{"kind": "slot"}]}'), null),
+('a slot that feeds it too', cdc.other_slot('s', 'app.ft', 'ft'), 't'),
 ('nothing is told twice', cdc.join_steps('{setup,seed,build}', 'SEED', false), '`loader setup`, then SEED, then `dbt build`'),
 ('a seed that counts', cdc.join_steps('{seed,build}', 'SEED', true), 'let the seed end, then `dbt build`'),
 ('nothing but the seed', cdc.join_steps('{seed}', 'SEED', true), 'nothing is needed: it goes on when the seed has ended'),

@@ -4,7 +4,7 @@
    it. #}
 {% test belongs_to_source(model, column_name, table_var) %}
 {{ config(severity='warn') }}
-{%- set names = waltally.split_table(var(table_var)) -%}
+{%- set names = var(table_var).split('.', 1) -%}
 {%- set table = api.Relation.create(schema=names[0], identifier=names[1]) -%}
 {%- set readable -%}
 select

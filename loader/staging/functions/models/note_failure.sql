@@ -13,17 +13,12 @@ begin
             nullif(hint, ''),
             case
                 when is_lock then 'nothing; it is tried again'
-                when code = '22003' and plan.declaration ? 'query' then format(
+                when code = '22003' then format(
                     'cast what is summed to numeric in the query (`sum(x::numeric)`), then `loader setup`, `dbt build`, '
                     '`spark-submit spark/seed.py --model %s`',
                     plan.fact_name
                 )
                 when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.fact_name)
-                when code = '22003' then format(
-                    'declare a wider type for the measure, then `loader setup`, '
-                    '`spark-submit spark/seed.py --model %s`, `dbt build`',
-                    plan.fact_name
-                )
                 when plan.engine = 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
                 else '`dbt build` makes what is missing and tries it at once'
             end
