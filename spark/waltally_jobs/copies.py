@@ -7,15 +7,19 @@ differs in encoding, collation or zone data, the query means what it means in th
 from __future__ import annotations
 
 import contextlib
+import io
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+import psycopg2
 import pyarrow as pa
 from common import arrow
-from common.arrow import Read
+from common.arrow import LOCK_TIMEOUT, Read, Snapshot, one_line
 from common.connections import TargetSession, connect, resolved
+from common.errors import ReadFailed, WriteFailed
 from counting import queries, ranges
 from counting.queries import RejectedRow, Rows, Take, Taken
 from counting.reading import for_readers
@@ -26,9 +30,6 @@ from waltally.database import Connection
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, quoted
 from waltally_jobs import evaluating
-
-_HELD_BYTES = 256_000_000
-"""Of rows of which those that are alike become one."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def made(target: TargetSession, parts: Sequence[tuple[Fact, FactTable]]) -> Iter
     """Make an empty copy for each of these tables, for the block."""
     names = [fact.used_columns(part) for fact, part in parts]
     columns = [
-        "".join(f"c{number} text, " for number in range(1, len(own) + 1))
-        + "times bigint, attempt bigint"
+        "attempt bigint, times bigint"
+        + "".join(f", c{number} text" for number in range(1, len(own) + 1))
         for own in names
     ]
     with evaluating.made(target, columns) as tables:
@@ -90,25 +91,62 @@ def fill(
     a sentence of.
     """
     size = ranges.pages_per_range(exported.found, partitions)
-    leaves = dict(exported.found)
-    conninfo = for_readers(exported.conninfo)
+    source = Snapshot(for_readers(exported.conninfo), exported.name)
     filled = []
     for copy in copies:
-        columns = _columns(copy)
+        leaves = dict(exported.found)[copy.part.table]
+        columns = ", ".join(map(quoted, copy.names))
 
         def query(rows: str, columns: str = columns) -> str:
-            return f"select {columns} {rows}"
+            return f"copy (select {columns} {rows}) to stdout"
 
-        texts = [each.query for each in ranges.plan(leaves[copy.part.table], size, query)]
-        reads = [partial(_alike, read) for read in arrow.queries(conninfo, texts, exported.name)]
-        append = arrow.appending(resolved(target), copy.table)
+        reads: list[Read] = [
+            partial(_transfer, source, each.query, resolved(target), copy.table, len(copy.names))
+            for each in ranges.plan(leaves, size, query)
+        ]
         if start is None or not reads:
-            found = [batch for read in reads for batch in append(read())]
+            found = [batch for read in reads for batch in read()]
         else:
-            found = arrow.spread(start(), reads, append, arrow.WRITTEN).toArrow().to_batches()
+            found = arrow.spread(start(), reads, iter, arrow.WRITTEN).toArrow().to_batches()
         attempts = tuple(attempt for attempt, count in arrow.written(found).items() if count)
-        filled.append(Copy(copy.fact, copy.part, copy.table, copy.names, attempts))
+        filled.append(replace(copy, attempts=attempts))
     return filled
+
+
+def _transfer(
+    source: Snapshot, query: str, target: str, table: Table, columns: int
+) -> Iterator[pa.RecordBatch]:
+    """Copy rows, those that are alike as one; yield the columns of WRITTEN. For executors.
+
+    A row stays the text that COPY has for it, which nobody reads on the way.
+    """
+    held = io.BytesIO()
+    try:
+        with (
+            contextlib.closing(psycopg2.connect(source.conninfo)) as session,
+            session.cursor() as cursor,
+        ):
+            cursor.execute("set transaction isolation level repeatable read read only")
+            cursor.execute(f"set transaction snapshot '{source.name}'")
+            # A TRUNCATE that waits for the seed's lock blocks this reader, and would wait for ever.
+            cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            cursor.copy_expert(query, held)
+    except (psycopg2.Error, OSError) as error:
+        raise ReadFailed(one_line(error)) from None
+    alike = Counter(held.getvalue().split(b"\n")[:-1])
+    attempt = secrets.randbits(62)
+    form = b"%d\t%d\t%s\n" if columns else b"%d\t%d%s\n"
+    rows = b"".join([form % (attempt, times, line) for line, times in alike.items()])
+    try:
+        with (
+            contextlib.closing(psycopg2.connect(target)) as session,
+            session,
+            session.cursor() as cursor,
+        ):
+            cursor.copy_expert(f"copy {table.quoted} from stdin", io.BytesIO(rows))
+    except (psycopg2.Error, OSError) as error:
+        raise WriteFailed(one_line(error)) from None
+    yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [len(alike)]})
 
 
 def evaluated(
@@ -159,42 +197,3 @@ def count(
 def _escaped(query: str) -> str:
     # The driver would take it for a placeholder.
     return query.replace("%", "%%")
-
-
-def _columns(copy: Copy) -> str:
-    """Return the texts of the needed columns, as the stream has them."""
-    source = copy.fact.declaration["sources"][copy.fact.tables.index(copy.part)]
-    types = {column["name"]: column["type"] for column in source["columns"]}
-    return (
-        ", ".join(
-            f"{_text(quoted(name), types[name])} as c{number}"
-            for number, name in enumerate(copy.names, 1)
-        )
-        or "1 as none"
-    )
-
-
-def _text(name: str, type_: str) -> str:
-    if "char" in type_:
-        # A cast takes the blanks away that fill a char(n).
-        return f"case when {name} is not null then concat({name}) end"
-    return f"{name}::text"
-
-
-def _alike(read: Read) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are read with how many are alike."""
-    held: list[pa.RecordBatch] = []
-    for batch in read():
-        held.append(batch)
-        if sum(each.nbytes for each in held) > _HELD_BYTES:
-            yield from _together(held)
-            held = []
-    if held:
-        yield from _together(held)
-
-
-def _together(batches: Collection[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    table = pa.Table.from_batches(batches)
-    alike = table.group_by(table.column_names).aggregate([([], "count_all")])
-    names = [name for name in table.column_names if name != "none"]
-    yield from alike.select([*names, "count_all"]).rename_columns([*names, "times"]).to_batches()
