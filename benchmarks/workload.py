@@ -20,10 +20,8 @@ from testkit.servers import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
-MODELS = (
-    "config.materialized:waltally",
-    "config.materialized:waltally_fact",
-    "config.materialized:kept_table",
+MODELS = tuple(
+    f"config.materialized:{name}" for name in ("waltally", "waltally_fact", "kept_table")
 )
 """What dbt installs."""
 FACT = "analytics.ft_service_stats"
