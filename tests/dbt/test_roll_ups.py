@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from auditing import roll_ups
-from auditing.report import Difference
+from waltally_jobs.auditing import roll_ups
+from waltally_jobs.auditing.report import Difference
 
 from testkit.commands import ROOT
 from tests.dbt.staged import DATABASE, FACT, FOLLOWS, Warehouse

@@ -7,8 +7,8 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from common import sums
 from rules.numbers import Number, add, print_number
+from waltally_jobs.common import sums
 
 WHOLE: list[Number] = [0, 1, -1, 2**62, 2**63 - 1, 1 - 2**63]
 LARGE: list[Number] = [Decimal("0.5"), 9 * Decimal(10) ** 31, Decimal("-1.000001")]

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 import pytest
-from applying import batch
-from applying.batch import ApplySettings
-from applying.job import Applied, apply
 from pyspark.sql import SparkSession
+from waltally_jobs.applying import batch
+from waltally_jobs.applying.batch import ApplySettings
+from waltally_jobs.applying.job import Applied, apply
 
 from testkit import commands
 from testkit.commands import LOADER
