@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
-from common import session
+from waltally_jobs.common import session
 
 SPARK = Path(__file__).parents[1] / "spark"
 JOBS = ("seed.py", "apply.py", "audit.py", "archive.py", "replay.py")

@@ -1,6 +1,6 @@
 """Apply what is staged to the facts that say engine='spark': `spark-submit spark/apply.py`."""
 
-from applying.job import app
+from waltally_jobs.applying.job import app
 
 if __name__ == "__main__":
     app.main()

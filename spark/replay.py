@@ -1,6 +1,6 @@
 """Compute the fact as of any position of an archive: `spark-submit spark/replay.py --from PATH`."""
 
-from replaying.job import app
+from waltally_jobs.replaying.job import app
 
 if __name__ == "__main__":
     app.main()

@@ -1,6 +1,6 @@
 """Count the facts' tables at one WAL position: `spark-submit spark/seed.py`."""
 
-from seeding.job import app
+from waltally_jobs.seeding.job import app
 
 if __name__ == "__main__":
     app.main()

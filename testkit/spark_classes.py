@@ -12,9 +12,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import pyarrow as pa
-from common import session
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
+from waltally_jobs.common import session
 
 
 def doubled(places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

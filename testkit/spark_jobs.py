@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
-import applying.job
-import archiving.job
-import auditing.job
 import pyspark
 import pytest
-import replaying.job
-import seeding.job
-from common import session
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView  # type: ignore[import-untyped]
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
+from waltally_jobs.applying import job as applying
+from waltally_jobs.archiving import job as archiving
+from waltally_jobs.auditing import job as auditing
+from waltally_jobs.common import session
+from waltally_jobs.replaying import job as replaying
+from waltally_jobs.seeding import job as seeding
 
 from testkit.commands import only_environment
 from waltally.errors import LoaderError
@@ -57,11 +57,11 @@ if "WALTALLY_ALL_CASES" not in os.environ:
     IN_PROCESS |= INTERPRETED
 
 APPS = {
-    "spark/seed.py": seeding.job.app,
-    "spark/apply.py": applying.job.app,
-    "spark/audit.py": auditing.job.app,
-    "spark/archive.py": archiving.job.app,
-    "spark/replay.py": replaying.job.app,
+    "spark/seed.py": seeding.app,
+    "spark/apply.py": applying.app,
+    "spark/audit.py": auditing.app,
+    "spark/archive.py": archiving.app,
+    "spark/replay.py": replaying.app,
 }
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import common.errors
+from waltally_jobs.common import errors as of_jobs
 
 from loader.monitoring.findings import Thresholds
 from waltally import errors
@@ -35,7 +35,7 @@ def meanings() -> dict[int, str]:
     """Return what each exit code means, by the docstring of its error."""
     kinds = [
         kind
-        for module in (errors, common.errors)
+        for module in (errors, of_jobs)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, LoaderError)
     ]

@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common import sums
-from common.buckets import by_bucket, chunks
 from rules import values as rules
 from rules.judging import by_column
 from rules.numbers import Number, parse
 from rules.values import Text
+from waltally_jobs.common import sums
+from waltally_jobs.common.buckets import by_bucket, chunks
 
 from counting.values import NOT_FINITE, ROW_COUNT, FactPart, Value, column_name, total_name
 from waltally.facts import Condition, Dimension, Fact, FactTable

@@ -8,11 +8,12 @@ is rows that Spark could not tell apart either, and everything else is done as f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from common.arrow import LOCK_TIMEOUT
 from psycopg2 import errors
 from rules.values import limits_of
+from waltally_jobs.common.arrow import LOCK_TIMEOUT
+from waltally_jobs.evaluation.places import SAMPLED_PAGES, Estimate
+from waltally_jobs.evaluation.ranges import Leaf
 
 from counting.columns import (
     CONVERTIBLE,
@@ -25,7 +26,6 @@ from counting.columns import (
     spelled,
     written,
 )
-from counting.ranges import Leaf
 from counting.values import ROW_COUNT, Value, column_name, total_name
 from waltally.database import Connection
 from waltally.errors import Interrupted
@@ -136,25 +136,6 @@ def _number(value: Value) -> str:
     # The product of longer ones, which are refused, would be an error.
     fit = " and ".join(f"{each} between -1e2001 and 1e2001" for each in factors)
     return f"(case when {fit} then {' * '.join(factors)} end)"
-
-
-SAMPLED_PAGES = 300
-ROWS_PER_GROUP = 10
-MAX_GROUPS = 100_000
-"""Up to here grouping costs the server less than sending the rows, and takes some 20 MB."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The rows of a range and the groups that they have."""
-
-    rows: float
-    groups: float
-
-    @property
-    def are_few(self) -> bool:
-        """Whether the server should count."""
-        return self.groups <= min(self.rows / ROWS_PER_GROUP, MAX_GROUPS)
 
 
 def estimate(connection: Connection, leaf: Leaf, pages: int, groups: Selection) -> Estimate | None:

@@ -7,35 +7,27 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import pyarrow as pa
-from common import arrow, session, submitted
-from common.arrow import Read, Task, queries
-from common.buckets import PARTIAL
-from common.command import Settings
-from common.errors import FAILURES
-from common.gathering import Gathered, made_here
-from common.progress import Measure, Progress, print_status
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark import Accumulator
 from pyspark.sql import DataFrame, SparkSession
+from waltally_jobs.common import arrow, session, submitted
+from waltally_jobs.common.arrow import Read, Task, queries
+from waltally_jobs.common.buckets import PARTIAL
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.errors import FAILURES
+from waltally_jobs.common.gathering import Gathered, made_here
+from waltally_jobs.common.progress import Measure, Progress, print_status
+from waltally_jobs.evaluation import ranges
+from waltally_jobs.evaluation.ranges import Leaf
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 
-from counting import columns, grouping, ranges, values
+from counting import columns, grouping, values
 from counting.columns import Selection
 from counting.counts import TableCounting
-from counting.ranges import Leaf
-from counting.snapshot import ExportedSnapshot
 from waltally.errors import LoaderError
 from waltally.facts import Fact
 from waltally.tables import Table
 
 _ROWS_PER_BUCKET = 500_000
-
-_READING = " ".join(
-    f"-c {setting}"
-    for setting in (
-        *("enable_tidscan=on", "enable_hashagg=on", "work_mem=64MB"),
-        *("max_parallel_workers_per_gather=0", "jit=off"),
-    )
-)
 
 
 class Groups:
@@ -185,12 +177,3 @@ def select(
         if found is None or not found.are_few:
             return counted(by_row), by_row, size
     return counted(groups), groups, grouped_size
-
-
-def for_readers(conninfo: str) -> str:
-    """Return the connection string with what reading and grouping by ranges rely on.
-
-    A range is read by its addresses, in one process, and its groups fit in memory.
-    """
-    users = conninfo_to_dict(conninfo).get("options") or ""
-    return make_conninfo(conninfo, options=f"{users} {_READING}".strip())

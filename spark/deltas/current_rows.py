@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common import sums
 from rules import messages
 from rules.judging import Group
 from rules.rows import TRUNCATE, Event, RowRules, folded
 from rules.tallies import Position, Row
+from waltally_jobs.common import sums
 
 from waltally.facts import Fact
 from waltally.tables import Table

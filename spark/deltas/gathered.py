@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as compute
-from common import sums
-from common.arrow import Task
-from common.buckets import by_bucket, payload
-from common.gathering import Gathered
-from common.log_rows import rows_of
 from rules import messages
 from rules.judging import Group
 from rules.tallies import Counting, Position, Rejected, Sums, Tally, add_sums
+from waltally_jobs.common import sums
+from waltally_jobs.common.arrow import Task
+from waltally_jobs.common.buckets import by_bucket, payload
+from waltally_jobs.common.gathering import Gathered
+from waltally_jobs.common.log_rows import rows_of
 
 from deltas import current_rows
 from deltas.current_rows import RowCounting

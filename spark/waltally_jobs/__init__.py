@@ -1,1 +1,1 @@
-"""What Spark does for models that are queries: it moves what PostgreSQL evaluates."""
+"""The jobs that Spark runs: they move and add what PostgreSQL evaluates."""

@@ -6,9 +6,9 @@ docs/spark.md lists the options.
 
 import contextlib
 
-from common import session, submitted
 from pyspark.sql import SparkSession
-from reading.change_log import ChangeLogSource
+from waltally_jobs.common import session, submitted
+from waltally_jobs.data_source.change_log import ChangeLogSource
 
 
 def register(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from common.errors import CountingFailed, spark_errors
+from waltally_jobs.common.errors import CountingFailed, spark_errors
 
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database

@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from common.command import Settings
-from counting import checks, snapshot
+from waltally_jobs.common.command import Settings
+from waltally_jobs.evaluation import checks, snapshot
 
 from loader.source.asking_tables import ask_table
 from loader.source.remedies import PROVIDERS, replication_remedy

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import archiving.job
-import auditing.job
 import pytest
-import replaying.job
-import seeding.job
 import typer.main
 from dbt.cli.main import cli as dbt
+from waltally_jobs.archiving import job as archiving
+from waltally_jobs.auditing import job as auditing
+from waltally_jobs.replaying import job as replaying
+from waltally_jobs.seeding import job as seeding
 
 from loader.cli import app
 from testkit.commands import LOADER, ROOT

@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
-from common import arrow, connections
-from common.errors import ReadFailed
-from counting import snapshot
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from waltally_jobs.common import arrow, connections
+from waltally_jobs.common.errors import ReadFailed
+from waltally_jobs.evaluation import snapshot
 
 from loader.capture import handshake
 from testkit.commands import wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from warehouse import loader_progress
+from waltally_jobs.warehouse import loader_progress
 
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import common.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
 import pytest
+import waltally_jobs.common.errors  # noqa: F401  # the Spark jobs' codes stand in the same table
 
 from testkit.commands import ROOT
 from tests.operations.ops_files import alerts

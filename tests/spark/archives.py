@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
-from archiving.continuity import ArchiveSettings
+from waltally_jobs.archiving.continuity import ArchiveSettings
 
 from testkit.pipeline import Pipeline
 from tests.spark.support import Source

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import psycopg2
-from common.command import Settings
+from waltally_jobs.common.command import Settings
 
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix

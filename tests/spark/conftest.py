@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import job as auditing_job
-from common import session
-from common.connections import connect_target
-from counting import snapshot
 from pyspark.sql import SparkSession
-from seeding import job as seeding_job
-from seeding.store import Counted
-from warehouse import loader_progress
+from waltally_jobs.auditing import job as auditing_job
+from waltally_jobs.common import session
+from waltally_jobs.common.connections import connect_target
+from waltally_jobs.evaluation import snapshot
+from waltally_jobs.seeding import job as seeding_job
+from waltally_jobs.seeding.store import Counted
+from waltally_jobs.warehouse import loader_progress
 
 from loader.staging import migrate
 from testkit import source as notify

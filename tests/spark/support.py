@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from common import gathering
-from common.command import Settings
-from common.connections import connect as connect_job
-from counting import grouping, snapshot
+from counting import grouping
+from waltally_jobs.common import gathering
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import connect as connect_job
+from waltally_jobs.evaluation import snapshot
 
 from testkit import model
 from testkit.commands import LOADER, ROOT, wait_until

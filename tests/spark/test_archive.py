@@ -14,15 +14,15 @@ from typing import Any
 import duckdb
 import pyarrow.parquet
 import pytest
-from archiving import manifests as contents
-from archiving.folder import Folder
-from archiving.job import archive, rows_read_back
-from archiving.manifests import Origin, Slice
-from common import changes
-from common.connections import TargetSession
-from common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from waltally_jobs.archiving import manifests as contents
+from waltally_jobs.archiving.folder import Folder
+from waltally_jobs.archiving.job import archive, rows_read_back
+from waltally_jobs.archiving.manifests import Origin, Slice
+from waltally_jobs.common import changes
+from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 
 from testkit.commands import wait_until
 from testkit.facts import NOTIFY, column, declare, register, summed

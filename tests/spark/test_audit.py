@@ -11,17 +11,17 @@ from typing import Any
 
 import psycopg2
 import pytest
-from auditing import job as auditing_job
-from auditing.job import audit
-from auditing.report import LeftOut
-from common import gathering, session
-from common.command import Settings
-from common.connections import connect_target
-from common.errors import AuditIncomplete, SnapshotTooOld
-from counting import snapshot
-from counting.snapshot import ExportedSnapshot
-from warehouse import loader_progress
-from warehouse.fact import open_facts
+from waltally_jobs.auditing import job as auditing_job
+from waltally_jobs.auditing.job import audit
+from waltally_jobs.auditing.report import LeftOut
+from waltally_jobs.common import gathering, session
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import connect_target
+from waltally_jobs.common.errors import AuditIncomplete, SnapshotTooOld
+from waltally_jobs.evaluation import snapshot
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.warehouse import loader_progress
+from waltally_jobs.warehouse.fact import open_facts
 
 from testkit.commands import wait_until
 from tests.spark.audited import (

@@ -10,16 +10,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from auditing import evaluation
-from auditing.job import refuse, show, why_unseen
-from auditing.report import Comparison, Difference, FactReport, LeftOut, NotFinite, Report, Total
-from common import sums
-from common.arrow import Snapshot
-from common.errors import AuditIncomplete
 from counting.counts import NO_NUMBER
 from rich.console import Console
 from rules.tallies import Rejected
-from warehouse.fact import Built
+from waltally_jobs.auditing import evaluation
+from waltally_jobs.auditing.job import refuse, show, why_unseen
+from waltally_jobs.auditing.report import (
+    Comparison,
+    Difference,
+    FactReport,
+    LeftOut,
+    NotFinite,
+    Report,
+    Total,
+)
+from waltally_jobs.common import sums
+from waltally_jobs.common.arrow import Snapshot
+from waltally_jobs.common.errors import AuditIncomplete
+from waltally_jobs.warehouse.fact import Built
 
 from loader.source.table_identity import TableIdentities
 from testkit.facts import NOTIFY, column, count, notify, summed, table

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from common import gathering
+from waltally_jobs.common import gathering
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database

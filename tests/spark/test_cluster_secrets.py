@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from common import submitted
+from waltally_jobs.common import submitted
 
 from testkit.commands import wait_until
 from testkit.hostile import SECRET

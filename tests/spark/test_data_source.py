@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from archiving.job import archive
-from common import changes
-from common.errors import SnapshotTooOld
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from reading.change_log import Log as Source
-from reading.change_log import Options, Range
+from waltally_jobs.archiving.job import archive
+from waltally_jobs.common import changes
+from waltally_jobs.common.errors import SnapshotTooOld
+from waltally_jobs.data_source.change_log import Log as Source
+from waltally_jobs.data_source.change_log import Options, Range
 
 from testkit.commands import ROOT
 from tests.spark.archives import COLUMNS, Log

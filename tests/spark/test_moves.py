@@ -10,13 +10,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from applying import batch
-from common import gathering
-from common.errors import ReplayDiffers
 from pyspark.sql import SparkSession
-from waltally_jobs import copies, reading, rows
-from waltally_jobs.changes import Collapsing
-from waltally_jobs.messages import truncated_table
+from waltally_jobs.applying import batch
+from waltally_jobs.common import gathering
+from waltally_jobs.common.errors import ReplayDiffers
+from waltally_jobs.evaluation import copies
+from waltally_jobs.evaluation import places as rows
+from waltally_jobs.moving import reading
+from waltally_jobs.moving.changes import Collapsing
+from waltally_jobs.moving.messages import truncated_table
 
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
@@ -422,7 +424,7 @@ def test_rows_of_many_groups_are_moved(
     system.source.execute(
         "insert into lab.a (id, flag) select n, n % 2 = 0 from generate_series(1, 20000) as n"
     )
-    moved = []
+    moved: list[str] = []
     fill = copies.fill
 
     def noted(start: Any, target: Any, made: Any, *arguments: Any) -> Any:

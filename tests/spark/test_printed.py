@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from common.progress import print_lines, print_status
-from replaying.result import Difference, Replay, ReplayedFact
-from seeding.archived import Purged
-from seeding.store import Rejection, StoredBaseline
-from seeding.summary import FactSummary, Summary
+from waltally_jobs.common.progress import print_lines, print_status
+from waltally_jobs.replaying.result import Difference, Replay, ReplayedFact
+from waltally_jobs.seeding.archived import Purged
+from waltally_jobs.seeding.store import Rejection, StoredBaseline
+from waltally_jobs.seeding.summary import FactSummary, Summary
 
 from loader.staging.records import ModelState
 from testkit.commands import ROOT

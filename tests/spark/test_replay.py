@@ -13,14 +13,20 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from archiving import manifests
-from archiving.job import archive
-from archiving.manifests import Baseline, Contents, Origin, Slice
-from common import gathering
-from common.errors import ArchiveIncomplete, ReplayDiffers
 from pyspark.sql import SparkSession
-from replaying.job import ReplaySettings, baseline_before, facts_at, parse_time, replay
-from replaying.result import row_id
+from waltally_jobs.archiving import manifests
+from waltally_jobs.archiving.job import archive
+from waltally_jobs.archiving.manifests import Baseline, Contents, Origin, Slice
+from waltally_jobs.common import gathering
+from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
+from waltally_jobs.replaying.job import (
+    ReplaySettings,
+    baseline_before,
+    facts_at,
+    parse_time,
+    replay,
+)
+from waltally_jobs.replaying.result import row_id
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, declare, notify

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from common.errors import ArchiveIncomplete, SnapshotTooOld
+from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, condition, day, declare, shipped_facts

@@ -5,8 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from counting import grouping, ranges, reading
-from counting.grouping import Estimate, judge
+from counting import grouping, reading
+from counting.grouping import judge
+from waltally_jobs.evaluation import places, ranges
+from waltally_jobs.evaluation.places import Estimate
 
 from testkit.commands import wait_until
 from testkit.facts import declare, notify
@@ -40,7 +42,7 @@ def test_the_server_counts_where_a_sample_shows_few_groups(
     )
     with exported(source, fact) as held:
         [(table, leaves)] = held.found
-        assert leaves[0].pages > 3 * grouping.SAMPLED_PAGES
+        assert leaves[0].pages > 3 * places.SAMPLED_PAGES
         counting, *_ = reading.select(held, job_settings(source), [fact], table, leaves)
     assert counting.is_grouped == is_grouped
 
@@ -69,7 +71,7 @@ def test_what_a_sample_says_of_a_range() -> None:
     assert judge(1000, 100, 500, 0, 0.5) == Estimate(2000, 100)
     assert judge(1000, 100, 100, 100, 0.5) == Estimate(2000, 200)
     assert judge(0, 0, 0, 0, 1.0).are_few
-    assert not Estimate(1e9, grouping.MAX_GROUPS + 1).are_few
+    assert not Estimate(1e9, places.MAX_GROUPS + 1).are_few
 
 
 @pytest.mark.parametrize("estimate", [None, Estimate(1e9, 1)])

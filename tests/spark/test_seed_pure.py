@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from common.command import Settings
-from counting.ranges import Leaf, Range, cut, plan
-from counting.snapshot import Visibility, unfinished
+from waltally_jobs.common.command import Settings
+from waltally_jobs.evaluation.ranges import Leaf, Range, cut, plan
+from waltally_jobs.evaluation.snapshot import Visibility, unfinished
 
 from waltally.tables import Table
 

@@ -7,14 +7,14 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from common import arrow
-from common.connections import connect_target
-from common.errors import CountingFailed, ReadFailed, SnapshotTooOld
-from counting import checks
 from psycopg2.errors import ConfigurationLimitExceeded
-from seeding import store
-from seeding.job import seed
-from seeding.store import acquire_seed_lock
+from waltally_jobs.common import arrow
+from waltally_jobs.common.connections import connect_target
+from waltally_jobs.common.errors import CountingFailed, ReadFailed, SnapshotTooOld
+from waltally_jobs.evaluation import checks
+from waltally_jobs.seeding import store
+from waltally_jobs.seeding.job import seed
+from waltally_jobs.seeding.store import acquire_seed_lock
 
 from testkit.model import SLOT, counting, notify
 from tests.spark.support import Source, WhenCounted, exported, job_settings

@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from common.arrow import queries, spread
-from common.connections import connect
-from common.errors import CountingFailed, SnapshotBlocked, spark_errors
-from counting import snapshot
 from pyspark.sql import SparkSession
+from waltally_jobs.common.arrow import queries, spread
+from waltally_jobs.common.connections import connect
+from waltally_jobs.common.errors import CountingFailed, SnapshotBlocked, spark_errors
+from waltally_jobs.evaluation import snapshot
 
 from testkit.commands import wait_until
 from testkit.model import notify

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from random import Random
 
-from common import arrow
-from common.connections import connect
 from counting import columns
 from counting.values import NOT_FINITE
+from waltally_jobs.common import arrow
+from waltally_jobs.common.connections import connect
 
 from loader.source.table import BY_SESSION
 from tests.spark.support import Source

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archiving.job import archive
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StructType
-from reading.table_rows import TableRows, schema, spark_type
+from waltally_jobs.archiving.job import archive
+from waltally_jobs.data_source.table_rows import TableRows, schema, spark_type
 
 from testkit.commands import ROOT
 from tests.spark.archives import Log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from common.progress import Measure, line
+from waltally_jobs.common.progress import Measure, line
 
 
 @pytest.mark.parametrize(

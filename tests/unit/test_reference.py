@@ -9,16 +9,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-import applying.job
-import archiving.job
-import auditing.job
 import pytest
-import replaying.job
-import seeding.job
 import typer.main
 import yaml
 from typer.core import TyperGroup, TyperOption
 from typer.testing import CliRunner
+from waltally_jobs.applying import job as applying
+from waltally_jobs.archiving import job as archiving
+from waltally_jobs.auditing import job as auditing
+from waltally_jobs.replaying import job as replaying
+from waltally_jobs.seeding import job as seeding
 
 from docs.site import generated, pages
 from loader.cli import app
@@ -86,7 +86,7 @@ def test_every_path_exists() -> None:
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
 LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
 DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
-JOBS = (applying.job, archiving.job, auditing.job, replaying.job, seeding.job)
+JOBS = (applying, archiving, auditing, replaying, seeding)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""

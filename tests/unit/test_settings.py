@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-import seeding.job
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 from typer.testing import CliRunner
+from waltally_jobs.seeding import job as seeding
 
 from loader.cli import app
 from testkit.commands import ROOT
@@ -76,7 +76,7 @@ def test_a_password_in_a_flag_is_refused_and_not_repeated(words: list[str]) -> N
         assert done.exit_code == SettingError.exit_code
         assert "has a password, which every user of this machine could read\nTry: " in done.stderr
         assert "hunter2" not in done.output
-    done = CliRunner().invoke(seeding.job.app, words)
+    done = CliRunner().invoke(seeding.app, words)
     assert isinstance(done.exception, SettingError)
     assert "hunter2" not in f"{done.output}{done.exception}{done.exception.remedy}"
 
@@ -91,7 +91,7 @@ def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() 
         assert done.exit_code == SettingError.exit_code, words
         option = next(word for word in words if words.count(word) > 1 or word == "--timeout")
         assert f"Error: Option '{option}' is given twice, and takes one value\nTry: " in done.stderr
-    done = CliRunner().invoke(seeding.job.app, ["--at", "0/1", "--at", "0/2"])
+    done = CliRunner().invoke(seeding.app, ["--at", "0/1", "--at", "0/2"])
     assert done.exit_code == SettingError.exit_code
     assert "given twice" in done.output
 

@@ -1,0 +1,375 @@
+"""The next batch of the facts that Spark applies, as the database decides it.
+
+One pass over the changes computes it for all of them: executors, or the driver where the changes
+are few. The database adds it to each fact in one transaction, only where the fact is still as its
+plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from loader.staging.records import ModelState
+from waltally import failpoints, lsn
+from waltally.errors import SettingError
+from waltally.facts import Fact, QueryFact
+from waltally.settings import SlotSettings
+from waltally.tables import Table
+from waltally_jobs.applying import counts
+from waltally_jobs.applying.counts import PARTIAL, WRITTEN, Note, Work
+from waltally_jobs.common import arrow, changes
+from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.command import DEFAULT_TIMEOUT
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.moving import reading as moving
+from waltally_jobs.moving.reading import Place, changes_of
+
+MAX_CHANGES = 2_000_000
+
+FEW_CHANGES = 100_000
+"""Up to here one core is done in two seconds, before Spark has started."""
+
+
+@dataclass(frozen=True)
+class ApplySettings(SlotSettings):
+    """What the job needs to know.
+
+    `facts` are the names of facts, empty for all. `interval` is how many seconds it rests where
+    there is nothing to do, None to end once everything that was staged at the start is applied. A
+    batch has about `max_changes` changes, and whole transactions; one of up to `few_changes` the
+    driver computes itself. `timeout` is in seconds.
+    """
+
+    facts: tuple[str, ...] = ()
+    interval: float | None = None
+    max_changes: int = MAX_CHANGES
+    few_changes: int = FEW_CHANGES
+    timeout: float = DEFAULT_TIMEOUT
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The next step of a fact: the changes from `from_lsn` on, for the rows on this baseline.
+
+    With `is_ready` there is a step and it need not wait for its next try; with `is_locked` it
+    failed because somebody had locked it.
+    """
+
+    fact: Fact
+    state: ModelState
+    from_lsn: int
+    position: int
+    baseline_id: str | None
+    is_rebuild: bool
+    is_ready: bool
+    is_locked: bool
+
+    def is_due(self, end: int) -> bool:
+        """Return whether it can be brought nearer to a position that is staged."""
+        return self.is_ready and (self.is_rebuild or self.from_lsn < end)
+
+
+def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
+    """Return the plans of the facts that Spark applies, in the order of their names.
+
+    Raises SettingError where there is none, or where --model names another one.
+    """
+    facts = {fact.name: fact for fact in target.registered_facts()}
+    rows = target.ask(
+        "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
+        " step is not distinct from 'rebuild',"
+        " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
+        " is_locked,"
+        " fact_name, model_name, state, reason, remedy, applied_lsn::text, engine"
+        f" from {target.table('explain_models')}(%s)"
+        " where engine = 'spark' order by model_name",
+        (target.slot,),
+    )
+    found = [
+        Plan(
+            facts[name],
+            ModelState.of(state),
+            lsn.parse(str(begin)),
+            lsn.parse(str(position)),
+            baseline,
+            is_rebuild,
+            is_ready,
+            is_locked,
+        )
+        for name, begin, position, baseline, is_rebuild, is_ready, is_locked, *state in rows
+        if name in facts
+    ]
+    if not found:
+        raise SettingError(
+            f"no fact of the slot {target.slot} says engine='spark'",
+            "declare one so and run `dbt build`; `loader run --build` applies the others",
+        )
+    unknown = set(settings.facts) - {each.fact.name for each in found}
+    if unknown:
+        raise SettingError(
+            f"--model names {', '.join(sorted(unknown))}, and the facts that say engine='spark' are"
+            f" {', '.join(each.fact.name for each in found)}",
+            "name one of these",
+        )
+    return [each for each in found if not settings.facts or each.fact.name in settings.facts]
+
+
+CHANGES_PER_TASK = 50_000
+"""A second of one core."""
+
+Start = Callable[[], SparkSession]
+"""Starts Spark when it is first asked for, which takes seconds that few changes do not need."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a batch adds to a fact: the rows that are written, and what could not be counted."""
+
+    attempts: list[int]
+    row_count: int
+    rejected_lsn: int | None
+    left_out: str
+    changes: int
+
+
+def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]) -> int:
+    """Return where the next batch of these plans ends; a rebuild is whole: readers never go back.
+
+    Facts that are behind come first, and then go on together with the others.
+    """
+    position = max(each.position for each in plans)
+    if any(each.is_rebuild for each in plans):
+        return position
+    begin = min(each.from_lsn for each in plans)
+    return next(changes.ends(target, begin, position, settings.max_changes), position)
+
+
+def compute(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+) -> Batch:
+    """Compute what the changes before the position add to each fact, and write it down."""
+    batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
+    of_queries = [plan for plan in plans if isinstance(plan.fact, QueryFact)]
+    others = [plan for plan in plans if not isinstance(plan.fact, QueryFact)]
+    found = dict(
+        zip(map(id, others), _count(start, target, few_changes, others, batch), strict=True)
+    )
+    moved = move(start, target, few_changes, of_queries, batch)
+    found |= dict(zip(map(id, of_queries), moved, strict=True))
+    batch.computed += [found[id(plan)] for plan in plans]
+    return batch
+
+
+def move(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
+) -> list[Computed]:
+    """Write the changes before the position for models that are queries."""
+    if not plans:
+        return []
+    first = min(plan.from_lsn for plan in plans)
+    is_small, cuts = _cuts(target, few_changes, plans, batch.to_lsn)
+    truncates = changes.truncates(target, first, batch.to_lsn)
+    conninfo = resolved(target)
+    reads: list[Read] = []
+    for begin, end in itertools.pairwise(cuts):
+        query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
+        models = [(place, p.fact) for place, p in enumerate(plans) if p.from_lsn <= begin]
+        reads += changes_of(arrow.queries(conninfo, [query]), models, truncates)
+    place = Place(
+        conninfo,
+        Table(target.schema, "computed_change"),
+        target.slot,
+        tuple(str(plan.fact.relation) for plan in plans),
+        batch.id,
+    )
+    written = moving.move(None if is_small else start, reads, place)
+    failpoints.reach("written")
+    return [
+        Computed(
+            [attempt for attempt, _ in own],
+            sum(row_count for _, row_count in own),
+            None,
+            "{}",
+            changes.count(target, plan.from_lsn, batch.to_lsn),
+        )
+        for plan, own in zip(plans, written, strict=True)
+    ]
+
+
+def _cuts(
+    target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+) -> tuple[bool, list[int]]:
+    """Return whether the changes are few, and the ends of ranges, each plan's begin among them."""
+    begins = {plan.from_lsn for plan in plans}
+    first = min(begins)
+    is_small = _has_few(target, few_changes, first, to_lsn)
+    inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
+    cuts = [first]
+    for begin, end in itertools.pairwise(inner):
+        cuts += [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
+    return is_small, cuts
+
+
+def _count(
+    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
+) -> list[Computed]:
+    """Compute what the changes before the position add to facts of the old language."""
+    if not plans:
+        return []
+    to_lsn = batch.to_lsn
+    begins = [each.from_lsn for each in plans]
+    first = min(begins)
+    is_small, cuts = _cuts(target, few_changes, plans, to_lsn)
+    truncates = changes.truncates(target, first, to_lsn)
+    work = Work(
+        target.slot,
+        target.schema,
+        batch.id,
+        tuple(each.fact for each in plans),
+        tuple(begins),
+        tuple(
+            (begin, changes.query(target.schema, target.slot, begin, end, changes.COUNTED))
+            for begin, end in itertools.pairwise(cuts)
+        ),
+        dict(truncates),
+        resolved(target),
+    )
+    rows = _in_driver(work) if is_small or not work.ranges else _on_spark(start(), work)
+    failpoints.reach("written")
+    written: list[list[tuple[int, int]]] = [[] for _ in plans]
+    notes = [Note() for _ in plans]
+    for place, attempt, row_count, text in rows:
+        if text is None:
+            written[place].append((attempt, row_count))
+        else:
+            notes[place].add(Note(**json.loads(text)))
+    computed = []
+    for plan, own, note in zip(plans, written, notes, strict=True):
+        emptied = {
+            part.name
+            for part in plan.fact.tables
+            if part.table in truncates and truncates[part.table][0] >= plan.from_lsn
+        }
+        computed.append(
+            Computed(
+                [attempt for attempt, _ in own],
+                sum(row_count for _, row_count in own),
+                note.rejected_lsn,
+                json.dumps(
+                    {
+                        part: {
+                            "row_count": note.left_out.get(part, 0),
+                            "is_truncated": part in emptied,
+                        }
+                        for part in note.left_out.keys() | emptied
+                    }
+                ),
+                note.changes,
+            )
+        )
+    return computed
+
+
+@dataclass
+class Batch:
+    """What was computed for facts up to a position."""
+
+    id: str
+    to_lsn: int
+    plans: list[Plan]
+    computed: list[Computed]
+
+
+def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> bool:
+    """Have the database add a batch to a fact; return whether the fact is at its end.
+
+    If not, its plan is another one now, or an error is in model_state.
+    """
+    merged = target.ask(
+        f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
+        (
+            target.slot,
+            str(plan.fact.relation),
+            json.dumps(plan.fact.declaration),
+            plan.baseline_id,
+            lsn.show(plan.from_lsn),
+            lsn.show(max(batch.to_lsn, plan.from_lsn)),
+            batch.id,
+            computed.attempts,
+            computed.row_count,
+            None if computed.rejected_lsn is None else lsn.show(computed.rejected_lsn),
+            computed.left_out,
+        ),
+    )
+    failpoints.reach("merged")
+    return merged == [(True,)]
+
+
+def age_of(target: TargetSession, to_lsn: int) -> float | None:
+    """Return how many seconds ago the newest change before a position was committed."""
+    rows = target.ask(
+        "select extract(epoch from clock_timestamp() - committed_at)::float8"
+        f" from {target.table('change_log')} where slot_name = %s and commit_lsn < %s"
+        " order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
+        (target.slot, lsn.show(to_lsn)),
+    )
+    return rows[0][0] if rows else None
+
+
+def fill_roll_ups(target: TargetSession) -> None:
+    """Have the database fill the roll-ups that can be filled now, as those of a new fact."""
+    due = (
+        f"select 1 from {target.table('plan_roll_ups')}(%s)"
+        " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
+    )
+    fill = f"select from {target.table('apply')}(%s, part => 'behind')"
+    while target.ask(due, (target.slot,)):
+        target.ask(fill, (target.slot,))
+
+
+Written = tuple[int, int, int, str | None]
+"""A row of WRITTEN."""
+
+
+def _in_driver(work: Work) -> list[Written]:
+    partials = counts.count(work, range(len(work.ranges)))
+    return [row for batch in counts.write(work, partials) for row in _tuples(batch)]
+
+
+def _on_spark(spark: SparkSession, work: Work) -> list[Written]:
+    # The work, and the login in it, travels in the closure: a column would show in the UI.
+    def count(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            yield from counts.count(work, batch["id"].to_pylist())
+
+    def write(partials: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return counts.write(work, partials)
+
+    size = len(work.ranges)
+    partials = spark.range(0, size, 1, size).mapInArrow(count, PARTIAL)
+    together = partials.repartition(min(size, _WRITERS), "bucket")
+    return [tuple(row) for row in together.mapInArrow(write, WRITTEN).collect()]
+
+
+_WRITERS = 16
+"""Tasks that add up partial sums, at most: each writes in a session of its own."""
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterator[Written]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _has_few(target: TargetSession, few: int, begin: int, end: int) -> bool:
+    ((is_few,),) = target.ask(
+        f"select count(*) <= %s from (select from {target.table('change_log')}"
+        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s limit %s) as first",
+        (few, target.slot, lsn.show(begin), lsn.show(end), few + 1),
+    )
+    return bool(is_few)

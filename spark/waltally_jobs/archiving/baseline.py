@@ -1,0 +1,108 @@
+"""Reads the slot's present baselines as of one moment."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from waltally import lsn
+from waltally.database import Connection
+from waltally.facts import Fact, parse
+from waltally.tables import Table, literal, quoted
+from waltally_jobs.archiving.manifests import Baseline, Origin
+from waltally_jobs.common.arrow import Snapshot
+from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
+from waltally_jobs.warehouse import groups
+
+_FOUND = """
+    select
+        baseline.fact_name,
+        fact.relation_schema,
+        fact.relation_name,
+        baseline.declaration,
+        baseline.baseline_id::text,
+        baseline.snapshot_lsn::text,
+        baseline.system_identifier,
+        coalesce(baseline.left_out, '{{}}') as left_out,
+        coalesce(baseline.table_identities, '{{}}') as table_identities,
+        (
+            select coalesce(
+                jsonb_agg(
+                    to_jsonb(rejected) - '{{slot_name, fact_name}}'::text[] order by part, reason
+                ),
+                '[]'
+            )
+            from {schema}.baseline_rejection as rejected
+            where (rejected.slot_name, rejected.fact_name)
+                = (baseline.slot_name, baseline.fact_name)
+        ) as rejections,
+        exists (
+            select from {schema}.model_watermark as mark
+            where
+                mark.slot_name = baseline.slot_name
+                and mark.model_name = fact.relation_schema || '.' || fact.relation_name
+                and mark.declaration = baseline.declaration
+        ) as keeps_archived
+    from {schema}.baseline
+    inner join {schema}.fact using (slot_name, fact_name)
+    where slot_name = %s
+    order by fact_name
+"""
+
+
+@dataclass(frozen=True)
+class OpenBaseline:
+    """A baseline before it has files, in a snapshot that ends with `open_baselines`."""
+
+    baseline: Baseline
+    snapshot: Snapshot
+    query: str
+    archived_query: str
+    archived_groups: int
+
+
+@contextlib.contextmanager
+def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[OpenBaseline]]:
+    """Yield the slot's baselines of registered facts; they do not change within the block."""
+    with exported_snapshot(target) as snapshot:
+        found = target.ask(_FOUND.format(schema=quoted(target.schema)), (target.slot,))
+        opened = []
+        snapshot_of = Snapshot(resolved(target), snapshot)
+        for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
+            left_out, identities, rejections, keeps_archived = counted
+            fact = parse(name, Table(relation_schema, relation_name), declaration)
+            query = groups.baseline_query(fact, target)
+            # The seed has put all that were before its snapshot into one row a group; of a fact
+            # that was declared otherwise it has kept none.
+            archived = (
+                groups.archived_query(fact, target)
+                + f" and {keeps_archived} and commit_lsn < {literal(at)}"
+            )
+            count, totals = _size(target, query, fact)
+            baseline = Baseline(
+                Origin(system, origin.source_database),
+                fact,
+                id_,
+                lsn.parse(at),
+                count,
+                totals,
+                (),
+                (),
+                left_out,
+                identities,
+                tuple(rejections),
+            )
+            archived_count, _ = _size(target, archived, fact)
+            opened.append(OpenBaseline(baseline, snapshot_of, query, archived, archived_count))
+        yield opened
+
+
+def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
+    """Return how many groups a baseline has, and the sum of each measure over them."""
+    totals = "".join(
+        f", coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
+        for place in range(1, len(fact.measures) + 1)
+    )
+    ((count, *found),) = target.ask(f"select count(*){totals} from ({query}) as groups")
+    return count, tuple(found)

@@ -1,0 +1,174 @@
+"""The Parquet files of an archive. Tasks write and read them; the driver names them in manifests.
+
+Each attempt of a task writes files of its own. Spark gives the result of one attempt, so a file
+that no result names is no part of the archive, and the next run deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from waltally.errors import SettingError
+from waltally_jobs.archiving import manifests
+from waltally_jobs.archiving.folder import Folder
+from waltally_jobs.archiving.manifests import Contents
+from waltally_jobs.common.arrow import Read, one_line
+from waltally_jobs.common.errors import ArchiveIncomplete, ReadFailed, WriteFailed
+
+CHANGES, BASELINES, ARCHIVED = "changes", "baselines", "archived_deletes"
+
+WRITTEN = "file string, row_count bigint"
+"""What a task says of the files that it has written: their names in the folder."""
+
+Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def written_by_day(folder: Folder, range_name: str) -> Write:
+    """Return what writes changes into a file for each day on which they were committed."""
+
+    def day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        days = pc.strftime(batch.column("committed_at"), "%Y-%m-%d")
+        for each in pc.unique(days).to_pylist():
+            place = f"{CHANGES}/date={each}/range={range_name}"
+            yield place, batch.filter(pc.equal(days, each))
+
+    return _written(folder, day)
+
+
+def written_to(folder: Folder, place: str) -> Write:
+    """Return what writes rows into files of one place."""
+    return _written(folder, lambda batch: iter([(place, batch)]))
+
+
+def _written(
+    folder: Folder, placed: Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
+) -> Write:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writers: dict[str, pq.ParquetWriter] = {}
+        counts: dict[str, int] = {}
+        names: dict[str, str] = {}
+        try:
+            with contextlib.ExitStack() as stack:
+                for place, batch in itertools.chain.from_iterable(map(placed, batches)):
+                    if place not in writers:
+                        folder.make(place)
+                        names[place] = f"{place}/part-{uuid.uuid4()}.parquet"
+                        writers[place] = stack.enter_context(
+                            pq.ParquetWriter(
+                                folder.at(names[place]),
+                                batch.schema,
+                                filesystem=folder.files,
+                                compression="zstd",
+                            )
+                        )
+                    writers[place].write_batch(batch)
+                    counts[place] = counts.get(place, 0) + batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise WriteFailed(one_line(error)) from None
+        yield pa.RecordBatch.from_pydict(
+            {"file": list(names.values()), "row_count": [counts[place] for place in names]},
+            pa.schema([("file", pa.string()), ("row_count", pa.int64())]),
+        )
+
+    return write
+
+
+def write_table(folder: Folder, place: str, table: pa.Table) -> None:
+    """Write a table into a file of a place, also where it has no row."""
+    folder.make(place)
+    name = f"{place}/part-{uuid.uuid4()}.parquet"
+    pq.write_table(table, folder.at(name), filesystem=folder.files, compression="zstd")
+
+
+def row_count(folder: Folder, names: Sequence[str]) -> int:
+    """Return how many rows the files have, as this machine reads them. Raises OSError."""
+    return sum(
+        int(pq.read_metadata(folder.at(name), filesystem=folder.files).num_rows) for name in names
+    )
+
+
+def require_there(folder: Folder, names: Sequence[str]) -> None:
+    """Raise ArchiveIncomplete where one of these files is not there."""
+    if missing := folder.missing(names):
+        raise ArchiveIncomplete(
+            f"{folder.path(missing[0])}, which a manifest names, is not there"
+            + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            "bring the files back from a copy",
+        )
+
+
+def reads_of(folder: Folder, names: Sequence[str]) -> list[Read]:
+    """Return what reads the rows of each file."""
+    return [partial(batches, folder, name, None) for name in names]
+
+
+def counted_batches(folder: Folder, name: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield what counting needs of a file's changes with begin <= commit_lsn < end."""
+    for batch in batches(folder, name, (begin, end)):
+        yield batch.select(["commit_lsn", "ordinal", "action", "payload"])
+
+
+def batches(folder: Folder, name: str, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, of changes those with begin <= commit_lsn < end. For executors.
+
+    Raises ReadFailed.
+    """
+    import pyarrow.dataset as dataset
+
+    within = None
+    if bounds is not None:
+        position = pc.field("commit_lsn")
+        within = (position >= bounds[0]) & (position < bounds[1])
+    try:
+        found = dataset.dataset(folder.at(name), format="parquet", filesystem=folder.files)
+        for batch in found.to_batches(filter=within):
+            if batch.num_rows:
+                yield batch
+    except (OSError, pa.ArrowException) as error:
+        raise ReadFailed(f"{folder.path(name)}: {one_line(error)}") from None
+
+
+def first_after(folder: Folder, name: str, moment: datetime) -> int | None:
+    """Return the position of a file's first change that was committed after a moment."""
+    import pyarrow.dataset as dataset
+
+    at = pa.scalar(moment.astimezone(UTC), pa.timestamp("us", "UTC"))
+    found = dataset.dataset(folder.at(name), format="parquet", filesystem=folder.files)
+    later = found.to_table(["commit_lsn"], filter=pc.field("committed_at") > at)
+    first: int | None = pc.min(later["commit_lsn"]).as_py()
+    return first
+
+
+def read_manifests(path: str, slot: str) -> tuple[Folder, Contents]:
+    """Return a slot's folder in an archive and what it holds. Raises SettingError."""
+    folder = Folder.of(f"{path.rstrip('/')}/slot={slot}")
+    try:
+        names = [each for each in folder.names(manifests.FOLDER) if each.endswith(".json")]
+        return folder, manifests.read(map(folder.text, names))
+    except OSError as error:
+        raise SettingError(
+            f"{folder.uri} cannot be read: {one_line(error)}",
+            "see that it is there, and that Spark's driver and executors have the right to read it:"
+            " in a bucket, with its keys and region in their environment",
+        ) from None
+
+
+def delete_unnamed(folder: Folder, contents: Contents) -> None:
+    """Delete the files that killed runs have left."""
+    named = {name for part in contents.slices for name in part.files}
+    named |= {name for each in contents.baselines for name in (*each.files, *each.archived_files)}
+    # A Delta table keeps its own log beside the days.
+    found = [name for name in folder.names(CHANGES) if name.startswith(f"{CHANGES}/date=")]
+    found += [name for place in (BASELINES, ARCHIVED) for name in folder.names(place)]
+    drafts = [name for name in folder.names(manifests.FOLDER) if name.endswith(".draft")]
+    for name in (*(name for name in found if name not in named), *drafts):
+        folder.delete(name)

@@ -1,0 +1,279 @@
+"""The manifests of an archive. A file that no manifest names is no part of the archive. Pure.
+
+A manifest is one JSON object, of a slice of the change log or of a baseline. It is written whole,
+after its files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+from loader.staging.records import SlotPosition
+from waltally import lsn
+from waltally.errors import AnotherCluster
+from waltally.facts import Fact, parse
+from waltally.tables import Table
+from waltally_jobs.common.errors import ArchiveIncomplete
+
+VERSION = 3
+FOLDER = "manifests"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The cluster and database of the changes; an archive holds those of one cluster."""
+
+    system_identifier: str
+    source_database: str
+
+    @classmethod
+    def of(cls, slot: SlotPosition) -> Origin:
+        """Return the origin of the slot's changes."""
+        return cls(slot.system_identifier, slot.source_database)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """All changes with from_lsn <= commit_lsn < to_lsn; `files` are paths in the slot's folder."""
+
+    origin: Origin
+    from_lsn: int
+    to_lsn: int
+    rows: int
+    files: tuple[str, ...]
+    facts: tuple[Fact, ...] = ()
+    """The facts that were registered when it was archived."""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """By fact, from which position on the log held every change that it needs; without those of
+    which the log did not."""
+
+    @property
+    def name(self) -> str:
+        """The name of its range, in the order of positions."""
+        return f"{self.from_lsn:016X}-{self.to_lsn:016X}"
+
+    def text(self) -> str:
+        """Return the manifest."""
+        return _text(
+            self.origin,
+            {
+                "kind": "changes",
+                "from_lsn": lsn.show(self.from_lsn),
+                "to_lsn": lsn.show(self.to_lsn),
+                "rows": self.rows,
+                "files": self.files,
+                "facts": [
+                    {**_fact_to_json(fact), "held_lsn": _show(self.held.get(fact.name))}
+                    for fact in self.facts
+                ],
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline of a fact: what each group had at snapshot_lsn.
+
+    `totals` are the sums of its measures over all groups, as number texts.
+    """
+
+    origin: Origin
+    fact: Fact
+    baseline_id: str
+    snapshot_lsn: int
+    groups: int
+    totals: tuple[str, ...]
+    files: tuple[str, ...]
+    archived_files: tuple[str, ...] = ()
+    """The archived deletes that are in its groups, as groups of their own."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """As in cdc.baseline."""
+    identities: Mapping[str, Any] = field(default_factory=dict)
+    """As `table_identities` in cdc.baseline."""
+    rejections: tuple[Mapping[str, Any], ...] = ()
+    """As in cdc.baseline_rejection."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others: facts that were counted together may share the id."""
+        return self.fact.name, self.baseline_id
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, in the order of positions."""
+        return f"{self.snapshot_lsn:016X}-{self.baseline_id}-{quote(self.fact.name, safe='')}"
+
+    def text(self) -> str:
+        """Return the manifest."""
+        return _text(
+            self.origin,
+            {
+                "kind": "baseline",
+                "fact": _fact_to_json(self.fact),
+                "baseline_id": self.baseline_id,
+                "snapshot_lsn": lsn.show(self.snapshot_lsn),
+                "groups": self.groups,
+                "totals": self.totals,
+                "files": self.files,
+                "archived_files": self.archived_files,
+                "left_out": self.left_out,
+                "table_identities": self.identities,
+                "rejections": self.rejections,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """An archive of one slot: slices without a gap, and baselines, in the order of positions."""
+
+    slices: tuple[Slice, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
+
+    @property
+    def from_lsn(self) -> int:
+        """The first position that is archived; 0 where none is."""
+        return self.slices[0].from_lsn if self.slices else 0
+
+    @property
+    def to_lsn(self) -> int:
+        """Every change from from_lsn on and before this is archived."""
+        return self.slices[-1].to_lsn if self.slices else 0
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """The origins of the changes and baselines."""
+        return frozenset(
+            [part.origin for part in self.slices] + [part.origin for part in self.baselines]
+        )
+
+    def require_origin(self, slot: SlotPosition, place: str, remedy: str) -> None:
+        """Raise AnotherCluster where the archive, which is at this place, is not of the slot."""
+        if others := self.origins - {Origin.of(slot)}:
+            other = min(others, key=str)
+            raise AnotherCluster(
+                f"{place} holds changes of database {other.source_database} of cluster"
+                f" {other.system_identifier}; the change log is of {slot.source_database} of"
+                f" {slot.system_identifier}",
+                remedy,
+            )
+
+    def facts(self, position: int) -> dict[str, Fact]:
+        """Return by name the facts as they were declared when the position was archived."""
+        before = [part for part in self.slices if part.from_lsn <= position]
+        return {fact.name: fact for fact in before[-1].facts} if before else {}
+
+    def held_lsn(self, fact: Fact, position: int) -> int | None:
+        """Return from where on every change that the fact needs is archived, up to the position.
+
+        None where nobody said so: the fact was not registered then, or declared otherwise.
+        """
+        for part in self.slices:
+            if part.from_lsn < position <= part.to_lsn:
+                same = (each for each in part.facts if each.declaration == fact.declaration)
+                names = [each.name for each in same if each.name == fact.name]
+                return part.held.get(fact.name) if names else None
+        return None
+
+    def baselines_of(self, name: str) -> tuple[Baseline, ...]:
+        """Return the baselines of a fact, in the order of positions."""
+        return tuple(each for each in self.baselines if each.fact.name == name)
+
+    def holds(self, from_lsn: int, to_lsn: int) -> bool:
+        """Return whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
+        return from_lsn == to_lsn or self.from_lsn <= from_lsn < to_lsn <= self.to_lsn
+
+    def files(self, from_lsn: int, to_lsn: int) -> list[str]:
+        """Return the files that may have changes with from_lsn <= commit_lsn < to_lsn."""
+        return [
+            file
+            for part in self.slices
+            if part.from_lsn < to_lsn and from_lsn < part.to_lsn
+            for file in part.files
+        ]
+
+
+def read(texts: Iterable[str]) -> Contents:
+    """Return the archive's contents. Raises ArchiveIncomplete where slices are missing."""
+    slices, baselines = [], []
+    for text in texts:
+        try:
+            said = json.loads(text)
+            if said["version"] != VERSION:
+                raise ArchiveIncomplete(
+                    f"a manifest has version {said['version']}, this program knows {VERSION}",
+                    "use the version of waltally that wrote it",
+                )
+            if said["kind"] == "changes":
+                slices.append(_slice(said))
+            else:
+                baselines.append(_baseline(said))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveIncomplete(
+                f"a manifest cannot be read: {error!r}, in {text[:80]!r}",
+                f"bring {FOLDER}/ back from a copy, or archive to a new place",
+            ) from None
+    slices.sort(key=lambda part: (part.from_lsn, part.to_lsn))
+    for before, after in pairwise(slices):
+        if before.to_lsn != after.from_lsn:
+            raise ArchiveIncomplete(
+                f"one slice ends at {lsn.show(before.to_lsn)} and the next begins at"
+                f" {lsn.show(after.from_lsn)}",
+                f"bring {FOLDER}/ back from a copy, or archive to a new place",
+            )
+    baselines.sort(key=lambda part: part.snapshot_lsn)
+    return Contents(tuple(slices), tuple(baselines))
+
+
+def _text(origin: Origin, fields: dict[str, Any]) -> str:
+    return json.dumps({"version": VERSION, **origin.__dict__, **fields}, indent=1) + "\n"
+
+
+def _origin(said: dict[str, Any]) -> Origin:
+    return Origin(said["system_identifier"], said["source_database"])
+
+
+def _slice(said: dict[str, Any]) -> Slice:
+    return Slice(
+        _origin(said),
+        lsn.parse(said["from_lsn"]),
+        lsn.parse(said["to_lsn"]),
+        said["rows"],
+        tuple(said["files"]),
+        tuple(map(_fact, said["facts"])),
+        {each["name"]: lsn.parse(each["held_lsn"]) for each in said["facts"] if each["held_lsn"]},
+    )
+
+
+def _baseline(said: dict[str, Any]) -> Baseline:
+    return Baseline(
+        _origin(said),
+        _fact(said["fact"]),
+        said["baseline_id"],
+        lsn.parse(said["snapshot_lsn"]),
+        said["groups"],
+        tuple(said["totals"]),
+        tuple(said["files"]),
+        tuple(said["archived_files"]),
+        said["left_out"],
+        said["table_identities"],
+        tuple(said["rejections"]),
+    )
+
+
+def _fact(said: dict[str, Any]) -> Fact:
+    return parse(said["name"], Table(*said["relation"]), said["declaration"])
+
+
+def _show(position: int | None) -> str | None:
+    return None if position is None else lsn.show(position)
+
+
+def _fact_to_json(fact: Fact) -> dict[str, Any]:
+    relation = [fact.relation.schema, fact.relation.name]
+    return {"name": fact.name, "relation": relation, "declaration": fact.declaration}

@@ -1,0 +1,132 @@
+"""A model as of an archived position: its archived baseline and what the changes since then add.
+
+The target evaluates the changes. Rows of an archive are changes like others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from waltally import lsn
+from waltally.facts import Fact
+from waltally.tables import Table
+from waltally_jobs.archiving import files
+from waltally_jobs.archiving.archive import Archive
+from waltally_jobs.archiving.manifests import Baseline
+from waltally_jobs.common import arrow
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.common.errors import ArchiveIncomplete
+from waltally_jobs.evaluation import evaluating
+from waltally_jobs.moving import reading
+from waltally_jobs.moving.reading import changes_of
+
+GROUP = pa.schema(
+    [
+        pa.field("fact", pa.string()),
+        pa.field("part", pa.string()),
+        pa.field("dimensions", pa.list_(pa.string())),
+        pa.field("row_count", pa.int64()),
+        pa.field("sums", pa.list_(pa.string())),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+def write(
+    target: TargetSession,
+    archive: Archive,
+    baseline: Baseline,
+    at: int,
+    moved: Table,
+    groups: Table,
+    went: str,
+) -> dict[int, int]:
+    """Write the groups of a model at the position; return by attempt how many rows.
+
+    The archived deletes are in its groups too, and stand there once more with the reason `went`.
+    Raises ArchiveIncomplete where a change cannot be counted.
+    """
+    fact = baseline.fact
+    archive.require(baseline.snapshot_lsn, at)
+    files.require_there(archive.folder, [*baseline.files, *baseline.archived_files])
+    reads = archive.reads(baseline.snapshot_lsn, at)
+    truncates = archive.truncates(baseline.snapshot_lsn, at)
+    place = evaluating.place(target, moved, [fact])
+    ((*pairs,),) = reading.move(archive.session, changes_of(reads, [(0, fact)], truncates), place)
+    attempts = [attempt for attempt, _ in pairs]
+    if (problem := evaluating.not_countable(target, moved, attempts)) is not None:
+        raise ArchiveIncomplete(
+            f"a change at {lsn.show(problem[0])} cannot be counted for {fact.name}: {problem[1]}",
+            f"give an --at up to {lsn.show(problem[0])}; or seed it from the source:"
+            f" `spark-submit spark/seed.py --model {fact.name}`",
+        )
+    kept = [part.name for part in fact.tables if part.table not in truncates]
+    return {
+        **_stored(target, archive, fact, baseline.files, kept, groups, None),
+        **_stored(target, archive, fact, baseline.archived_files, kept, groups, went),
+        **evaluating.count(target, fact, moved, attempts, groups, went),
+    }
+
+
+def _stored(
+    target: TargetSession,
+    archive: Archive,
+    fact: Fact,
+    names: Sequence[str],
+    parts: Sequence[str],
+    groups: Table,
+    reason: str | None,
+) -> dict[int, int]:
+    """Write archived groups of these parts."""
+    rows_place = [each["name"] for each in fact.declaration["kept"]].index(fact.declaration["rows"])
+
+    def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            own = batch.filter(compute.is_in(batch.column("part"), pa.array(parts, pa.string())))
+            count = own.num_rows
+            rows = compute.list_element(own.column("sums"), rows_place).cast(pa.int64())
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([fact.name] * count, pa.string()),
+                    own.column("part").cast(pa.string()),
+                    own.column("dimensions").cast(pa.list_(pa.string())),
+                    rows,
+                    own.column("sums").cast(pa.list_(pa.string())),
+                    pa.array([reason] * count, pa.string()),
+                ],
+                schema=GROUP,
+            )
+
+    if not names:
+        return {}
+    append = arrow.appending(resolved(target), groups)
+    reads = files.reads_of(archive.folder, names)
+    if archive.session is None:
+        task = append(shaped(itertools.chain.from_iterable(read() for read in reads)))
+        return arrow.written(task)
+
+    def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from append(shaped(batches))
+
+    found = arrow.spread(archive.session(), reads, store, arrow.WRITTEN)
+    return arrow.written(found.toArrow().to_batches())
+
+
+def take_away(target: TargetSession, fact: Fact, groups: Table, went: str) -> dict[int, int]:
+    """Take the archived deletes out of the groups; a seed adds them from where they are kept."""
+    attempt = secrets.randbits(62)
+    ((rows,),) = target.ask(
+        f"with taken as (insert into {groups.quoted} (fact, part, dimensions, row_count, sums,"
+        " attempt) select fact, part, dimensions, -row_count,"
+        " array(select (-number::numeric)::text from unnest(sums) with ordinality"
+        " as one (number, place) order by place), %s"
+        f" from {groups.quoted} where fact = %s and reason = %s returning 1)"
+        " select count(*) from taken",
+        (attempt, fact.name, went),
+    )
+    return {attempt: rows}

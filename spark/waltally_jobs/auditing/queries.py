@@ -1,0 +1,190 @@
+"""Compares models that are queries with the query itself, which the source's server evaluates.
+
+Where it differs from the target's server, that one does over the source's values. No rule of a
+query is written here. What ranges of a table give travels as PostgreSQL's text into a
+table of the target's session, where SQL adds it up and compares it with what the model keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from tempfile import TemporaryFile
+from typing import IO
+
+from pyspark.sql import SparkSession
+
+from waltally import lsn
+from waltally.database import Connection
+from waltally.facts import Declaration, Fact, parse
+from waltally.tables import literal
+from waltally_jobs.auditing.report import Comparison, Difference, LeftOut, Total
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.common.errors import AuditIncomplete
+from waltally_jobs.common.progress import print_status
+from waltally_jobs.evaluation import copies, queries
+from waltally_jobs.evaluation.places import differ
+from waltally_jobs.evaluation.queries import RejectedRow, Rows
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.warehouse.fact import Built
+
+_BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
+_COUNTED = "pg_temp.waltally_counted"
+
+
+def applied(target: TargetSession, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the models with the query that is applied: one that has changed waits for its seed."""
+    rows = target.ask_staging(
+        "select fact_name, compiled from {}.known_model where slot_name = %s and is_former",
+        (target.slot,),
+    )
+    former: dict[str, Declaration] = dict(rows)
+    return [
+        parse(fact.name, fact.relation, former[fact.name]) if fact.name in former else fact
+        for fact in facts
+    ]
+
+
+def compare(
+    start: Callable[[], SparkSession] | None,
+    settings: Settings,
+    target: TargetSession,
+    source: Connection,
+    built: Built,
+    exported: ExportedSnapshot,
+    is_uncertain: bool,
+    limit: int,
+) -> tuple[Comparison, dict[str, str], list[LeftOut]]:
+    """Compare a model at the snapshot with its query there.
+
+    Returns also how much of each measure is of rows that were purged, and the rows that the query
+    cannot take. With `is_uncertain` only counts that are too small are differences. Raises
+    LoaderError.
+    """
+    fact = built.fact
+    if built.position != exported.position:
+        raise AuditIncomplete(
+            f"{fact.relation} is at {lsn.show(built.position)} and not at"
+            f" {lsn.show(exported.position)}, where its query was to be compared: another session"
+            " builds it, or it was seeded meanwhile",
+            f"run the {settings.work} again",
+        )
+    print_status(f"evaluating {fact.name} at {lsn.show(exported.position)}")
+    with TemporaryFile() as file:
+        left_out = list(_evaluate(start, settings, target, source, fact, exported, file))
+        file.seek(0)
+        with _stored(target, file), _at(target, built):
+            print_status(f"comparing {fact.relation}")
+            ((groups, totals, count, largest),) = target.ask(
+                _comparison(target, fact, is_uncertain, limit)
+            )
+    # What the query does not show itself is told only where it differs.
+    shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
+    names = [each.name for each in fact.dimensions]
+    differences = [
+        Difference(dict(zip(names, key, strict=True)), measure, own, counted)
+        for key, measure, own, counted in largest
+    ]
+    ignores = any(part.ignores_deletes for part in fact.tables)
+    return (
+        Comparison(
+            groups,
+            {name: Total(own, counted) for name, own, counted, _ in shown},
+            count,
+            differences,
+        ),
+        {name: purged for name, *_, purged in shown} if ignores else {},
+        left_out,
+    )
+
+
+def require_query(target: TargetSession, fact: Fact) -> None:
+    """Raise AuditIncomplete where the model's rows are of another query than is registered."""
+    if target.ask_staging(_BUILT_BY, (target.slot, str(fact.relation))) != [(fact.declaration,)]:
+        raise AuditIncomplete(
+            f"{fact.relation} is not built by the query that is registered for it",
+            "`loader status` says what it waits for; then the audit again",
+        )
+
+
+def _evaluate(
+    start: Callable[[], SparkSession] | None,
+    settings: Settings,
+    target: TargetSession,
+    source: Connection,
+    fact: Fact,
+    exported: ExportedSnapshot,
+    file: IO[bytes],
+) -> Iterator[LeftOut]:
+    """Append what each range gives to the file; yield the rows that the query cannot take."""
+
+    def take(session: Connection, rows: Rows, query: str) -> None:
+        begin = file.tell()
+        try:
+            session.copy(
+                f"copy (select {literal(rows.part.name)}, dimensions, sums"
+                f" from ({query}) as counted) to stdout",
+                file,
+            )
+        except BaseException:
+            # A row that the query cannot take may be the last of many.
+            file.seek(begin)
+            file.truncate()
+            raise
+
+    with contextlib.ExitStack() as stack:
+        if differ(source, target):
+            parts = [(fact, part) for part in fact.tables]
+            empty = stack.enter_context(copies.made(target, parts))
+            filled = copies.fill(start, target, empty, exported, settings.partitions)
+            taken = copies.evaluated(target, filled, take)
+        else:
+            taken = queries.at_source(settings, target, [fact], exported, take)
+        rejected: dict[tuple[str, str], int] = {}
+        for _, part, found in taken:
+            if isinstance(found, RejectedRow):
+                key = (str(part.table), found.reason)
+                rejected[key] = rejected.get(key, 0) + found.count
+    yield from (LeftOut(*key, count) for key, count in sorted(rejected.items()))
+
+
+@contextlib.contextmanager
+def _stored(target: TargetSession, file: IO[bytes]) -> Iterator[None]:
+    """Have the rows of the file in a table of the session within the block."""
+    with target.transaction():
+        target.ask(f"create temporary table {_COUNTED} (part text, dimensions text[], sums text[])")
+        # Frozen rows are seen in a snapshot that is older than they are.
+        target.copy(f"copy {_COUNTED} from stdin (freeze)", file)
+    try:
+        yield
+    finally:
+        target.ask(f"drop table {_COUNTED}")
+
+
+@contextlib.contextmanager
+def _at(target: TargetSession, built: Built) -> Iterator[None]:
+    """Read within the block as of the model's snapshot, with texts as in its query's time zone."""
+    target.ask("begin isolation level repeatable read read only")
+    try:
+        target.ask(f"set transaction snapshot '{built.snapshot.name}'")
+        target.ask("set local work_mem to '64MB'")
+        zone = built.fact.declaration["timezone"]
+        target.ask("select set_config('timezone', %s, true)", (zone,))
+        yield
+    finally:
+        target.ask("rollback")
+
+
+def _comparison(target: TargetSession, fact: Fact, is_uncertain: bool, limit: int) -> str:
+    archived = (
+        f"select part, dimensions, measures from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
+    )
+    declared = json.dumps(fact.declaration)
+    ((query,),) = target.ask_staging(
+        "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
+        (declared, fact.relation.quoted, _COUNTED, archived, is_uncertain, limit),
+    )
+    return str(query)

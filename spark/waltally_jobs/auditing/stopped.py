@@ -1,0 +1,172 @@
+"""Stops the models at a snapshot of the source, until the warehouse's own snapshot is taken."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from psycopg2 import errors
+
+from loader.source import slot_admin
+from loader.staging.target_state import apply
+from waltally import locks, lsn
+from waltally.database import Connection
+from waltally.errors import CannotConnect, Interrupted
+from waltally.facts import Fact
+from waltally_jobs.common.arrow import Snapshot
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
+from waltally_jobs.common.errors import AuditIncomplete, SnapshotBlocked
+from waltally_jobs.common.progress import print_status
+from waltally_jobs.evaluation import snapshot
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.warehouse import loader_progress
+
+_POLL_SECONDS = 0.2
+_PAUSE_SECONDS = 0.005
+"""Before another call of apply while others wait for this one."""
+_NOTIFY_SECONDS = 5.0
+
+
+def open_snapshots(
+    stack: contextlib.ExitStack,
+    settings: Settings,
+    target: TargetSession,
+    warehouse: TargetSession,
+    source: Connection,
+    facts: Sequence[Fact],
+    stopped: Sequence[Fact],
+) -> tuple[ExportedSnapshot, Snapshot]:
+    """Return a snapshot of the facts' tables, and one of the warehouse with `stopped` there too.
+
+    Both live as long as the stack; `warehouse` is in the transaction that has the second one. Apply
+    by others is held meanwhile, for `settings.hold` seconds a try. A fact that has not come there
+    is not at the position of the first one.
+    Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
+    """
+    deadline = time.monotonic() + settings.timeout
+    relations = {str(fact.relation) for fact in stopped}
+    while True:
+        _wait_for_long_writers(source, settings, deadline)
+        # What is left to stage and to apply while others are held is little then.
+        loader_progress.emit_message(source)
+        ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
+        loader_progress.wait_for_position(target, settings, lsn.parse(end))
+        with _not_for_ever(warehouse, settings):
+            _apply(warehouse, relations, None, deadline)
+        with contextlib.ExitStack() as opened:
+            try:
+                with _held(warehouse, settings) as until:
+                    exported = _exported(opened, settings, target, source, facts)
+                    _apply(warehouse, relations, exported.position, until)
+                    name = opened.enter_context(exported_snapshot(warehouse))
+                stack.enter_context(opened.pop_all())
+                return exported, Snapshot(resolved(target), name)
+            except (SnapshotBlocked, AuditIncomplete) as error:
+                if time.monotonic() > deadline:
+                    raise type(error)(
+                        f"{error} (at each try for {settings.timeout:.0f} s; --hold lets one last"
+                        " longer)",
+                        error.remedy,
+                    ) from None
+                print_status(f"{error}; others apply again before the next try")
+
+
+def _exported(
+    opened: contextlib.ExitStack,
+    settings: Settings,
+    target: TargetSession,
+    source: Connection,
+    facts: Sequence[Fact],
+) -> ExportedSnapshot:
+    """Return a snapshot whose changes the loader has staged; both within the time of a try."""
+    until = time.monotonic() + settings.hold
+    exported = opened.enter_context(
+        snapshot.export(replace(settings, timeout=settings.hold), facts, source)
+    )
+    loader_progress.emit_message(source)
+    left = replace(settings, timeout=max(until - time.monotonic(), 0.0))
+    loader_progress.wait_for_position(target, left, exported.position)
+    return exported
+
+
+def _apply(
+    warehouse: TargetSession, relations: Collection[str], position: int | None, until: float
+) -> None:
+    """Bring the models there, or to what is staged; return at a time, whether they are or not."""
+    while any(
+        model.is_behind and model.relation in relations
+        for model in apply(warehouse, until=position)
+    ):
+        if time.monotonic() > until:
+            return
+        time.sleep(_PAUSE_SECONDS)
+
+
+@contextlib.contextmanager
+def _held(warehouse: TargetSession, settings: Settings) -> Iterator[float]:
+    """Let nobody else bring the slot's models further within the block; yield until when at most.
+
+    Whoever calls cdc.apply waits, and this session does not. Raises AuditIncomplete.
+    """
+    key = locks.key("slot", warehouse.slot)
+    with _not_for_ever(warehouse, settings):
+        locks.hold(warehouse, "slot", warehouse.slot)
+    begun = time.monotonic()
+    try:
+        yield begun + settings.hold
+    finally:
+        with contextlib.suppress(CannotConnect, Interrupted):
+            warehouse.ask("select pg_advisory_unlock(%s)", (key,))
+        print_status(f"apply by others was held for {time.monotonic() - begun:.3f} s")
+
+
+@contextlib.contextmanager
+def _not_for_ever(warehouse: TargetSession, settings: Settings) -> Iterator[None]:
+    """Wait within the block for a call of cdc.apply that others make, but not for ever.
+
+    Raises AuditIncomplete.
+    """
+    warehouse.ask(f"set lock_timeout to '{settings.timeout:.0f}s'")
+    try:
+        yield
+    except Interrupted as error:
+        if not isinstance(error.__cause__, errors.LockNotAvailable):
+            raise
+        key = {"key": locks.key("slot", warehouse.slot)}
+        pids = ", ".join(str(pid) for (pid,) in warehouse.ask(locks.HOLDERS, key))
+        raise AuditIncomplete(
+            f"after {settings.timeout:.0f} s another session still applies to the slot"
+            f" {warehouse.slot}: pid {pids or 'unknown'}",
+            f"let it end its transaction, then run the {settings.work} again",
+        ) from None
+    finally:
+        warehouse.ask("set lock_timeout to 0")
+
+
+def _wait_for_long_writers(source: Connection, settings: Settings, deadline: float) -> None:
+    """Return once no transaction is older than a try: the snapshot would wait for it in vain.
+
+    Raises SnapshotBlocked, which names those that are.
+    """
+    notified = 0.0
+    while writers := [
+        writer
+        for writer in source.ask(slot_admin.WRITERS, {"xids": None})
+        # A role without pg_read_all_stats does not see the age.
+        if writer[3] is not None and writer[3] > settings.hold
+    ]:
+        now, described = time.monotonic(), slot_admin.describe_writers(writers)
+        if now > deadline:
+            raise SnapshotBlocked(
+                f"a snapshot waits for every transaction that is writing, {described}: longer than"
+                f" the {settings.hold:g} s for which an audit may hold cdc.apply",
+                "let them end or end them; --hold lets a try last longer"
+                + slot_admin.ends_of_prepared(writers),
+            )
+        if now > notified + _NOTIFY_SECONDS:
+            notified = now
+            print_status(f"waiting for writers, {described}")
+        time.sleep(_POLL_SECONDS)

@@ -1,0 +1,127 @@
+"""A job as a command: the options and settings that several have, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from waltally.errors import LoaderError, SettingError
+from waltally.settings import SlotSettings
+from waltally.usage import Command, UsageError, open_output, output_error, usage_lines
+from waltally_jobs.common import submitted
+from waltally_jobs.common.errors import FAILURES, first_line
+from waltally_jobs.common.progress import print_lines
+
+DEFAULT_TIMEOUT = 300.0
+DEFAULT_HOLD = 5.0
+
+
+@dataclass(frozen=True)
+class Settings(SlotSettings):
+    """What a seed or an audit needs to know; the connection strings may hold passwords.
+
+    `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
+    tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
+    With `archive` no table is read: the seed is computed from what is archived in that folder, at
+    the position `at` or at the archive's end. Nothing connects to `source` then.
+    Purged rows that a fact knows stay counted unless `forget_purged` is set.
+    `hold` is how many seconds a try of an audit may keep others from applying.
+    """
+
+    source: str = field(repr=False)
+    facts: tuple[str, ...] = ()
+    partitions: int = 0
+    timeout: float = DEFAULT_TIMEOUT
+    work: str = "seed"
+    forget_purged: bool = False
+    archive: str | None = None
+    at: int | None = None
+    hold: float = DEFAULT_HOLD
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.at is not None and self.archive is None:
+            raise SettingError(
+                "--at is a position of an archive, and there is no --archive",
+                "give --archive too; the tables themselves are counted as they are now",
+            )
+
+
+Facts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Name of a dbt model; may be repeated. Else every model."
+    ),
+]
+Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="How long to wait for writers, for the loader and for another seed.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Job(typer.Typer):
+    """The command of a job; `intact` says what a failure leaves as it was."""
+
+    def __init__(self, intact: str) -> None:
+        super().__init__(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode=None,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        self._intact = intact
+
+    def command(self, *names: Any, **more: Any) -> Callable[[F], F]:
+        """As that of Typer, with a `Command`."""
+        return super().command(*names, cls=Command, **more)
+
+    def check(self, shown: int) -> None:
+        """Parse the arguments and run nothing; end with `shown` where they ask for the help."""
+        name = Path(sys.argv[0]).name
+        try:
+            with typer.main.get_command(self).make_context(name, sys.argv[1:]):
+                return
+        except UsageError as error:
+            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
+        except LoaderError as error:
+            _end(error.exit_code, f"Error: {error.sentence}")
+        except typer.Exit:
+            sys.exit(shown)
+
+    def main(self) -> None:
+        """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
+        submitted.restore_stderr()
+        open_output()
+        try:
+            code = self(standalone_mode=False)
+        except UsageError as error:
+            name = Path(sys.argv[0]).name
+            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
+        except LoaderError as error:
+            _end(error.exit_code, *f"Error: {error.sentence}".split("\n"), self._intact)
+        except FAILURES as error:
+            if isinstance(error, OSError) and (unwritten := output_error(error)) is not None:
+                _end(unwritten.exit_code, *f"Error: {unwritten.sentence}".split("\n"))
+            _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
+        except KeyboardInterrupt:
+            _end(130, f"Stopped. {self._intact}".strip())
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(code: int, *lines: str) -> NoReturn:
+    print_lines(filter(None, lines), err=True)
+    sys.exit(code)

@@ -1,0 +1,155 @@
+"""Starts the Spark session, with little output and with our code, as a zip, on every executor.
+
+The jobs use what DataFrames have both under spark-submit and over Spark Connect. What only a
+driver under spark-submit has is in `common.submitted`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.util import cache_from_source
+from pathlib import Path
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import loader
+import waltally
+from waltally_jobs.common import submitted
+from waltally_jobs.common.command import DEFAULT_TIMEOUT
+from waltally_jobs.common.errors import NoExecutor, first_line
+from waltally_jobs.common.progress import print_status
+
+_OURS = ("counting", "deltas", "rules", "waltally_jobs", "waltally_source")
+"""Our packages beside each other."""
+_OF_LOADER = ("source", "staging")
+"""The layers of the loader that Spark's may import."""
+
+
+_code: WeakKeyDictionary[SparkSession, Path] = WeakKeyDictionary()
+
+
+def is_packed() -> bool:
+    """Return whether this code runs from the zip, as by `spark-submit --py-files`."""
+    return not Path(__file__).is_file()
+
+
+def send_code(spark: SparkSession) -> Path:
+    """Bring our code to every executor, unless it has come there packed; return the zip."""
+    if is_packed():
+        return Path(__file__).parents[2]
+    if spark in _code:
+        return _code[spark]
+    with contextlib.ExitStack() as stack:
+        if is_remote():
+            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-"))
+        else:
+            # Executors read it there. Java deletes this folder also where a signal ends the job.
+            home = submitted.folder(spark)
+        code = Path(home, "waltally.zip")
+        pack_code(code, compiled=True)
+        spark.addArtifacts(str(code), pyfile=True)
+    _code[spark] = code
+    return code
+
+
+def pack_code(archive: Path, *, compiled: bool = False) -> None:
+    """Write the zip of all that the jobs and their tasks import, with the SQL beside the modules.
+
+    A data source compares the functions of the staging schema with these files. `compiled` adds
+    what Python has compiled, which names the places of this machine. Else each process of an
+    executor compiles what it imports, twice.
+    """
+    beside, follower = Path(__file__).parents[2], Path(loader.__file__).parent
+    homes = {
+        Path(waltally.__file__).parent: Path("waltally"),
+        **{beside / name: Path(name) for name in _OURS},
+        **{follower / name: Path("loader", name) for name in _OF_LOADER},
+    }
+    with zipfile.ZipFile(archive, "w") as out:
+        out.write(Path(loader.__file__), "loader/__init__.py")
+        for home, name in homes.items():
+            for file in sorted(home.rglob("*.sql")):
+                out.write(file, name / file.relative_to(home))
+            for file in sorted(home.rglob("*.py")):
+                place, cached = name / file.relative_to(home), Path(cache_from_source(str(file)))
+                out.write(file, place)
+                if compiled and cached.exists():
+                    out.write(cached, place.with_suffix(".pyc"))
+
+
+SHUFFLE = {
+    # Adaptive execution merges small partitions; this only limits how large one can get.
+    "spark.sql.shuffle.partitions": "64",
+    # Else one task reads all tables that are a single range, one after another.
+    "spark.sql.unionOutputPartitioning": "false",
+}
+"""What the session of any job has; `--conf` overrides each."""
+
+PINNED = {
+    # In another time zone Spark would print times otherwise than the stream does.
+    "spark.sql.session.timeZone": "UTC",
+    # Without it an overflow is null, and a small decimal is printed with an exponent.
+    "spark.sql.ansi.enabled": "true",
+}
+"""What the numbers depend on; nothing overrides it."""
+
+
+def is_remote() -> bool:
+    """Return whether the session is one of Spark Connect, which SPARK_REMOTE names."""
+    return "SPARK_REMOTE" in os.environ
+
+
+@contextlib.contextmanager
+def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[SparkSession]:
+    """Yield the session once it has an executor.
+
+    What Spark is to do fails once its cluster has had no executor for `timeout` seconds; over Spark
+    Connect nobody can tell.
+    Raises SettingError for a password in Spark's properties, and NoExecutor.
+    """
+    if sys.stderr.isatty():
+        print_status("starting Spark")
+    start = _connected() if is_remote() else submitted.started(work, timeout, SHUFFLE)
+    with start as spark:
+        for key, value in PINNED.items():
+            spark.conf.set(key, value)
+        send_code(spark)
+        yield spark
+
+
+_PORT = 15002
+"""Of Spark Connect, where the address names none."""
+
+
+@contextlib.contextmanager
+def _connected() -> Iterator[SparkSession]:
+    """Yield a session of Spark Connect. Raises NoExecutor."""
+    # The rest of the address may be a token.
+    address = urlsplit(os.environ["SPARK_REMOTE"])
+    place = f"{address.hostname}:{address.port or _PORT}"
+    try:
+        # Its client would try again for minutes.
+        socket.create_connection((address.hostname or "", address.port or _PORT), 10).close()
+        spark = SparkSession.builder.getOrCreate()
+        for key, value in SHUFFLE.items():
+            spark.conf.set(key, value)
+    except (PySparkException, ImportError, OSError) as error:
+        raise NoExecutor(
+            f"no session of Spark Connect at {place}: {first_line(error)}",
+            "see that the server runs there, and that pip install 'waltally[connect]' has brought"
+            " what its client needs",
+        ) from None
+    try:
+        yield spark
+    finally:
+        with contextlib.suppress(PySparkException):
+            spark.stop()

@@ -1,0 +1,438 @@
+"""The format `waltally`: the changes between two positions, in ranges that executors read as Arrow.
+
+PySpark runs this in processes of its own, beside the driver and on executors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from waltally import lsn
+from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
+from waltally.options import parse_lsn
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
+from waltally.tables import Table, literal
+from waltally_jobs.archiving import files
+from waltally_jobs.archiving.folder import Folder
+from waltally_jobs.archiving.manifests import Contents
+from waltally_jobs.common import arrow, changes
+from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.connections import connect_target, resolved
+from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
+from waltally_jobs.data_source import table_rows
+from waltally_jobs.data_source.table_rows import TableRows
+
+_MOMENT = pa.timestamp("us", "UTC")
+_COLUMNS = pa.schema(
+    [
+        pa.field("slot_name", pa.string()),
+        pa.field("commit_lsn", pa.int64()),
+        pa.field("ordinal", pa.int64()),
+        pa.field("xid", pa.int64()),
+        pa.field("committed_at", _MOMENT),
+        pa.field("staged_at", _MOMENT),
+        pa.field("action", pa.string()),
+        pa.field("payload", pa.string()),
+    ]
+)
+
+
+class Pruned(Exception):
+    """Changes of the range were pruned before they were read."""
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """The changes with from_lsn <= commit_lsn < to_lsn of a slot; `read` may hold a password."""
+
+    slot: str
+    from_lsn: int
+    to_lsn: int
+    read: Read = field(repr=False)
+
+    def batches(self, rows: TableRows | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield them in bounded memory: as they are in the log, or as rows of one table."""
+        for batch in self.read():
+            slot = pa.array([self.slot] * batch.num_rows, pa.string())
+            columns = [batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:]]
+            shaped = pa.RecordBatch.from_arrays([slot, *columns], schema=_COLUMNS)
+            yield shaped if rows is None else rows.rows(shaped)
+
+
+def _read_log(
+    conninfo: str, schema: str, slot: str, from_lsn: int, to_lsn: int
+) -> Iterator[pa.RecordBatch]:
+    yield from arrow.batches(conninfo, changes.query(schema, slot, from_lsn, to_lsn))
+    # After the last row: a prune removes rows and raises no error.
+    begins = (
+        f"select 1 as here from {Table(schema, 'slot_position').quoted}"
+        f" where slot_name = {literal(slot)} and start_lsn <= {literal(lsn.show(from_lsn))}"
+    )
+    if not sum(batch.num_rows for batch in arrow.batches(conninfo, begins)):
+        raise Pruned(
+            f"the changes from {lsn.show(from_lsn)} on were pruned while they were read;"
+            " read them from an archive, or let the stream register with the option reader"
+        )
+
+
+def _read_nothing() -> Iterator[pa.RecordBatch]:
+    """Return nothing: Spark takes an empty range, and no empty list of ranges."""
+    return iter(())
+
+
+_KNOWN = (
+    *("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader"),
+    *("table", "source"),
+)
+
+
+@dataclass(frozen=True)
+class Options(SlotSettings):
+    """Which changes are read, and from where.
+
+    `begin` and `end` are positions, None for the first and the last change that is there. With
+    `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
+    is the name that it has in reader_position. With `table` the changes of that table are rows of
+    it, whose types `source` says.
+    """
+
+    archive: str | None
+    begin: int | None
+    end: int | None
+    max_changes: int | None
+    reader: str | None
+    table: str | None
+    source: str
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Return the options as Spark gives them, whose names have no case."""
+        named = {name.lower(): value for name, value in given.items()}
+        known = {name.lower() for name in _KNOWN}
+        unknown = sorted(set(named) - known - {"path"})
+        if unknown or "path" in named:
+            raise SettingError(
+                f"the format waltally has no option {', '.join(unknown) or 'path'}; it has"
+                f" {', '.join(_KNOWN)}",
+                "docs/spark.md says what each is",
+            )
+        target = named.get("target", "")
+        source = named.get("source", target)
+        for option, dsn in (("target", target), ("source", source)):
+            if any("password" in word for word in parse_conninfo(dsn, option)):
+                raise SettingError(
+                    f"the option {option} has a password, and Spark shows options in its UI",
+                    "leave it out, and give the driver PGPASSWORD or a password file",
+                )
+        most = named.get("maxchanges")
+        if most is not None and (not most.isdecimal() or int(most) < 1):
+            raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
+        return cls(
+            target,
+            named.get("slot", DEFAULT_SLOT),
+            named.get("schema", DEFAULT_SCHEMA),
+            named.get("archive"),
+            parse_lsn(named.get("begin"), "begin"),
+            parse_lsn(named.get("end"), "end"),
+            None if most is None else int(most),
+            named.get("reader"),
+            named.get("table"),
+            source,
+        )
+
+
+class Log:
+    """A slot's changes: those of the archive, where one is named, and those of the change log."""
+
+    def __init__(self, options: Options) -> None:
+        """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
+        self._options = options
+        self._target = connect_target(options, "data source")
+        self._folder, self._contents = Folder(""), Contents()
+        if options.archive is not None:
+            self._folder, self._contents = read_archive(options.archive, options.slot)
+
+    def close(self) -> None:
+        """End the session."""
+        self._target.close()
+
+    @property
+    def begin(self) -> int:
+        """The first position from which on everything is there."""
+        start = self._target.position().start_lsn
+        return min(start, self._contents.from_lsn) if self._reaches(start) else start
+
+    @property
+    def end(self) -> int:
+        """Everything before this position is there."""
+        return self._target.position().position_lsn
+
+    def cut(self, begin: int, end: int, most: int) -> int:
+        """Return where about so many changes end, between two transactions.
+
+        A slice of the archive is not cut.
+        """
+        count = 0
+        for part in self._contents.slices:
+            if begin < part.to_lsn and part.from_lsn < end:
+                count += part.rows
+                if count >= most:
+                    return min(end, part.to_lsn)
+        begin = max(begin, self._contents.to_lsn)
+        return next(changes.ends(self._target, begin, end, max(1, most - count)), end)
+
+    def ranges(self, begin: int, end: int) -> list[Range]:
+        """Return ranges that hold each change with begin <= commit_lsn < end once: one at least.
+
+        Raises SnapshotTooOld where not all are there.
+        """
+        slot = self._target.position()
+        archived_lsn = self._archived(begin, end)
+        if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
+            # A stream that runs for long: the archive has grown, and the log was pruned.
+            _, self._contents = read_archive(self._options.archive, self._options.slot)
+            archived_lsn = self._archived(begin, end)
+        if end > slot.position_lsn or archived_lsn < min(slot.start_lsn, end):
+            raise SnapshotTooOld(
+                f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
+                f" change log holds those from {lsn.show(slot.start_lsn)} up to"
+                f" {lsn.show(slot.position_lsn)}"
+                + (f", and the archive {self._held()}" if self._options.archive else ""),
+                "ask for others, or name an archive that has them with the option archive",
+            )
+        found: list[Range] = []
+        for part in self._contents.slices:
+            if part.from_lsn < archived_lsn and begin < part.to_lsn:
+                bounds = max(begin, part.from_lsn), min(archived_lsn, part.to_lsn)
+                reads = (partial(files.batches, self._folder, each, bounds) for each in part.files)
+                found += [Range(self._options.slot, *bounds, read) for read in reads]
+        cuts = [archived_lsn, *changes.ends(self._target, archived_lsn, end)]
+        place = resolved(self._target), self._options.schema, self._options.slot
+        for bounds in itertools.pairwise(cuts):
+            read = partial(_read_log, *place, *bounds)
+            found.append(Range(self._options.slot, *bounds, read))
+        return found or [Range(self._options.slot, begin, begin, _read_nothing)]
+
+    def register(self, reader: str, position: int) -> None:
+        """Let `loader prune` keep what a reader has not read, which begins at the position."""
+        self._target.ask(
+            f"insert into {self._target.table('reader_position')}"
+            " (slot_name, reader, applied_lsn) values (%s, %s, %s) on conflict do nothing",
+            (self._options.slot, reader, lsn.show(position)),
+        )
+
+    def move(self, reader: str, position: int) -> None:
+        """Write down that a reader has read everything before the position."""
+        self._target.ask(
+            f"update {self._target.table('reader_position')}"
+            " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
+            (lsn.show(position), self._options.slot, reader),
+        )
+
+    def _archived(self, begin: int, end: int) -> int:
+        """Return up to where the archive has the changes from `begin` on."""
+        held = self._contents.slices and self._contents.from_lsn <= begin
+        return max(begin, min(end, self._contents.to_lsn)) if held else begin
+
+    def _reaches(self, position: int) -> bool:
+        return bool(self._contents.slices) and position <= self._contents.to_lsn
+
+    def _held(self) -> str:
+        begin, end = self._contents.from_lsn, self._contents.to_lsn
+        return f"those from {lsn.show(begin)} up to {lsn.show(end)}"
+
+
+def read_archive(path: str, slot: str) -> tuple[Folder, Contents]:
+    """Return the slot's archive. Raises ArchiveIncomplete, SettingError."""
+    folder, contents = files.read_manifests(path, slot)
+    if not contents.slices:
+        raise ArchiveIncomplete(
+            f"{path} has no changes of the slot {slot}",
+            "run spark/archive.py --to the same path, or leave the option archive out",
+        )
+    return folder, contents
+
+
+SCHEMA = f"slot_name string, {changes.SCHEMA}"
+"""The columns of cdc.change_log; positions are integers, in bytes of WAL."""
+
+Offset = dict[str, Any]
+Result = TypeVar("Result")
+
+
+@contextlib.contextmanager
+def _remedies() -> Iterator[None]:
+    """Put the remedy into the text of an error, which is all that Spark shows of it."""
+    try:
+        yield
+    except LoaderError as error:
+        raise type(error)(error.sentence) from None
+
+
+class ChangeLogSource(DataSource):
+    """The change log of a slot."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "waltally"
+
+    @_remedies()
+    def schema(self) -> str:
+        """Return the columns, where the user has given none."""
+        options = Options.of(self.options)
+        if options.table is None:
+            return SCHEMA
+        return table_rows.schema(options.table, options.source)
+
+    def _rows(self, options: Options, schema: StructType) -> TableRows | None:
+        return None if options.table is None else TableRows.of(options.table, schema)
+
+    @_remedies()
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads the changes between `begin` and `end`."""
+        options = Options.of(self.options)
+        if options.reader or options.max_changes:
+            raise SettingError(
+                "maxChanges and reader are options of a stream", "leave them out of spark.read"
+            )
+        return Batch(options, self._rows(options, schema))
+
+    @_remedies()
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads the changes from `begin` on, for ever."""
+        options = Options.of(self.options)
+        if options.end is not None:
+            raise SettingError("a stream has no end", "leave end out, or use spark.read")
+        return Stream(options, self._rows(options, schema))
+
+
+class Batch(DataSourceReader):
+    """Reads the changes between two positions once."""
+
+    def __init__(self, options: Options, rows: TableRows | None) -> None:
+        """Read with these options; `rows` makes rows of one table."""
+        self._options = options
+        self._rows = rows
+
+    @_remedies()
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges, one task each."""
+        with contextlib.closing(Log(self._options)) as log:
+            begin, end = self._options.begin, self._options.end
+            return log.ranges(
+                log.begin if begin is None else begin, log.end if end is None else end
+            )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the changes of a range."""
+        assert isinstance(partition, Range)
+        return partition.batches(self._rows)
+
+
+class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the changes from a position on; an offset is the position before which all are read."""
+
+    def __init__(self, options: Options, rows: TableRows | None) -> None:
+        """Read with these options; `rows` makes rows of one table."""
+        self._options = options
+        self._rows = rows
+        self._log: Log | None = None
+        self._last: int | None = None
+        self._is_registered = False
+
+    def initialOffset(self) -> Offset:
+        """Return where a new query begins."""
+        begin = self._options.begin
+        return _offset(self._ask(lambda log: log.begin) if begin is None else begin)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how many changes a batch has."""
+        most = self._options.max_changes
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """End at what is there now."""
+        self._last = self._ask(lambda log: log.end)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return where the next batch ends: between two transactions."""
+        begin = _position(start)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+
+        def end(log: Log) -> int:
+            if self._options.reader is not None and not self._is_registered:
+                log.register(self._options.reader, begin)
+                self._is_registered = True
+            last = log.end if self._last is None else self._last
+            return max(begin, last if most is None or last <= begin else log.cut(begin, last, most))
+
+        return _offset(self._ask(end))
+
+    def reportLatestOffset(self) -> Offset:
+        """Return how far the log is, for the query's progress."""
+        return _offset(self._ask(lambda log: log.end))
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the ranges of a batch, one task each."""
+        return self._ask(lambda log: log.ranges(_position(start), _position(end)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the changes of a range."""
+        assert isinstance(partition, Range)
+        return partition.batches(self._rows)
+
+    def commit(self, end: Offset) -> None:
+        """Write down that everything before the offset is done with."""
+        reader = self._options.reader
+        if reader is not None:
+            self._ask(lambda log: log.move(reader, _position(end)))
+
+    def stop(self) -> None:
+        """End the session."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    @_remedies()
+    def _ask(self, question: Callable[[Log], Result]) -> Result:
+        """Ask the log, in a session that is kept; once more in a new one where that had ended."""
+        if self._log is not None:
+            try:
+                return question(self._log)
+            except (CannotConnect, Interrupted):
+                self.stop()
+        self._log = Log(self._options)
+        return question(self._log)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Executors get no session."""
+        return {**self.__dict__, "_log": None}
+
+
+def _offset(position: int) -> Offset:
+    return {"lsn": lsn.show(position)}
+
+
+def _position(offset: Offset) -> int:
+    return lsn.parse(offset["lsn"])

@@ -1,0 +1,296 @@
+"""A table's changes as rows: its columns by their types, in place of wal2json's text.
+
+Executors make the rows from the change log's payloads, one range after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from waltally.database import Connection
+from waltally.errors import SettingError
+from waltally.tables import Table, parse_table
+from waltally_jobs.common.connections import connect
+
+_MOMENT = pa.timestamp("us", "UTC")
+_OF_THE_CHANGE = {
+    "commit_lsn": "bigint",
+    "ordinal": "bigint",
+    "committed_at": "timestamp",
+    "op": "string",
+}
+_MISSING = "missing"
+_OLD = "old"
+_OWN = (*_OF_THE_CHANGE, _MISSING, _OLD)
+
+_OPS = {"I": "insert", "U": "update", "D": "delete", "T": "truncate"}
+
+_ARROW = {
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": _MOMENT,
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+"""By Spark's type; decimals beside them."""
+
+_SPARK = {
+    "int2": "smallint",
+    "int4": "int",
+    "int8": "bigint",
+    "float4": "float",
+    "float8": "double",
+    "bool": "boolean",
+    "date": "date",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
+    "bytea": "binary",
+}
+"""By PostgreSQL's type. Of any other type a column is a string, as the stream prints it."""
+
+_MOST_DIGITS = 38
+"""Of Spark's decimal. A numeric without a bound has more: it is a string, which is exact."""
+
+_COLUMNS = """
+    with recursive bases (place, name, type, modifier) as (
+        select attnum, attname::text, atttypid, atttypmod
+        from pg_attribute
+        where attrelid = to_regclass(%(table)s) and attnum > 0 and not attisdropped
+        union all
+        select bases.place, bases.name, of_domain.typbasetype, of_domain.typtypmod
+        from bases
+        inner join pg_type as of_domain on of_domain.oid = bases.type and of_domain.typtype = 'd'
+    )
+
+    select bases.name, base.typname::text, bases.modifier
+    from bases
+    inner join pg_type as base on base.oid = bases.type and base.typtype <> 'd'
+    order by bases.place
+"""
+
+
+def spark_type(name: str, modifier: int) -> str:
+    """Return Spark's type of a column of PostgreSQL's."""
+    if name == "numeric" and modifier >= 0:
+        # As the server packs them.
+        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        if precision <= _MOST_DIGITS and scale <= precision:
+            return f"decimal({precision},{scale})"
+    return _SPARK.get(name, "string")
+
+
+def read_columns(source: Connection, table: Table) -> dict[str, str]:
+    """Return Spark's types of the table's columns, by their names. Raises SettingError."""
+    found = source.ask(_COLUMNS, {"table": table.quoted})
+    columns = {name: spark_type(type_, modifier) for name, type_, modifier in found}
+    if not columns:
+        raise SettingError(
+            f"there is no table {table} in database {source.info.dbname}",
+            "let the option source name the application's database, or give the columns and their"
+            " types yourself, as in spark.read.schema('op string, id bigint')",
+        )
+    if taken := [name for name in columns if name in _OWN]:
+        raise SettingError(
+            f"{table} has a column {taken[0]}, as each change has",
+            "give the columns that you need with spark.read.schema(…), or read the raw log: leave"
+            " the option table out",
+        )
+    return columns
+
+
+def schema(table: str, source: str) -> str:
+    """Return the columns of a table's changes for Spark. Raises SettingError."""
+    connection = connect(source, "source", "data source")
+    try:
+        columns = read_columns(connection, parse_table(table))
+    finally:
+        connection.close()
+    own = [f"{name} {kind}" for name, kind in _OF_THE_CHANGE.items()]
+    new = [f"{_quoted(name)} {kind}" for name, kind in columns.items()]
+    old = ", ".join(f"{_quoted(name)}: {kind}" for name, kind in columns.items())
+    return ", ".join([*own, *new, f"{_OLD} struct<{old}>", f"{_MISSING} array<string>"])
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+class _Field(msgspec.Struct):
+    name: str
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Message(msgspec.Struct):
+    schema: str | None = None
+    table: str | None = None
+    columns: list[_Field] = []
+    identity: list[_Field] = []
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Makes rows of one table's changes: the columns of a Spark schema, by their names."""
+
+    table: Table
+    names: tuple[str, ...]
+    """The result's columns, in Spark's order."""
+    columns: Mapping[str, pa.DataType]
+    old: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, table: str, wanted: StructType) -> TableRows:
+        """Return what makes rows with these columns. Raises SettingError for a type of no use."""
+        given = {field.name: field.dataType.simpleString() for field in wanted.fields}
+        old: dict[str, pa.DataType] = {}
+        if _OLD in given:
+            inner = wanted[_OLD].dataType
+            if not isinstance(inner, StructType):
+                raise SettingError(f"the column {_OLD} is {given[_OLD]}", "make it a struct")
+            old = {each.name: _arrow(each.dataType.simpleString()) for each in inner.fields}
+        for name, kind in _OF_THE_CHANGE.items():
+            if given.get(name, kind) != kind:
+                raise SettingError(f"the column {name} is {given[name]}", f"make it {kind}")
+        columns = {name: _arrow(kind) for name, kind in given.items() if name not in _OWN}
+        return cls(parse_table(table), tuple(given), columns, old)
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch of the change log, in its order."""
+        batch = batch.filter(self._may_concern(batch))
+        places: list[int] = []
+        ops: list[str | None] = []
+        new: list[dict[str, str | None]] = []
+        old: list[dict[str, str | None]] = []
+        payloads = batch.column("payload").to_pylist()
+        for place, action in enumerate(batch.column("action").to_pylist()):
+            if action is None:
+                # What the loader could not read may be of this table.
+                message = _Message(self.table.schema, self.table.name)
+            else:
+                message = _decode(payloads[place])
+            if (message.schema, message.table) == (self.table.schema, self.table.name):
+                places.append(place)
+                ops.append(_OPS.get(action))
+                new.append(_texts(message.columns))
+                old.append(_texts(message.identity))
+        missing: list[list[str]] = [[] for _ in places]
+        kept = batch.take(pa.array(places, pa.int64()))
+        found = {
+            "commit_lsn": kept.column("commit_lsn"),
+            "ordinal": kept.column("ordinal"),
+            "committed_at": kept.column("committed_at"),
+            "op": pa.array(ops, pa.string()),
+            **{name: self._new(name, ops, new, old, missing) for name in self.columns},
+        }
+        if _OLD in self.names:
+            before = {
+                name: _column(kind, [each.get(name) for each in old], lambda place: None)
+                for name, kind in self.old.items()
+            }
+            there = pa.array([not each for each in old], pa.bool_())
+            found[_OLD] = pa.StructArray.from_arrays(
+                list(before.values()), names=list(before), mask=there
+            )
+        found[_MISSING] = pa.array(missing, pa.list_(pa.string()))
+        return pa.RecordBatch.from_arrays(
+            [found[name] for name in self.names], names=list(self.names)
+        )
+
+    def _may_concern(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return which changes can be of the table, without reading their JSON."""
+        action = batch.column("action")
+        is_row = pc.is_in(action, pa.array([*_OPS], action.type))
+        name = msgspec.json.encode(self.table.name).decode()
+        if name == f'"{self.table.name}"':
+            is_row = pc.and_(is_row, pc.match_substring(batch.column("payload"), name))
+        return pc.or_(is_row, pc.is_null(action))
+
+    def _new(
+        self,
+        name: str,
+        ops: Sequence[str | None],
+        new: Sequence[Mapping[str, str | None]],
+        old: Sequence[Mapping[str, str | None]],
+        missing: Sequence[list[str]],
+    ) -> pa.Array:
+        texts: list[str | None] = []
+        for place, op in enumerate(ops):
+            # A value that is stored out of line and did not change is in the old row at most.
+            held = new[place] if name in new[place] or op != "update" else old[place]
+            if name not in held and op in ("insert", "update", None):
+                missing[place].append(name)
+            texts.append(held.get(name))
+        return _column(self.columns[name], texts, lambda place: missing[place].append(name))
+
+
+def _texts(fields: Sequence[_Field]) -> dict[str, str | None]:
+    return {each.name: _text(bytes(each.value)) for each in fields}
+
+
+def _text(raw: bytes) -> str | None:
+    """Return the text of a JSON value; a number keeps its spelling."""
+    if raw.startswith(b'"'):
+        return _decode_text(raw)
+    return None if raw == b"null" else raw.decode()
+
+
+def _arrow(kind: str) -> pa.DataType:
+    if kind in _ARROW:
+        return _ARROW[kind]
+    if kind.startswith("decimal("):
+        precision, scale = map(int, kind.removeprefix("decimal(").rstrip(")").split(","))
+        return pa.decimal128(precision, scale)
+    raise SettingError(
+        f"a column cannot be {kind}",
+        f"use one of {', '.join(_ARROW)}, decimal(p,s); string takes any value as it came",
+    )
+
+
+def _column(
+    kind: pa.DataType, texts: Sequence[str | None], lost: Callable[[int], None]
+) -> pa.Array:
+    """Return the texts as values; `lost` hears where one has no value of the type."""
+    convert = _bytes if kind == pa.binary() else partial(_cast, kind)
+    try:
+        return convert(texts)
+    except (pa.ArrowInvalid, ValueError):
+        return pa.concat_arrays(list(_one_by_one(kind, convert, texts, lost)))
+
+
+def _one_by_one(
+    kind: pa.DataType,
+    convert: Callable[[Sequence[str | None]], pa.Array],
+    texts: Sequence[str | None],
+    lost: Callable[[int], None],
+) -> Iterator[pa.Array]:
+    for place, text in enumerate(texts):
+        try:
+            yield convert([text])
+        except (pa.ArrowInvalid, ValueError):
+            lost(place)
+            yield pa.nulls(1, kind)
+
+
+def _cast(kind: pa.DataType, texts: Sequence[str | None]) -> pa.Array:
+    return pa.array(texts, pa.string()).cast(kind)
+
+
+def _bytes(texts: Sequence[str | None]) -> pa.Array:
+    read = (None if text is None else bytes.fromhex(text.removeprefix("\\x")) for text in texts)
+    return pa.array(list(read), pa.binary())

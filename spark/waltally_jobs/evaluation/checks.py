@@ -1,0 +1,204 @@
+"""Checks before a row is read; each asks one question and names the remedy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loader.source.asking import ask_server, read_server, read_slot_state
+from loader.source.asking_tables import ask_table
+from loader.source.server_checks import server_findings
+from loader.source.slot import Timeline, lost_commits, read_timeline, why_not_followable
+from loader.source.table_checks import countable
+from loader.staging.records import SlotPosition
+from waltally import lsn
+from waltally.database import Connection
+from waltally.errors import (
+    AnotherCluster,
+    IsStandby,
+    LoaderError,
+    MissingRight,
+    SourceBehind,
+    TableUnfit,
+    combine,
+)
+from waltally.facts import Fact, needed_columns, source_tables
+from waltally.settings import jobs_schema
+from waltally.tables import Table, quoted
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.common.errors import SnapshotTooOld
+from waltally_jobs.evaluation import ranges
+from waltally_jobs.evaluation.snapshot import connect_replication
+
+
+def staging(target: TargetSession, settings: Settings, stores: bool = True) -> SlotPosition:
+    """Return the slot's row. Raises NotSetUp, MissingRight.
+
+    With `stores` the role also needs the right to create tables.
+    """
+    position = target.position()
+    schema = jobs_schema(target.schema)
+    if stores and target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
+        raise MissingRight(
+            f"role {target.info.user} lacks the right create on schema {schema}",
+            f"run the {settings.work} with the role that ran `loader setup`",
+        )
+    return position
+
+
+def source(connection: Connection, position: SlotPosition) -> None:
+    """Raise unless the server is the slot's, a primary, and can make a logical slot for us.
+
+    The findings are those of `loader setup`; all are raised together.
+    """
+    # No slot name: the snapshot needs a free replication slot.
+    facts = ask_server(connection, "")
+    ((identifier, database),) = connection.ask(
+        "select system_identifier::text, current_database() from pg_control_system()"
+    )
+    if (identifier, database) != (position.system_identifier, position.source_database):
+        raise AnotherCluster(
+            f"the change log was staged from database {position.source_database} of cluster"
+            f" {position.system_identifier}; the source is {database} of {identifier}",
+            "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
+        )
+    if facts.in_recovery:
+        raise IsStandby(
+            "the source is a standby, where no snapshot of a slot is taken",
+            "name the primary in --source or LOADER_SOURCE_DSN",
+        )
+    if found := server_findings(facts):
+        raise combine(found)
+    timeline(connection, position)
+
+
+def slot_goes_on(connection: Connection, target: TargetSession) -> None:
+    """Raise what `loader run` refuses to go on with: counting again mends none of it.
+
+    Raises SlotLost, SlotMoved, SourceBehind.
+    """
+    # In this order, because a running loader moves all three.
+    state = read_slot_state(connection, target.slot)
+    record = target.position()
+    server = replace(read_server(connection), timeline=_of_server(connection))
+    if record.on_standby:
+        # The slot is there, and what is read here is the primary.
+        finding = lost_commits(server, record)
+    else:
+        finding = why_not_followable(target.slot, server, state, record)
+    if finding is not None:
+        raise finding
+
+
+def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
+    """Raise TableUnfit or MissingRight unless every needed column of the facts can be read.
+
+    The findings on the tables are those of `loader setup`; all are raised together. They also say
+    how to count the other facts.
+    """
+    findings = {table: table_findings(connection, table, facts) for table in source_tables(facts)}
+    if not any(findings.values()):
+        return
+    others = [fact for fact in facts if not any(findings[part.table] for part in fact.tables)]
+    found = [finding for each in findings.values() for finding in each]
+    if others:
+        names = ", ".join(fact.name for fact in others)
+        flags = "".join(f" --model {fact.name}" for fact in others)
+        found.append(
+            TableUnfit(
+                f"because of that, the {settings.work} has not counted {names} either",
+                f"`spark-submit spark/{settings.work}.py{flags}`",
+            )
+        )
+    raise combine(found)
+
+
+def table_findings(
+    connection: Connection, table: Table, facts: Sequence[Fact]
+) -> list[LoaderError]:
+    """Return why the table cannot be counted or not be read."""
+    unfit = countable(ask_table(connection, table, facts), facts)
+    if unfit:
+        return unfit
+    # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.
+    needed = [*needed_columns(facts, table), "ctid"]
+    leaves = ranges.leaves(connection, table)
+    foreign = [leaf.table for leaf in leaves if not leaf.has_addresses]
+    if foreign:
+        return [
+            TableUnfit(
+                f"{', '.join(map(str, foreign))} of {table}: the changes of a foreign table reach"
+                " no slot",
+                "`loader setup --check` says how to detach it",
+            )
+        ]
+    read = list(dict.fromkeys((table, *(leaf.table for leaf in leaves))))
+    rows = connection.ask(
+        "select place from unnest(%s::text[], %s::text[]) with ordinality"
+        " as wanted (schema, name, place) where not (has_schema_privilege(schema::name, 'usage')"
+        " and (select bool_and(has_column_privilege(name, needed, 'select'))"
+        " from unnest(%s::text[]) as needed))",
+        ([each.schema for each in read], [each.quoted for each in read], needed),
+    )
+    forbidden = [read[place - 1] for (place,) in rows]
+    if not forbidden:
+        return []
+    user = quoted(connection.info.user)
+    columns = ", ".join(map(quoted, needed))
+    schemas = dict.fromkeys(quoted(each.schema) for each in forbidden)
+    names = ", ".join(map(str, forbidden))
+    return [
+        MissingRight(
+            f"role {connection.info.user} may not read table {names}",
+            f"grant usage on schema {', '.join(schemas)} to {user};"
+            f" grant select ({columns}) on {', '.join(each.quoted for each in forbidden)}"
+            f" to {user};",
+        )
+    ]
+
+
+def not_older(
+    target: TargetSession, facts: Sequence[Fact], snapshot_lsn: int, but_for: str = ""
+) -> None:
+    """Raise SnapshotTooOld where a baseline would not count; `but_for`: a kind of limit to pass."""
+    for at, kind, reason, remedy in target.limits(facts):
+        if snapshot_lsn < at and kind != but_for:
+            raise SnapshotTooOld(
+                f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}", remedy
+            )
+
+
+def timeline(reader: Connection, slot: SlotPosition) -> None:
+    """Raise SourceBehind unless all that the server shows now is of the loader's timeline.
+
+    A former primary has the same system identifier, and may have rows that the loader's server
+    never had.
+    Nothing is known before a loader has followed the slot. Raises NoFreeSlot, MissingRight and
+    CannotConnect where the server takes no replication connection.
+    """
+    if slot.timeline is None:
+        return
+    here = _of_server(reader)
+    if here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
+        return
+    ours = _described(slot.timeline, slot.timeline_began_lsn)
+    found = _described(here.number, here.began_at)
+    raise SourceBehind(
+        f"the source is on {found}, and the loader follows {ours}: the source is a former primary,"
+        " or was promoted since",
+        "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
+        " the log goes on",
+    )
+
+
+def _of_server(reader: Connection) -> Timeline:
+    with contextlib.closing(connect_replication(resolved(reader))) as replication:
+        ((_, number, *_),) = replication.ask("IDENTIFY_SYSTEM")
+        return read_timeline(number, lambda command: replication.ask(command)[0])
+
+
+def _described(number: int, began_at: int | None) -> str:
+    since = "" if began_at is None else f" since {lsn.show(began_at)}"
+    return f"timeline {number}{since}"

@@ -1,0 +1,107 @@
+"""Has the target evaluate a model's query over changes that a job has brought there.
+
+So it needs neither the source's server nor that dbt has installed the model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+
+from waltally import locks
+from waltally.errors import LoaderError
+from waltally.facts import Fact
+from waltally.settings import jobs_schema
+from waltally.tables import Table
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.moving.reading import Place
+
+_MADE = (
+    "select c.relname::text from pg_class as c"
+    " inner join pg_namespace as n on n.oid = c.relnamespace"
+    " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'"
+)
+_GROUPS = (
+    "fact text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
+    " example text, attempt bigint"
+)
+
+
+@contextlib.contextmanager
+def tables(target: TargetSession) -> Iterator[tuple[Table, Table]]:
+    """Make a table for changes, like computed_change, and one for groups, for the block."""
+    with made(target, [f"like {target.table('computed_change')}", _GROUPS]) as (moved, groups):
+        yield moved, groups
+
+
+@contextlib.contextmanager
+def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]:
+    """Make a table for each of these lists of columns, for the block."""
+    schema = jobs_schema(target.schema)
+    names = [Table(schema, f"moved_{secrets.token_hex(8)}") for _ in columns]
+    try:
+        for table in names:
+            locks.hold(target, "moved", table.name)
+        for (name,) in target.ask(_MADE, (schema,)):
+            # A killed job leaves its tables, and its session no lock.
+            if locks.acquire(target, "moved", name):
+                target.ask(f"drop table if exists {Table(schema, name).quoted}")
+        for table, own in zip(names, columns, strict=True):
+            target.ask(f"create unlogged table {table.quoted} ({own})")
+        yield names
+    finally:
+        with contextlib.suppress(LoaderError):
+            for table in names:
+                target.ask(f"drop table if exists {table.quoted}")
+
+
+def place(target: TargetSession, moved: Table, facts: Sequence[Fact]) -> Place:
+    """Return where tasks write the changes of these models."""
+    names = tuple(str(fact.relation) for fact in facts)
+    return Place(resolved(target), moved, target.slot, names, "moved")
+
+
+def not_countable(
+    target: TargetSession, moved: Table, attempts: Sequence[int]
+) -> tuple[int, str] | None:
+    """Return the first change that no query can count and why; None where there is none."""
+    rows = target.ask(
+        "select last_lsn, coalesce(problem, 'it lacks a column that the query needs')"
+        f" from {moved.quoted} where attempt = any (%s) and (problem is not null"
+        " or missing is not null) order by last_lsn limit 1",
+        ([*attempts],),
+    )
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def count(
+    target: TargetSession,
+    fact: Fact,
+    moved: Table,
+    attempts: Sequence[int],
+    groups: Table,
+    went: str,
+) -> dict[int, int]:
+    """Evaluate the model's query over what the attempts have written, into the table of groups.
+
+    Returns what it has written there, by attempt. With the reason `went` groups are deletes that
+    the model ignores.
+    """
+    written = {}
+    for attempt in attempts:
+        own = secrets.randbits(62)
+        ((rows,),) = target.ask(
+            f"with counted as (insert into {groups.quoted} (fact, part, dimensions, row_count,"
+            " sums, reason, example, attempt)"
+            " select %s, part, dimensions, row_count, sums, reason, example, %s"
+            f" from {target.table('count_moved')}(%s, %s, %s, %s, %s) returning 1)"
+            " select count(*) from counted",
+            (
+                *(fact.name, own, json.dumps(fact.declaration), moved.quoted),
+                *(str(fact.relation), attempt, went),
+            ),
+        )
+        written[own] = rows
+    return written

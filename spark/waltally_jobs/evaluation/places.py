@@ -1,0 +1,126 @@
+"""Which tables the source's server evaluates, and which are copied to the target for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg2 import errors
+
+from waltally.database import Connection
+from waltally.errors import Interrupted, LoaderError
+from waltally.facts import Fact, FactTable
+from waltally_jobs.common.arrow import LOCK_TIMEOUT
+from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.evaluation import ranges
+from waltally_jobs.evaluation.queries import ROW_AT_FAULT
+from waltally_jobs.evaluation.ranges import Leaf
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+
+_DATABASE = "select system_identifier::text, current_database() from pg_control_system()"
+_MEANING = """
+select
+    current_setting('server_version_num')::integer / 10000,
+    pg_encoding_to_char(own.encoding),
+    own.datcollate,
+    own.datctype,
+    own.datlocprovider,
+    coalesce(to_jsonb(own) ->> 'datlocale', to_jsonb(own) ->> 'daticulocale'),
+    pg_database_collation_actual_version(own.oid),
+    (
+        select md5(string_agg(
+            concat_ws(' ', zone.name, moment at time zone zone.name), ','
+            order by zone.name, moment
+        ))
+        from pg_timezone_names as zone
+        cross join generate_series(
+            '1970-01-01 00:00+00', '2038-01-01 00:00+00', interval '182 days'
+        ) as moment
+    )
+from pg_database as own
+where own.datname = current_database()
+"""
+"""What expressions depend on beside their arguments."""
+
+_FEW_PAGES = 1000
+"""Up to here the source evaluates, however many groups there are."""
+
+
+SAMPLED_PAGES = 300
+ROWS_PER_GROUP = 10
+MAX_GROUPS = 100_000
+"""Up to here grouping costs the server less than sending the rows, and takes some 20 MB."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The rows of a range and the groups that they have."""
+
+    rows: float
+    groups: float
+
+    @property
+    def are_few(self) -> bool:
+        """Whether the server should count."""
+        return self.groups <= min(self.rows / ROWS_PER_GROUP, MAX_GROUPS)
+
+
+def differ(source: Connection, target: Connection) -> bool:
+    """Return whether an expression may mean something else at the source than in the target."""
+    if source.ask(_DATABASE) == target.ask(_DATABASE):
+        return False
+    return source.ask(_MEANING) != target.ask(_MEANING)
+
+
+def parts_to_move(
+    source: Connection, target: TargetSession, facts: Sequence[Fact], exported: ExportedSnapshot
+) -> list[tuple[Fact, FactTable]]:
+    """Return the tables of which the target evaluates each row, and not the source."""
+    if not facts:
+        return []
+    leaves = dict(exported.found)
+    all_parts = [(fact, part) for fact in facts for part in fact.tables]
+    if differ(source, target):
+        return all_parts
+    return [
+        (fact, part)
+        for fact, part in all_parts
+        if not _has_few_groups(source, target, fact, part, leaves[part.table])
+    ]
+
+
+def _has_few_groups(
+    source: Connection, target: TargetSession, fact: Fact, part: FactTable, leaves: Sequence[Leaf]
+) -> bool:
+    """Return whether a range of the table has so few groups that the source should evaluate."""
+    leaf = max(leaves, key=lambda each: each.pages, default=None)
+    if leaf is None or not leaf.has_addresses or leaf.pages <= _FEW_PAGES:
+        return True
+    percent = min(100 * SAMPLED_PAGES / leaf.pages, 100)
+    share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
+    sample = f"from only {leaf.table.quoted} tablesample system ({percent}) repeatable (1)"
+    ((query,),) = target.ask_staging(
+        "select {}.write_range(%s, %s, %s)",
+        (json.dumps(fact.declaration), fact.tables.index(part) + 1, sample),
+    )
+    try:
+        with source.transaction():
+            source.ask(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            source.ask("select set_config('timezone', %s, true)", (fact.declaration["timezone"],))
+            ((rows, groups, singles),) = source.ask(
+                "select coalesce(sum(row_count), 0)::bigint, count(*),"
+                f" count(*) filter (where row_count = 1) from ({query}) as sampled"
+            )
+    except LoaderError as error:
+        # A row that the query cannot take is found at the source; a lock that waits for the seed's
+        # own would make the sample wait for ever.
+        is_locked = isinstance(error.__cause__, errors.LockNotAvailable)
+        if not isinstance(error.__cause__, ROW_AT_FAULT) and not (
+            isinstance(error, Interrupted) and is_locked
+        ):
+            raise
+        return True
+    # How ANALYZE estimates distinct values: the Duj1 estimator of Haas and Stokes.
+    unseen = singles / rows * (1 - share) if rows else 0.0
+    return Estimate(rows / share, groups / max(1 - unseen, share)).are_few

@@ -1,0 +1,237 @@
+"""The groups of models that are queries: the source's server evaluates the query, range by range.
+
+What ranges have of one group is added up by the target. No rule of a query is written here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from psycopg2 import DataError, NotSupportedError, errors
+
+from waltally.database import Connection, Row, Target
+from waltally.errors import LoaderError, RowTooLarge
+from waltally.facts import Fact, FactTable
+from waltally.tables import quoted
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import connect
+from waltally_jobs.evaluation import ranges
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
+
+COLUMNS = pa.schema(
+    [
+        pa.field("fact", pa.string()),
+        pa.field("part", pa.string()),
+        pa.field("dimensions", pa.list_(pa.string())),
+        pa.field("row_count", pa.int64()),
+        pa.field("sums", pa.list_(pa.string())),
+        pa.field("reason", pa.string()),
+        pa.field("example", pa.string()),
+    ]
+)
+MAX_REJECTED = 1000
+"""More rows than these that the query cannot take end a seed, as they end the stream."""
+ROW_AT_FAULT = (
+    *(DataError, NotSupportedError, errors.CardinalityViolation, errors.SyntaxError),
+    *(errors.ProgramLimitExceeded,),
+)
+"""What a row itself is to blame for, as in cdc.find_bad_images; never memory, disk or locks."""
+
+
+Taken = TypeVar("Taken")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a model's table that are evaluated at once, from `relation`, a FROM item.
+
+    Each stands for so many that are alike.
+    """
+
+    fact: Fact
+    part: FactTable
+    relation: str
+    condition: str = "true"
+    times: int = 1
+
+
+Take = Callable[[Connection, Rows, str], Taken]
+"""Takes what a query gives of rows, in a session that sees them."""
+
+
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row that a query cannot take, how many there are of it, and PostgreSQL's reason."""
+
+    reason: str
+    example: str
+    count: int = 1
+
+
+def counted(
+    settings: Settings,
+    target: Target,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
+    moved: Collection[tuple[Fact, FactTable]] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Yield the groups of each range, and the rows that a query cannot take.
+
+    The tables `moved` are left out: the target evaluates their rows. Raises LoaderError.
+    """
+
+    def ask(source: Connection, _: Rows, query: str) -> list[Row]:
+        return source.ask(query)
+
+    for fact, part, found in at_source(settings, target, facts, exported, ask, moved):
+        if isinstance(found, RejectedRow):
+            yield batch_of_rejected(fact, part, found)
+        elif found:
+            yield _batch(fact, part, [(*row, None, None) for row in found])
+
+
+def at_source(
+    settings: Settings,
+    target: Target,
+    facts: Sequence[Fact],
+    exported: ExportedSnapshot,
+    take: Take[Taken],
+    moved: Collection[tuple[Fact, FactTable]] = (),
+) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+    """Yield what is taken of each range at the source, but for the tables `moved`.
+
+    Apart come the rows that a query cannot take. Raises LoaderError.
+    """
+    leaves = dict(exported.found)
+    size = ranges.pages_per_range(
+        exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
+    )
+    work = [
+        Rows(fact, part, f"only {leaf.table.quoted}", condition)
+        for fact in facts
+        for part in fact.tables
+        if (fact, part) not in moved
+        for leaf in leaves[part.table]
+        for condition in ranges.cut(leaf, size)
+    ]
+    with contextlib.closing(connect(for_readers(exported.conninfo), "source")) as source:
+        source.ask("begin isolation level repeatable read read only")
+        source.ask(f"set transaction snapshot '{exported.name}'")
+        yield from evaluated(source, target, work, take, exported.check)
+
+
+def evaluated(
+    session: Connection,
+    target: Target,
+    work: Iterable[Rows],
+    take: Take[Taken],
+    check: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+    """Yield what is taken of rows in a session, which is in a transaction.
+
+    Apart come the rows that a query cannot take. Raises LoaderError.
+    """
+    rejected: dict[tuple[str, str], int] = {}
+    for rows in work:
+        check()
+        for found in _Evaluation(session, target, take).of(rows):
+            if isinstance(found, RejectedRow):
+                key = rows.fact.name, rows.part.name
+                rejected[key] = rejected.get(key, 0) + found.count
+                if rejected[key] > MAX_REJECTED:
+                    raise RowTooLarge(
+                        f"The query of {rows.fact.name} cannot take more than {MAX_REJECTED:,} rows"
+                        f" of {rows.part.table}; the last of them: {found.reason}",
+                        "write the query so that it takes them, then `loader setup`, `dbt build`,"
+                        " and seed",
+                    )
+            yield rows.fact, rows.part, found
+
+
+class _Evaluation(Generic[Taken]):
+    """What the queries of models give of rows that a session sees."""
+
+    def __init__(self, session: Connection, target: Target, take: Take[Taken]) -> None:
+        self._session, self._target, self._take = session, target, take
+
+    def of(self, rows: Rows) -> Iterator[Taken | RejectedRow]:
+        """Yield what rows give; those that the query refuses come apart."""
+        declaration = rows.fact.declaration
+        ((query,),) = self._target.ask_staging(
+            "select {}.write_range(%s, %s, %s)",
+            (
+                *(json.dumps(declaration), rows.fact.tables.index(rows.part) + 1),
+                f"from {rows.relation} where {rows.condition}",
+            ),
+        )
+        if rows.times > 1:
+            query = _MULTIPLIED.format(query=query, times=rows.times)
+        self._session.ask("savepoint range")
+        try:
+            self._session.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
+            taken = self._take(self._session, rows, query)
+        except LoaderError as error:
+            if not isinstance(error.__cause__, ROW_AT_FAULT):
+                raise
+            self._session.ask("rollback to savepoint range")
+            yield from self._halves(rows, str(error.__cause__).partition("\n")[0])
+            return
+        self._session.ask("release savepoint range")
+        yield taken
+
+    def _halves(self, rows: Rows, reason: str) -> Iterator[Taken | RejectedRow]:
+        """Yield the same of the halves of rows of which the query cannot take one."""
+        ((count, middle),) = self._session.ask(
+            "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
+            f" from {rows.relation} where {rows.condition}"
+        )
+        if count > 1:
+            for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'"):
+                yield from self.of(replace(rows, condition=f"{rows.condition} and {half}"))
+            return
+        columns = ", ".join(
+            f"left({quoted(name)}::text, 100) as {quoted(name)}"
+            for name in rows.fact.needed_columns(rows.part)
+        )
+        ((example,),) = self._session.ask(
+            f"select to_jsonb(example)::text from (select {columns}"
+            f" from {rows.relation} where {rows.condition}) as example"
+        )
+        yield RejectedRow(reason, example, rows.times)
+
+
+_MULTIPLIED = """
+select dimensions, row_count * {times} as row_count, array(
+    select (number::numeric * {times})::text
+    from unnest(sums) with ordinality as one (number, place)
+    order by place
+) as sums
+from ({query}) as once
+"""
+
+
+def batch_of_rejected(fact: Fact, part: FactTable, row: RejectedRow) -> pa.RecordBatch:
+    """Return a row that a query cannot take, with COLUMNS."""
+    return _batch(fact, part, [([], row.count, [], row.reason, row.example)])
+
+
+def _batch(fact: Fact, part: FactTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+    dimensions, counts, sums, reasons, examples = zip(*rows, strict=True)
+    count = len(rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([fact.name] * count, pa.string()),
+            pa.array([part.name] * count, pa.string()),
+            pa.array(dimensions, pa.list_(pa.string())),
+            pa.array(counts, pa.int64()),
+            pa.array(sums, pa.list_(pa.string())),
+            pa.array(reasons, pa.string()),
+            pa.array(examples, pa.string()),
+        ],
+        schema=COLUMNS,
+    )

@@ -1,0 +1,332 @@
+"""Exports a snapshot with a temporary slot and waits until it is safe to read from."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg2 import Error, errors
+
+from loader.source import slot_admin
+from loader.source.remedies import slot_finding
+from waltally import lsn
+from waltally.database import Connection, Row
+from waltally.errors import CannotConnect, Interrupted, LoaderError
+from waltally.facts import Fact, needed_columns, source_tables
+from waltally.server_errors import ServerError
+from waltally.tables import Table, quoted
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import connect, resolved
+from waltally_jobs.common.errors import SnapshotBlocked, SnapshotLost
+from waltally_jobs.common.progress import print_status
+from waltally_jobs.evaluation import ranges
+
+Leaves = list[tuple[Table, list[ranges.Leaf]]]
+"""By table of the facts, in their order: what holds the rows, itself or its partitions."""
+
+
+def leaves_of(connection: Connection, facts: Sequence[Fact]) -> Leaves:
+    """Return what holds the rows of the facts' tables, as the session sees it now."""
+    return [(table, ranges.leaves(connection, table)) for table in source_tables(facts)]
+
+
+def leaves_in_snapshot(conninfo: str, name: str, facts: Sequence[Fact]) -> Leaves:
+    """Return the same as an exported snapshot has it: what is attached later is not the table's."""
+    with contextlib.closing(connect(conninfo, "source")) as importer:
+        importer.ask("begin isolation level repeatable read read only")
+        importer.ask(f"set transaction snapshot '{name}'")
+        return leaves_of(importer, facts)
+
+
+def changed_table(found: Leaves, locked: Leaves) -> Table | None:
+    """Return the first table whose leaves are not those that the locks found, or None.
+
+    A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
+    """
+    for (table, before), (_, now) in zip(found, locked, strict=True):
+        if before != now:
+            return table
+    return None
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The text of `pg_current_snapshot()`; of a slot's snapshot, xmin may exceed xmax.
+
+    A transaction's commit record can lie below a slot's consistent point while its backend has not
+    yet marked it committed, for instance because of a slow disk. The exported snapshot takes it for
+    finished, but a reader does not see its rows, and the stream after the point does not have them
+    either: they would be lost. So nothing is read while such a transaction runs.
+
+    PostgreSQL 15.20 and later, and the other majors' releases of the same date, wait for such
+    transactions before they export the snapshot. 15.18 does not wait.
+    """
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> Visibility:
+        """Read `xmin:xmax:xid,xid`. Raises ValueError for other text."""
+        xmin, xmax, running = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
+
+    def takes_for_finished(self, xid: int) -> bool:
+        """Return what the server's own visibility check returns; the order of tests is the same."""
+        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
+
+
+def unfinished(imported: Visibility, live: Visibility) -> list[int]:
+    """Return the transactions that are finished in `imported` and may still run in `live`.
+
+    A live snapshot lists no transaction from its xmax on: all of those may be running.
+    """
+    unlisted = range(live.xmax, max(imported.xmin, imported.xmax))
+    return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]
+
+
+_POLL_SECONDS = 0.1
+_WAIT_WHILE_HOLDING_MS = 10
+"""Milliseconds, well below any deadlock_timeout, after which the server looks for a deadlock."""
+
+
+@dataclass(frozen=True)
+class ExportedSnapshot:
+    """A snapshot at `position` that can be imported while both sessions live."""
+
+    position: int
+    name: str
+    conninfo: str
+    found: Leaves
+    monitor: Connection
+    pids: tuple[int, int]
+    work: str
+
+    def __repr__(self) -> str:
+        return f"ExportedSnapshot({self.name})"
+
+    def check(self) -> None:
+        """Raise SnapshotLost unless the snapshot's session and the locks' session are there."""
+        try:
+            ((count,),) = self.monitor.ask(
+                "select count(*) from pg_stat_activity where pid = any(%s)", (list(self.pids),)
+            )
+        except (CannotConnect, Interrupted):
+            count = 0
+        if count != 2:
+            raise SnapshotLost(
+                "the session that holds the snapshot or the table locks has ended",
+                f"run the {self.work} again; see the source's log for who ended the session",
+            )
+
+
+@contextlib.contextmanager
+def export(
+    settings: Settings, facts: Sequence[Fact], monitor: Connection
+) -> Iterator[ExportedSnapshot]:
+    """Yield a snapshot of the facts' tables; at the end slot, snapshot and locks are released.
+
+    `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
+    seconds, and what `open_slot` raises.
+    """
+    deadline = time.monotonic() + settings.timeout
+    conninfo = resolved(monitor)
+    while True:
+        with contextlib.ExitStack() as stack:
+            holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
+            position, name = open_slot(holder, monitor, settings, deadline)
+            wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
+            # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
+            found = leaves_in_snapshot(conninfo, name, facts)
+            # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
+            locks = stack.enter_context(contextlib.closing(connect(conninfo, "source")))
+            lock(locks, settings, facts, deadline)
+            table = changed_table(found, leaves_of(locks, facts))
+            if table is None:
+                pids = (holder.info.backend_pid, locks.info.backend_pid)
+                yield ExportedSnapshot(
+                    position, name, conninfo, found, monitor, pids, settings.work
+                )
+                return
+        if time.monotonic() > deadline:
+            raise SnapshotBlocked(
+                f"{table} was truncated, altered or given partitions at each try for"
+                f" {settings.timeout:.0f} s",
+                f"run the {settings.work} when its DDL is done",
+            )
+        print_status(
+            f"{table} was truncated, altered or given partitions, so a new snapshot is made"
+        )
+
+
+def lock(
+    connection: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+) -> None:
+    """Hold ACCESS SHARE on the tables and their leaves in an open transaction.
+
+    It waits only while it holds no lock. Otherwise an application that locks the tables in another
+    order would meet a deadlock, and the server might roll the application's transaction back.
+    """
+    tables = list(source_tables(facts))
+    while (blocked := _first_blocked(connection, settings, facts, tables, deadline)) is not None:
+        tables.remove(blocked)
+        tables.insert(0, blocked)
+
+
+def _first_blocked(
+    connection: Connection,
+    settings: Settings,
+    facts: Sequence[Fact],
+    tables: Sequence[Table],
+    deadline: float,
+) -> Table | None:
+    """Lock the tables in this order; return the one that was not free, with no lock held.
+
+    The first is waited for, without its leaves. Raises SnapshotBlocked.
+    """
+    left = max(int((deadline - time.monotonic()) * 1000), 1)
+    patience = min(left, _WAIT_WHILE_HOLDING_MS)
+    steps = [(tables[0], "only ", left), *((table, "", patience) for table in tables)]
+    connection.ask("begin")
+    for table, only, milliseconds in steps:
+        columns = ", ".join(map(quoted, needed_columns(facts, table)))
+        connection.ask(f"set local lock_timeout = {milliseconds}")
+        try:
+            # LOCK TABLE would need the right to select every column.
+            connection.ask(f"select {columns} from {only}{table.quoted} limit 0")
+        except Interrupted as error:
+            # A server that had no CPU for a second looks for a deadlock before it sees the timeout.
+            is_deadlock = isinstance(error.__cause__, errors.DeadlockDetected)
+            if not is_deadlock and not isinstance(error.__cause__, errors.LockNotAvailable):
+                raise
+            connection.ask("rollback")
+            if is_deadlock or milliseconds < left:
+                return table
+            raise SnapshotBlocked(
+                f"table {table} was still locked after {settings.timeout:.0f} s",
+                "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
+            ) from None
+    return None
+
+
+def connect_replication(conninfo: str) -> Connection:
+    """Open a replication session. Raises NoFreeSlot, MissingRight, CannotConnect, LoginRefused."""
+    try:
+        return connect(make_conninfo(conninfo, replication="database"), "source")
+    except LoaderError as error:
+        cause = error.__cause__
+        assert isinstance(cause, Error)
+        role = str(conninfo_to_dict(conninfo).get("user", ""))
+        raise slot_finding(ServerError.of(cause), "", role) or error from None
+
+
+def open_slot(
+    holder: Connection, monitor: Connection, settings: Settings, deadline: float
+) -> tuple[int, str]:
+    """Make the temporary slot; return its consistent point and the snapshot's name.
+
+    The server first waits for every transaction that is writing. The snapshot ends with the
+    session's next command, so the session must not run one.
+    """
+    made: list[Row] = []
+    failed: list[LoaderError] = []
+
+    def create() -> None:
+        try:
+            made.extend(
+                holder.ask(
+                    f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+                    " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
+                )
+            )
+        except LoaderError as error:
+            failed.append(error)
+
+    # In a thread, because the command blocks until the server ends or cancels it.
+    creation = threading.Thread(target=create, daemon=True)
+    creation.start()
+    notified = time.monotonic()
+    while creation.is_alive():
+        creation.join(_POLL_SECONDS)
+        now = time.monotonic()
+        if creation.is_alive() and now > deadline:
+            writers = _writers(monitor)
+            holder.cancel()
+            creation.join()
+            raise SnapshotBlocked(
+                f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
+                f" transaction that is writing, {slot_admin.describe_writers(writers)}",
+                "let them end or end them, or raise --timeout"
+                + slot_admin.ends_of_prepared(writers),
+            )
+        if creation.is_alive() and now > notified + 5:
+            notified = now
+            print_status(f"waiting for writers, {slot_admin.describe_writers(_writers(monitor))}")
+    if failed:
+        cause = failed[0].__cause__
+        assert isinstance(cause, Error)
+        raise slot_admin.creation_finding(cause, holder) or SnapshotLost(
+            f"the slot could not be made: {str(cause).strip()}",
+            f"run the {settings.work} again",
+        ) from None
+    ((_, position, name, _),) = made
+    return lsn.parse(position), name
+
+
+def wait_until_safe(
+    conninfo: str, name: str, monitor: Connection, deadline: float, timeout: float
+) -> None:
+    """Wait until every transaction that the snapshot takes for finished has ended."""
+    with contextlib.closing(connect(conninfo, "source")) as importer:
+        importer.ask("begin isolation level repeatable read read only")
+        importer.ask(f"set transaction snapshot '{name}'")
+        imported = current_snapshot(importer)
+    notified = time.monotonic()
+    while running := unfinished(imported, current_snapshot(monitor)):
+        now = time.monotonic()
+        if now > deadline:
+            raise SnapshotBlocked(
+                f"a transaction has not ended its commit within {timeout:.0f} s,"
+                f" {slot_admin.describe_writers(_writers(monitor, running))}",
+                "see what its commit waits for, for instance a synchronous standby",
+            )
+        if now > notified + 5:
+            notified = now
+            writers = _writers(monitor, running)
+            print_status("waiting for commits to end, " + slot_admin.describe_writers(writers))
+        time.sleep(_POLL_SECONDS)
+
+
+def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> slot_admin.Writers:
+    numbers = None if xids is None else [xid & 0xFFFFFFFF for xid in xids]
+    return monitor.ask(slot_admin.WRITERS, {"xids": numbers})
+
+
+def current_snapshot(connection: Connection) -> Visibility:
+    """Return what the session sees now. As text: a slot's snapshot can fail a cast."""
+    ((text,),) = connection.ask("select pg_current_snapshot()::text")
+    return Visibility.parse(text)
+
+
+_READING = " ".join(
+    f"-c {setting}"
+    for setting in (
+        *("enable_tidscan=on", "enable_hashagg=on", "work_mem=64MB"),
+        *("max_parallel_workers_per_gather=0", "jit=off"),
+    )
+)
+
+
+def for_readers(conninfo: str) -> str:
+    """Return the connection string with what reading and grouping by ranges rely on.
+
+    A range is read by its addresses, in one process, and its groups fit in memory.
+    """
+    users = conninfo_to_dict(conninfo).get("options") or ""
+    return make_conninfo(conninfo, options=f"{users} {_READING}".strip())

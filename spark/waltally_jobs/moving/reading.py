@@ -1,0 +1,121 @@
+"""Reads changes for models, from the log or from an archive, and writes them where they are added.
+
+Executors import it, and the driver runs the same functions where rows are few. A task reads and
+makes changes in one function, so that no payload goes through Spark.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from waltally.facts import Fact
+from waltally.tables import Table
+from waltally_jobs.common import arrow
+from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.log_rows import rows_of
+from waltally_jobs.moving.changes import ALIKE, IMAGES, MOVED, SCHEMA, Collapsing, Position
+
+SLICE = 200_000
+"""Changes that the database evaluates at once: an attempt of a task has as many at most."""
+
+WRITTEN = "model int, attempt bigint, row_count bigint"
+"""How many changes of a model an attempt has written."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where changes are written: `models` are the models' keys. `conninfo` may hold a password."""
+
+    conninfo: str = field(repr=False)
+    table: Table
+    slot: str
+    models: tuple[str, ...]
+    batch: str
+
+
+def changes_of(
+    reads: Sequence[Read], models: Sequence[tuple[int, Fact]], truncates: Mapping[Table, Position]
+) -> list[Read]:
+    """Return what reads the changes of each range of messages, of SCHEMA, for these models."""
+    return [partial(_changes, read, tuple(models), dict(truncates)) for read in reads]
+
+
+def _changes(
+    read: Read, models: Sequence[tuple[int, Fact]], truncates: Mapping[Table, Position]
+) -> Iterator[pa.RecordBatch]:
+    rows = itertools.chain.from_iterable(map(rows_of, read()))
+    yield from Collapsing(models, truncates).batches(rows)
+
+
+def move(
+    start: Callable[[], SparkSession] | None, reads: Sequence[Read], place: Place
+) -> list[list[tuple[int, int]]]:
+    """Write what the reads give; return by model the attempts that count, and their numbers.
+
+    Without `start`, which gives the session, this process reads. What looks alike in several ranges
+    becomes one change. Raises what `spark_errors` makes a sentence of.
+    """
+    if start is None or not reads:
+        written = list(_write(place, itertools.chain.from_iterable(read() for read in reads)))
+    else:
+        changes = arrow.spread(start(), reads, _unchanged, MOVED)
+        together = changes.groupBy(*ALIKE, *IMAGES).agg(
+            sql.sum("change_count").alias("change_count"), sql.max("last_lsn").alias("last_lsn")
+        )
+        rows = together.select(*SCHEMA.names).mapInArrow(partial(_write, place), WRITTEN)
+        written = rows.toArrow().to_batches()
+    found: list[list[tuple[int, int]]] = [[] for _ in place.models]
+    for row in itertools.chain.from_iterable(each.to_pylist() for each in written):
+        found[row["model"]].append((row["attempt"], row["row_count"]))
+    return found
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
+def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Append changes in slices, each an attempt; yield the columns of WRITTEN."""
+    remaining = iter(batches)
+    for first in remaining:
+        counts: dict[int, int] = {}
+        attempt, _ = arrow.append(
+            place.conninfo, place.table, _slice(place, first, remaining, counts)
+        )
+        yield pa.RecordBatch.from_pydict(
+            {
+                "model": pa.array([*counts], pa.int32()),
+                "attempt": pa.array([attempt] * len(counts), pa.int64()),
+                "row_count": pa.array([*counts.values()], pa.int64()),
+            }
+        )
+
+
+def _slice(
+    place: Place,
+    first: pa.RecordBatch,
+    remaining: Iterator[pa.RecordBatch],
+    counts: dict[int, int],
+) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in itertools.chain([first], remaining):
+        models = batch.column("model").to_pylist()
+        for model in models:
+            counts[model] = counts.get(model, 0) + 1
+        columns = {
+            "slot_name": pa.array([place.slot] * len(models), pa.string()),
+            "model_name": pa.array([place.models[model] for model in models], pa.string()),
+            "batch": pa.array([place.batch] * len(models), pa.string()),
+            **{name: batch.column(name) for name in SCHEMA.names if name != "model"},
+        }
+        yield pa.RecordBatch.from_pydict(columns)
+        rows += len(models)
+        if rows >= SLICE:
+            return

@@ -1,0 +1,405 @@
+"""The replay from start to end: a position, the newest baseline before it, the changes between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as compute
+import typer
+from pyspark.sql import SparkSession
+
+from waltally import lsn
+from waltally.errors import SettingError, combine
+from waltally.facts import Fact, QueryFact
+from waltally.options import Schema, Slot, Source, Target, parse_lsn
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
+from waltally.units import plural
+from waltally_jobs.archiving import files
+from waltally_jobs.archiving.archive import Archive
+from waltally_jobs.archiving.folder import Folder
+from waltally_jobs.archiving.manifests import Baseline, Contents
+from waltally_jobs.common import session, sums
+from waltally_jobs.common.command import AsJson, Facts, Job
+from waltally_jobs.common.connections import (
+    TargetSession,
+    connect_target,
+    exported_snapshot,
+    resolved,
+)
+from waltally_jobs.common.errors import (
+    ArchiveIncomplete,
+    CountingFailed,
+    ReplayDiffers,
+    spark_errors,
+)
+from waltally_jobs.common.gathering import Gathered, buckets_of
+from waltally_jobs.common.progress import print_lines, print_status
+from waltally_jobs.replaying import queries
+from waltally_jobs.replaying.result import Difference, Replay, ReplayedFact, as_rows
+from waltally_jobs.warehouse import groups
+from waltally_jobs.warehouse.fact import applied_lsn, baseline_id
+
+
+@dataclass(frozen=True)
+class ReplaySettings(SlotSettings):
+    """Which archive and facts, as of when, and what to do with the result. Raises SettingError.
+
+    `facts` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
+    is the archive's end, with `compare` each fact's position. `target` and `schema` matter to
+    `compare`, and to models that are queries: the target evaluates them.
+    """
+
+    path: str
+    facts: tuple[str, ...] = ()
+    at: int | None = None
+    at_time: datetime | None = None
+    output: str | None = None
+    compare: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [self.at is not None, self.at_time is not None, self.compare]
+        if sum(given) > 1:
+            raise SettingError(
+                "--at, --at-time and --compare exclude each other", "give one of them"
+            )
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """Return the moment of --at-time, UTC where it names no zone. Raises SettingError."""
+    try:
+        moment = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingError(
+            f"--at-time is {text!r}: not a time of ISO 8601", "give one like 2026-11-21T09:30:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+
+def facts_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[Fact]:
+    """Return the facts with these names, all where there are none, as they were declared then.
+
+    Raises SettingError for a name that the archive does not have.
+    """
+    declared = contents.facts(position)
+    # A baseline may be newer than the changes that were archived with the declaration.
+    for each in contents.baselines:
+        if each.snapshot_lsn <= position:
+            declared.setdefault(each.fact.name, each.fact)
+    unknown = [name for name in names if name not in declared]
+    if unknown or not declared:
+        raise SettingError(
+            f"the archive has no declaration of {', '.join(unknown) or 'a fact'} at"
+            f" {lsn.show(position)}; it has {', '.join(sorted(declared)) or 'none'}",
+            "run spark/archive.py once the fact is registered, or name another one",
+        )
+    return [declared[name] for name in sorted(declared) if not names or name in names]
+
+
+def require_reached(contents: Contents, fact: Fact, position: int, path: str) -> None:
+    """Raise ArchiveIncomplete where the archive ends before the position of the fact."""
+    if position > contents.to_lsn:
+        raise ArchiveIncomplete(
+            f"{fact.relation} is at {lsn.show(position)}, {position - contents.to_lsn:,} bytes of"
+            f" WAL after the archive's end at {lsn.show(contents.to_lsn)}",
+            f"`spark-submit spark/archive.py --to {shlex.quote(path)}`, then this again, without a"
+            " build in between: under traffic stop `loader run --build`, or the timer of dbt, until"
+            " the replay says that it has read the fact",
+        )
+
+
+def baseline_before(contents: Contents, fact: Fact, position: int) -> Baseline | None:
+    """Return the newest baseline of the fact at or before the position.
+
+    None where the fact begins with the log, as every fact does before the first baseline of any.
+    Raises ArchiveIncomplete where it waited for its baseline then.
+    """
+    fitting = [each for each in contents.baselines_of(fact.name) if each.snapshot_lsn <= position]
+    if fitting:
+        return fitting[-1]
+    others = [each.fact.name for each in contents.baselines if each.snapshot_lsn <= position]
+    if others:
+        raise ArchiveIncomplete(
+            f"the archive has no baseline of {fact.name} at or before {lsn.show(position)}",
+            "ask for a later position, or archive again after"
+            f" `spark-submit spark/seed.py --model {fact.name}`",
+        )
+    return None
+
+
+def baseline_of(contents: Contents, fact: Fact, baseline_id: str | None) -> Baseline | None:
+    """Return the baseline that the fact was built on. Raises ArchiveIncomplete.
+
+    Another one may give other numbers: rows purged between two baselines are only in the older one.
+    """
+    if baseline_id is None:
+        return None
+    for each in contents.baselines_of(fact.name):
+        if each.baseline_id == baseline_id:
+            return each
+    raise ArchiveIncomplete(
+        f"{fact.relation} stands on the baseline {baseline_id}, which is not archived",
+        "archive again; where a newer baseline has replaced it, `dbt build` first",
+    )
+
+
+def position_of(settings: ReplaySettings, archive: Archive) -> int:
+    """Return the requested position, by default the archive's end. Raises ArchiveIncomplete."""
+    if settings.at is not None:
+        return settings.at
+    if settings.at_time is not None:
+        return position_at(archive, settings.at_time)
+    return archive.contents.to_lsn
+
+
+def position_at(archive: Archive, moment: datetime) -> int:
+    """Return the position of the first transaction that committed after the moment.
+
+    Transactions are ordered by their commit records, which is not exactly the order of their commit
+    times: one that committed at or before the moment, but whose record comes after that of a later
+    one, is not counted. Raises ArchiveIncomplete where no archived transaction is later.
+    """
+    contents = archive.contents
+    day = moment.astimezone(UTC).strftime("date=%Y-%m-%d")
+    for part in contents.slices:
+        names = [file for file in part.files if file[file.index("date=") :] >= day]
+        found = (files.first_after(archive.folder, name, moment) for name in names)
+        if positions := [at for at in found if at is not None]:
+            return min(positions)
+    raise ArchiveIncomplete(
+        f"no archived transaction is later than {moment.isoformat()}, so more may come that"
+        f" are not; the archive ends at {lsn.show(contents.to_lsn)}",
+        "archive again, or give --at a position",
+    )
+
+
+MAX_DIFFERENCES = 1000
+"""The most differences of a fact that are listed; all are counted."""
+
+
+def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Replay:
+    """Compute the facts from the archive alone, and store or compare them. Raises LoaderError.
+
+    `start` gives the session of Spark: few rows need none.
+    """
+    begun = time.monotonic()
+    with spark_errors("replay"):
+        output = Folder.of(settings.output) if settings.output else None
+        if output and output.exists():
+            raise SettingError(f"--to {output.uri} exists already", "name a place that is free")
+        archive = Archive.open(start, settings.path, settings.slot)
+        compute = compared if settings.compare else computed_at
+        found = compute(settings, archive, output)
+    return Replay(settings.slot, found, time.monotonic() - begun)
+
+
+def computed_at(
+    settings: ReplaySettings, archive: Archive, output: Folder | None
+) -> list[ReplayedFact]:
+    """Replay the facts to the requested position."""
+    contents = archive.contents
+    position = position_of(settings, archive)
+    archive.require(contents.from_lsn, position)
+    found = []
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def target() -> TargetSession:
+            return stack.enter_context(contextlib.closing(connect_target(settings, "replay")))
+
+        for fact in facts_at(contents, position, settings.facts):
+            baseline = baseline_before(contents, fact, position)
+            if isinstance(fact, QueryFact):
+                of_query = (position, fact, baseline, output, None)
+                found.append(queries.replayed(target(), archive, *of_query))
+            else:
+                found.append(replayed(archive, position, fact, baseline, output))
+    return found
+
+
+def compared(
+    settings: ReplaySettings, archive: Archive, output: Folder | None
+) -> list[ReplayedFact]:
+    """Replay each fact to its own position, on its own baseline, and compare the two."""
+    found = []
+    with contextlib.closing(connect_target(settings, "replay")) as target:
+        for fact in target.registered_facts(settings.facts):
+            with exported_snapshot(target) as name:
+                position = applied_lsn(target, fact)
+                require_reached(archive.contents, fact, position, settings.path)
+                stands_on = baseline_id(target, fact)
+                baseline = baseline_of(archive.contents, fact, stands_on)
+                # Read now, so that the target does not keep an old snapshot meanwhile.
+                if isinstance(fact, QueryFact):
+                    now = queries.present(target, fact)
+                else:
+                    query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
+                    present = archive.gathered(query, resolved(target), name, fact)
+            print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
+            if isinstance(fact, QueryFact):
+                of_query = (position, fact, baseline, output, now)
+                found.append(queries.replayed(target, archive, *of_query))
+            else:
+                found.append(replayed(archive, position, fact, baseline, output, present))
+    return found
+
+
+def replayed(
+    archive: Archive,
+    position: int,
+    fact: Fact,
+    baseline: Baseline | None,
+    output: Folder | None,
+    present: Gathered | None = None,
+) -> ReplayedFact:
+    """Compute one fact at the position, on the baseline or on nothing; store and compare it.
+
+    `present` is what dbt has built, None where that is not asked. Raises ArchiveIncomplete.
+    """
+    declared = baseline.fact if baseline else fact
+    rebuilt = computed(archive, position, declared, baseline)
+    if output:
+        whole = sums.together(list(rebuilt.values()), sums.sum_names(len(declared.measures)))
+        try:
+            rows = as_rows(whole, declared, archive.slot)
+        except pa.ArrowInvalid as error:
+            raise CountingFailed(
+                f"a total of {declared.name} does not fit its type: {error}",
+                "replay it without --to, which prints the totals",
+            ) from None
+        files.write_table(output, declared.name, rows)
+    names = sums.sum_names(len(declared.measures))
+    count = sum(table.num_rows for table in rebuilt.values())
+    totals = [sums.total_of(rebuilt.values(), name) for name in names]
+    differing, listed = None, []
+    if present is not None:
+        wrong = [
+            each
+            for bucket, table in rebuilt.items()
+            for each in differences(present.tables(groups.ROWS, bucket), table, declared, archive)
+        ]
+        differing = len(wrong)
+        listed = sorted(wrong, key=order)[:MAX_DIFFERENCES]
+    by_name = {each.name: total for each, total in zip(declared.measures, totals, strict=True)}
+    return ReplayedFact(declared, position, baseline, count, by_name, differing, listed)
+
+
+def differences(
+    present: Sequence[pa.Table], rebuilt: pa.Table, fact: Fact, archive: Archive
+) -> list[Difference]:
+    """Return the groups of a bucket that differ in one of the measures."""
+    names = sums.sum_names(len(fact.measures))
+    found = sums.side_by_side(present, [rebuilt], names)
+    assert found is not None
+    both = (name for name in found.schema.names if not sums.is_key(name))
+    texts = [sums.texts_of(found[name].combine_chunks()) for name in both]
+    is_wrong = pa.repeat(pa.scalar(False), found.num_rows)
+    for left, right in zip(texts[::2], texts[1::2], strict=True):
+        is_wrong = compute.or_(is_wrong, compute.not_equal(left, right))
+    columns = [*sums.dimensions_of(found, fact, archive.slot), *texts]
+    rows = zip(*(each.filter(is_wrong).to_pylist() for each in columns), strict=True)
+    size = len(fact.dimensions)
+    dimensions = [each.name for each in fact.dimensions]
+    measures = [each.name for each in fact.measures]
+    return [
+        Difference(
+            dict(zip(dimensions, row[:size], strict=True)),
+            dict(zip(measures, row[size::2], strict=True)),
+            dict(zip(measures, row[size + 1 :: 2], strict=True)),
+        )
+        for row in rows
+    ]
+
+
+def order(each: Difference) -> list[tuple[bool, str]]:
+    """Return what differences are listed by."""
+    return [(text is not None, text or "") for text in each.dimensions.values()]
+
+
+def computed(
+    archive: Archive, position: int, fact: Fact, baseline: Baseline | None
+) -> dict[int | None, pa.Table]:
+    """Return the fact's groups at the position, by bucket. Raises ArchiveIncomplete."""
+    begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
+    later = archive.later(fact, begin, position)
+    stored = archive.groups(fact, baseline.files if baseline else ())
+    kept = [part.name for part in fact.tables if part.name not in later.truncated]
+    found: dict[int | None, pa.Table] = {}
+    for bucket in buckets_of(fact, archive.buckets):
+        if fact.kind == "current_rows":
+            after = later.applied(stored.tables(fact.tables[0].name))
+        else:
+            before = (each for name in kept for each in stored.tables(name, bucket))
+            after = [*before, *later.deltas(bucket)]
+        found[bucket] = sums.without_zeros(sums.added_for(fact, after))
+    return found
+
+
+app = Job("")
+
+
+@app.command()
+def run(
+    path: Annotated[str, typer.Option("--from", help="The folder that was archived to.")],
+    at: Annotated[str | None, typer.Option(help="A WAL position; else the archive's end.")] = None,
+    at_time: Annotated[
+        str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Write each fact to a new folder in this one, as Parquet.")
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Compare with the facts, at each fact's position. The archive must have reached"
+            " it: under traffic let no build run between archive and replay.",
+        ),
+    ] = False,
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+    fact: Facts = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the facts as of any archived position or time, from the archive alone.
+
+    For instance: spark-submit spark/replay.py --from s3://backups/waltally --to as-of-monday
+    --model ft_service_stats --at-time 2026-11-16T00:00:00Z
+    """
+    settings = ReplaySettings(
+        target or source,
+        slot,
+        schema,
+        path,
+        tuple(fact or ()),
+        parse_lsn(at, "--at"),
+        parse_time(at_time),
+        to,
+        compare,
+    )
+    with contextlib.ExitStack() as stack:
+        result = replay(settings, cache(lambda: stack.enter_context(session.running("replay"))))
+    print_lines([json.dumps(result.as_json())] if as_json else result.lines())
+    if result.differing:
+        raise combine(
+            [
+                ReplayDiffers(
+                    f"{each.fact.relation} differs from the replay in"
+                    f" {plural(each.difference_count or 0, 'group')}",
+                    f"`spark-submit spark/audit.py --model {each.fact.name}`: where it differs too"
+                    " the fact is wrong, else the archive",
+                )
+                for each in result.differing
+            ]
+        )

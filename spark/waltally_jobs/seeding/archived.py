@@ -1,0 +1,191 @@
+"""The rows that were deleted from tables whose deletes a fact ignores: a new baseline keeps them.
+
+The fact wrote them down when it ignored their deletes, in the staging table archived_delete. So at
+position X a table adds to a group what its rows add, and what was deleted from it before X. The
+first baseline of a declaration counts the stored rows alone: no baseline had counted the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loader.staging.target_state import apply
+from waltally import lsn
+from waltally.facts import Fact
+from waltally.tables import literal
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
+from waltally_jobs.common.progress import print_status
+from waltally_jobs.warehouse import loader_progress
+from waltally_jobs.warehouse.fact import is_gap
+
+FORGET = "--forget-purged counts the stored rows alone"
+WENT = "it went with a partition"
+"""The reason, in the incoming table, of rows that are to be written down like archived deletes."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What became of a fact's archived deletes: how many rows, in how many groups; None: not known.
+
+    `first`: it is the first baseline, which adds none. `gap_lsn`: deletes from there on, up to
+    where the change log is whole, were never applied.
+    """
+
+    outcome: Literal["kept", "forgotten", "first"]
+    rows: int | None = 0
+    groups: int | None = 0
+    gap_lsn: int | None = None
+
+
+def find(target: TargetSession, fact: Fact) -> int | None:
+    """Return up to where the deletes that the fact ignores are in its baseline or written down.
+
+    None where it ignores none, or no baseline has counted it as it is declared now.
+    """
+    if all(not part.ignores_deletes for part in fact.tables):
+        return None
+    rows = target.ask(
+        "select coalesce("
+        "case when coalesce(baseline.baseline_id = mark.baseline_id, true)"
+        " then mark.applied_lsn end,"
+        " case when baseline.declaration = fact.declaration then baseline.snapshot_lsn end)::text"
+        f" from {target.table('fact')} as fact"
+        f" left join {target.table('baseline')} as baseline using (slot_name, fact_name)"
+        f" left join {target.table('model_watermark')} as mark"
+        " on mark.slot_name = fact.slot_name and mark.model_name = %s"
+        " and mark.declaration = fact.declaration and mark.baseline_id is not null"
+        " where fact.slot_name = %s and fact_name = %s",
+        (str(fact.relation), target.slot, fact.name),
+    )
+    return None if not rows or rows[0][0] is None else lsn.parse(rows[0][0])
+
+
+def remembering(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts whose archived deletes the seed is to keep."""
+    if settings.forget_purged:
+        return []
+    return [fact for fact in facts if find(target, fact) is not None]
+
+
+def needs_changes(target: TargetSession, facts: Sequence[Fact]) -> bool:
+    """Return whether one of the facts goes on with the change log."""
+    known = ((fact, find(target, fact)) for fact in facts)
+    return any(at is not None and not is_gap(target, fact, at) for fact, at in known)
+
+
+def wait(
+    target: TargetSession, settings: Settings, facts: Sequence[Fact], position: int
+) -> dict[str, int]:
+    """Return once the facts have written down every delete that they ignore before the position.
+
+    Where the change log does not go on from a fact, nobody can know these: returns by the fact's
+    name the position up to which they are written down. Raises AuditIncomplete.
+    """
+    gaps, pending = {}, []
+    for fact in facts:
+        known_lsn = find(target, fact)
+        if known_lsn is None or known_lsn >= position:
+            continue
+        if is_gap(target, fact, known_lsn):
+            gaps[fact.name] = known_lsn
+        else:
+            pending.append(fact)
+    if pending:
+        loader_progress.wait_for_position(target, settings, position)
+        print_status(f"applying the changes before {lsn.show(position)}")
+    deadline = time.monotonic() + settings.timeout
+    while pending:
+        found = {each.relation: each for each in apply(target)}
+        states = {fact.name: found[str(fact.relation)] for fact in pending}
+        pending = [fact for fact in pending if (find(target, fact) or 0) < position]
+        for state in (states[fact.name] for fact in pending):
+            is_stuck = state.state != "follows" and not state.is_behind
+            if is_stuck or time.monotonic() > deadline:
+                raise AuditIncomplete(
+                    f"{state.name} has not applied the changes before {lsn.show(position)}, so not"
+                    " all deletes that it ignores are known:"
+                    f" {state.reason or 'another session builds it'}",
+                    f"{state.remedy or '`dbt build`'}; then run the seed again; {FORGET}",
+                )
+        if pending and not any(states[fact.name].is_behind for fact in pending):
+            time.sleep(_POLL_SECONDS)
+    return gaps
+
+
+def settle(
+    target: TargetSession, settings: Settings, fact: Fact, position: int, gap_lsn: int | None
+) -> Purged:
+    """Bring the deletes before the position together, one row a group; or forget them.
+
+    In the seed's storing transaction: until its end no batch is applied to the fact. A seed from an
+    archive has all of them in the incoming table, so they replace what was written down; before a
+    first baseline nothing counts. Raises CountingFailed where the fact was rebuilt since `wait`.
+    """
+    if all(not part.ignores_deletes for part in fact.tables):
+        return Purged("kept")
+    target.ask(
+        f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
+        (str(fact.relation),),
+    )
+    archived = target.table("archived_delete")
+    before = of_fact(target, fact, position)
+    known_lsn = find(target, fact)
+    if settings.archive is not None:
+        target.ask(f"delete {before}")
+    elif known_lsn is None:
+        gone = target.ask(f"delete {before} returning 1")
+        return Purged("first", None, None) if gone else Purged("kept")
+    elif not settings.forget_purged and gap_lsn is None and known_lsn < position:
+        raise CountingFailed(
+            f"{fact.relation} was rebuilt while the seed was counting", "run the seed again"
+        )
+    target.ask(
+        f"with went as (delete from {target.incoming.quoted}"
+        " where fact = %s and reason = %s returning *)"
+        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
+        " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
+        (fact.name, WENT, target.slot, str(fact.relation), lsn.show(position - 1)),
+    )
+    ((rows, groups),) = target.ask(
+        f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
+        f" count(distinct (part, dimensions)) {before}"
+    )
+    if settings.forget_purged:
+        target.ask(f"delete {before}")
+        return Purged("forgotten", rows, groups)
+    places = range(1, len(fact.measures) + 1)
+    summed = ", ".join(f"sum(measures[{place}])" for place in places)
+    target.ask(
+        f"with gone as (delete {before} returning *)"
+        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
+        f" select slot_name, model_name, part, max(commit_lsn), dimensions, array[{summed}]"
+        " from gone group by slot_name, model_name, part, dimensions"
+    )
+    return Purged("kept", rows, groups, gap_lsn)
+
+
+def of_fact(target: TargetSession, fact: Fact, position: int) -> str:
+    """Return SQL: from the deletes that the fact ignored before the position."""
+    return (
+        f"from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)}"
+        f" and model_name = {literal(str(fact.relation))}"
+        f" and commit_lsn < {literal(lsn.show(position))}"
+    )
+
+
+def _row_count(fact: Fact) -> str:
+    """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
+    places = ((part, fact.counting_place(part)) for part in fact.tables)
+    whens = [
+        f"when {literal(part.name)} then measures[{place + 1}]"
+        for part, place in places
+        if place is not None
+    ]
+    return f"case part {' '.join(whens)} else 0 end" if whens else "0"

@@ -1,0 +1,305 @@
+"""Takes the counted groups into a table beside the baselines, and then puts them in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from counting.counts import NO_NUMBER, NULL_DIMENSION
+from psycopg2 import DataError, IntegrityError
+
+from loader.source import table_identity
+from loader.source.table_identity import TableIdentities
+from waltally import locks, lsn
+from waltally.errors import LoaderError, SettingError
+from waltally.facts import Fact, QueryFact
+from waltally_jobs.common import arrow
+from waltally_jobs.common.arrow import Task
+from waltally_jobs.common.command import Settings
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.common.errors import AnotherSeed, CountingFailed
+from waltally_jobs.common.progress import print_status
+from waltally_jobs.evaluation import checks
+from waltally_jobs.seeding import archived
+from waltally_jobs.seeding.archived import Purged
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Rows of one part of a fact that cannot be counted for one reason, with one example."""
+
+    part: str
+    reason: str
+    row_count: int
+    example: dict[str, str]
+
+
+@dataclass(frozen=True)
+class StoredBaseline:
+    """A fact's stored baseline; the dictionaries are by part, as the fact calls its tables.
+
+    `tables` has the (rows, groups) that were counted, `left_out` the rows with a null dimension,
+    `not_finite` by column how many values are NaN or infinite, which are null to every model.
+    """
+
+    tables: dict[str, tuple[int, int]]
+    left_out: dict[str, int]
+    not_finite: dict[str, dict[str, int]]
+    rejections: list[Rejection]
+    purged: Purged
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted: where, and which tables the names meant there."""
+
+    snapshot_lsn: int
+    identities: TableIdentities | None = None
+    timeline: int | None = None
+    """The timeline that the loader followed when the seed began."""
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    """As seeding.archived.wait says."""
+    written: Mapping[int, int] = field(default_factory=dict)
+    """By attempt how many rows of the incoming table are what was counted."""
+    baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
+@contextlib.contextmanager
+def acquire_seed_lock(
+    target: TargetSession, settings: Settings, facts: Sequence[Fact]
+) -> Iterator[None]:
+    """Keep other seeds of the slot away, and make an empty incoming table for the block.
+
+    Waits `settings.timeout` seconds for another seed, then raises AnotherSeed. So no seed takes its
+    snapshot before another one has stored a baseline that it would replace.
+    """
+    names = (target.schema, target.slot)
+    if not locks.acquire(target, "seed", *names):
+        print_status(f"waiting for another seed of slot {target.slot}")
+        if not locks.acquire(target, "seed", *names, seconds=settings.timeout):
+            raise AnotherSeed(
+                f"another seed of slot {target.slot} is running",
+                "let it end, then run the seed again, or raise --timeout",
+            )
+    for fact in facts:
+        # model_state says that a seed is counting it, and asks for no other one.
+        locks.hold(target, "seeding", target.slot, str(fact.relation))
+    incoming = target.incoming.quoted
+    # A killed seed leaves its table.
+    target.ask(f"drop table if exists {incoming}")
+    target.ask(
+        f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
+        " row_count bigint, sums text[], reason text, example text, attempt bigint)"
+    )
+    # Rows of no group are few among millions of groups.
+    target.ask(f"create index on {incoming} (fact, reason) where reason is not null")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(LoaderError):
+            target.ask(f"drop table if exists {incoming}")
+
+
+def writing(target: TargetSession) -> Task:
+    """Return the task that appends groups, with the columns counts.COLUMNS, to the incoming table.
+
+    It says which attempt it is, for `keep`.
+    """
+    return arrow.appending(resolved(target), target.incoming)
+
+
+def keep(target: TargetSession, written: Mapping[int, int]) -> None:
+    """Keep only what these attempts have written, so many rows each. Raises CountingFailed."""
+    incoming = target.incoming.quoted
+    ((stored, others),) = target.ask(
+        "select count(*) filter (where attempt = any(%(known)s)),"
+        f" count(*) filter (where attempt <> all(%(known)s)) from {incoming}",
+        {"known": [*written]},
+    )
+    if others:
+        target.ask(f"delete from {incoming} where attempt <> all(%s)", ([*written],))
+    if stored != sum(written.values()):
+        raise CountingFailed(
+            f"Spark reports {sum(written.values()):,} groups and {stored:,} are stored",
+            "run the seed again",
+        )
+
+
+def replace(
+    target: TargetSession, settings: Settings, facts: Sequence[Fact], counted: Counted
+) -> dict[str, StoredBaseline]:
+    """Replace the baselines of these facts, and of no other, by what is in the incoming table.
+
+    Archived deletes are added to the counted rows of their group. Returns by fact what is stored.
+    Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
+    meanwhile.
+    """
+    try:
+        with target.transaction():
+            slot = checks.staging(target, settings)
+            if counted.timeline not in (None, slot.timeline):
+                raise CountingFailed(
+                    "the loader went over to a server that was promoted while the"
+                    f" {settings.work} was counting",
+                    f"run the {settings.work} again",
+                )
+            refuse_changed(target, settings, facts)
+            # Again: the log may have been pruned meanwhile. A table whose log has begun anew keeps
+            # no other fact from its baseline: model_state says who waits.
+            checks.not_older(target, facts, counted.snapshot_lsn, but_for="table")
+            # A task that Spark has given up may have committed since. From here on none can.
+            target.ask(f"lock table {target.incoming.quoted} in share mode")
+            keep(target, counted.written)
+            return {
+                fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
+                for fact in facts
+            }
+    except LoaderError as error:
+        cause = error.__cause__
+        if not isinstance(cause, DataError | IntegrityError):
+            raise
+        raise CountingFailed(
+            f"the counts could not be stored: {str(cause).splitlines()[0]}",
+            f"run the {settings.work} again",
+        ) from None
+
+
+def refuse_changed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:
+    """Raise CountingFailed where a declaration is another one now; keep the others from changing.
+
+    A baseline that was counted by another declaration would leave its fact waiting for a new one.
+    """
+    target.ask(
+        f"select from {target.table('fact')} where slot_name = %s for share",
+        (target.slot,),
+    )
+    names = [fact.name for fact in facts]
+    try:
+        now = target.registered_facts(names)
+    except SettingError:
+        now = []
+    declared = {fact.name: fact.declaration for fact in now}
+    changed = [fact.name for fact in facts if declared.get(fact.name) != fact.declaration]
+    if changed:
+        raise CountingFailed(
+            f"`loader setup` changed the declaration of {', '.join(changed)} while the"
+            f" {settings.work} was counting",
+            f"run the {settings.work} again",
+        )
+
+
+def _replace_one(
+    target: TargetSession, settings: Settings, fact: Fact, counted: Counted, system: str
+) -> StoredBaseline:
+    incoming = target.incoming.quoted
+    groups = target.table("baseline_group")
+    this = (target.slot, fact.name)
+    target.ask(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
+    position = counted.snapshot_lsn
+    purged = archived.settle(target, settings, fact, position, counted.gaps.get(fact.name))
+    query = (
+        "select %(slot)s, %(fact)s, part, dimensions, sums::numeric[] as measures"
+        f" from {incoming} where fact = %(fact)s and reason is null"
+    )
+    is_kept = purged.outcome == "kept" and purged.groups
+    # A query is evaluated range by range, and a group may have rows in several.
+    if is_kept or (isinstance(fact, QueryFact) and fact.measures):
+        kept = archived.of_fact(target, fact, position)
+        places = range(1, len(fact.measures) + 1)
+        query = (
+            f"select %(slot)s, %(fact)s, part, dimensions,"
+            f" array[{', '.join(f'sum(measures[{place}])' for place in places)}] from ({query}"
+            + (
+                f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept}"
+                if is_kept
+                else ""
+            )
+            + ")"
+            " as together group by part, dimensions"
+        )
+        if isinstance(fact, QueryFact):
+            names = [kept["name"] for kept in fact.declaration["kept"]]
+            # From an archive come the rows that are gone, too.
+            query += f" having sum(measures[{names.index(fact.declaration['rows']) + 1}]) <> 0"
+    target.ask(
+        f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
+        {"slot": target.slot, "fact": fact.name},
+    )
+    left_out, rejections = _store_uncounted(target, settings, fact)
+    known = counted.identities
+    target.ask(
+        f"insert into {target.table('baseline')} (slot_name, fact_name,"
+        " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities, left_out)"
+        " values (%s, %s, %s, %s, %s, %s, %s, %s)"
+        " on conflict (slot_name, fact_name) do update set"
+        " baseline_id = excluded.baseline_id, declaration = excluded.declaration,"
+        " snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier,"
+        " counted_at = now(), table_identities = excluded.table_identities,"
+        " left_out = excluded.left_out",
+        (
+            *this,
+            str(counted.baseline_id),
+            json.dumps(fact.declaration),
+            lsn.show(counted.snapshot_lsn),
+            system,
+            None if known is None else json.dumps(table_identity.of_fact(known, fact)),
+            json.dumps(left_out),
+        ),
+    )
+    totals = target.ask(
+        f"select part, sum(row_count)::bigint, count(*) from {incoming}"
+        " where fact = %s and reason is null group by part",
+        (fact.name,),
+    )
+    found = {name: (rows, count) for name, rows, count in totals}
+    not_finite: dict[str, dict[str, int]] = {part.name: {} for part in fact.tables}
+    for name, column, count in target.ask(
+        f"select part, example, sum(row_count)::bigint from {incoming}"
+        " where fact = %s and reason = %s group by part, example order by part, example",
+        (fact.name, NO_NUMBER),
+    ):
+        not_finite[name][column] = count
+    return StoredBaseline(
+        {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
+        left_out,
+        not_finite,
+        rejections,
+        purged,
+    )
+
+
+def _store_uncounted(
+    target: TargetSession, settings: Settings, fact: Fact
+) -> tuple[dict[str, int], list[Rejection]]:
+    """Store what cannot be counted; return the rows with a null by part, and the list."""
+    incoming = target.incoming.quoted
+    rejections = target.table("baseline_rejection")
+    nulls = target.ask(
+        f"select part, sum(row_count)::bigint from {incoming}"
+        " where fact = %s and reason = %s group by part",
+        (fact.name, NULL_DIMENSION),
+    )
+    found: dict[str, int] = dict(nulls)
+    this = (target.slot, fact.name)
+    target.ask(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
+    listed = target.ask(
+        f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
+        " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
+        f" from {incoming} where fact = %s and reason is not null and reason <> all (%s)"
+        " group by fact, part, reason having sum(row_count) > 0"
+        " returning part, reason, row_count, example",
+        (*this, [NULL_DIMENSION, NO_NUMBER, archived.WENT]),
+    )
+    return (
+        {part.name: found.get(part.name, 0) for part in fact.tables},
+        sorted(
+            (
+                Rejection(part, reason, int(count), example)
+                for part, reason, count, example in listed
+            ),
+            key=lambda each: (each.part, each.reason),
+        ),
+    )
