@@ -10,20 +10,17 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
-from waltally.facts import Fact, QueryFact
+from waltally.facts import Fact
 from waltally.settings import SlotSettings
 from waltally.tables import Table
-from waltally_jobs.applying import counts
-from waltally_jobs.applying.counts import PARTIAL, WRITTEN, Note, Work
 from waltally_jobs.common import arrow, changes
 from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.command import DEFAULT_TIMEOUT
@@ -134,8 +131,6 @@ class Computed:
 
     attempts: list[int]
     row_count: int
-    rejected_lsn: int | None
-    left_out: str
     changes: int
 
 
@@ -154,16 +149,9 @@ def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]
 def compute(
     start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
 ) -> Batch:
-    """Compute what the changes before the position add to each fact, and write it down."""
+    """Write the changes before the position for each fact, those that look alike as one."""
     batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
-    of_queries = [plan for plan in plans if isinstance(plan.fact, QueryFact)]
-    others = [plan for plan in plans if not isinstance(plan.fact, QueryFact)]
-    found = dict(
-        zip(map(id, others), _count(start, target, few_changes, others, batch), strict=True)
-    )
-    moved = move(start, target, few_changes, of_queries, batch)
-    found |= dict(zip(map(id, of_queries), moved, strict=True))
-    batch.computed += [found[id(plan)] for plan in plans]
+    batch.computed += move(start, target, few_changes, plans, batch)
     return batch
 
 
@@ -195,8 +183,6 @@ def move(
         Computed(
             [attempt for attempt, _ in own],
             sum(row_count for _, row_count in own),
-            None,
-            "{}",
             changes.count(target, plan.from_lsn, batch.to_lsn),
         )
         for plan, own in zip(plans, written, strict=True)
@@ -217,66 +203,6 @@ def _cuts(
     return is_small, cuts
 
 
-def _count(
-    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
-) -> list[Computed]:
-    """Compute what the changes before the position add to facts of the old language."""
-    if not plans:
-        return []
-    to_lsn = batch.to_lsn
-    begins = [each.from_lsn for each in plans]
-    first = min(begins)
-    is_small, cuts = _cuts(target, few_changes, plans, to_lsn)
-    truncates = changes.truncates(target, first, to_lsn)
-    work = Work(
-        target.slot,
-        target.schema,
-        batch.id,
-        tuple(each.fact for each in plans),
-        tuple(begins),
-        tuple(
-            (begin, changes.query(target.schema, target.slot, begin, end, changes.COUNTED))
-            for begin, end in itertools.pairwise(cuts)
-        ),
-        dict(truncates),
-        resolved(target),
-    )
-    rows = _in_driver(work) if is_small or not work.ranges else _on_spark(start(), work)
-    failpoints.reach("written")
-    written: list[list[tuple[int, int]]] = [[] for _ in plans]
-    notes = [Note() for _ in plans]
-    for place, attempt, row_count, text in rows:
-        if text is None:
-            written[place].append((attempt, row_count))
-        else:
-            notes[place].add(Note(**json.loads(text)))
-    computed = []
-    for plan, own, note in zip(plans, written, notes, strict=True):
-        emptied = {
-            part.name
-            for part in plan.fact.tables
-            if part.table in truncates and truncates[part.table][0] >= plan.from_lsn
-        }
-        computed.append(
-            Computed(
-                [attempt for attempt, _ in own],
-                sum(row_count for _, row_count in own),
-                note.rejected_lsn,
-                json.dumps(
-                    {
-                        part: {
-                            "row_count": note.left_out.get(part, 0),
-                            "is_truncated": part in emptied,
-                        }
-                        for part in note.left_out.keys() | emptied
-                    }
-                ),
-                note.changes,
-            )
-        )
-    return computed
-
-
 @dataclass
 class Batch:
     """What was computed for facts up to a position."""
@@ -293,7 +219,7 @@ def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> 
     If not, its plan is another one now, or an error is in model_state.
     """
     merged = target.ask(
-        f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s, %s, %s))",
+        f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s))",
         (
             target.slot,
             str(plan.fact.relation),
@@ -304,8 +230,6 @@ def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> 
             batch.id,
             computed.attempts,
             computed.row_count,
-            None if computed.rejected_lsn is None else lsn.show(computed.rejected_lsn),
-            computed.left_out,
         ),
     )
     failpoints.reach("merged")
@@ -323,47 +247,15 @@ def age_of(target: TargetSession, to_lsn: int) -> float | None:
     return rows[0][0] if rows else None
 
 
-def fill_roll_ups(target: TargetSession) -> None:
-    """Have the database fill the roll-ups that can be filled now, as those of a new fact."""
+def fill_downstream(target: TargetSession) -> None:
+    """Have the database fill the models over models that are to be filled."""
     due = (
-        f"select 1 from {target.table('plan_roll_ups')}(%s)"
+        f"select 1 from {target.table('plan_downstream')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
     fill = f"select from {target.table('apply')}(%s, part => 'behind')"
     while target.ask(due, (target.slot,)):
         target.ask(fill, (target.slot,))
-
-
-Written = tuple[int, int, int, str | None]
-"""A row of WRITTEN."""
-
-
-def _in_driver(work: Work) -> list[Written]:
-    partials = counts.count(work, range(len(work.ranges)))
-    return [row for batch in counts.write(work, partials) for row in _tuples(batch)]
-
-
-def _on_spark(spark: SparkSession, work: Work) -> list[Written]:
-    # The work, and the login in it, travels in the closure: a column would show in the UI.
-    def count(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            yield from counts.count(work, batch["id"].to_pylist())
-
-    def write(partials: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return counts.write(work, partials)
-
-    size = len(work.ranges)
-    partials = spark.range(0, size, 1, size).mapInArrow(count, PARTIAL)
-    together = partials.repartition(min(size, _WRITERS), "bucket")
-    return [tuple(row) for row in together.mapInArrow(write, WRITTEN).collect()]
-
-
-_WRITERS = 16
-"""Tasks that add up partial sums, at most: each writes in a session of its own."""
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterator[Written]:
-    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _has_few(target: TargetSession, few: int, begin: int, end: int) -> bool:

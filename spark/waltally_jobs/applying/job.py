@@ -118,7 +118,7 @@ def _once(
         due = [each for each in plans if each.is_due(end)]
         if due and not _step(start, target, settings, due, report):
             stop.wait(_PAUSE_SECONDS)
-        batch.fill_roll_ups(target)
+        batch.fill_downstream(target)
         if due:
             continue
         if any(each.is_locked for each in plans) and time.monotonic() < deadline:
@@ -148,7 +148,7 @@ def _follow(
             said[each.fact.name] = error.sentence if error else ""
         due = [each for each in plans if each.is_due(each.position)]
         has_applied = bool(due) and _step(start, target, settings, due, report)
-        batch.fill_roll_ups(target)
+        batch.fill_downstream(target)
         if not has_applied:
             stop.wait(_PAUSE_SECONDS if due else interval)
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from counting.reading import bucket_count
-from deltas.gathered import Later, find_truncates, task_of, truncates_of
 from pyspark.sql import SparkSession
-from rules.tallies import Position
 
 from waltally import lsn
 from waltally.facts import Fact
 from waltally.tables import Table
-from waltally_jobs.archiving import files
+from waltally_jobs.archiving import files, truncates
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
 from waltally_jobs.common import gathering
-from waltally_jobs.common.arrow import Read, queries
+from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.changes import Position
 from waltally_jobs.common.errors import ArchiveIncomplete
-from waltally_jobs.common.gathering import Gathered, gather
-from waltally_jobs.warehouse import groups
+from waltally_jobs.common.gathering import gather
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,6 @@ class Archive:
         return changes + sum(each.groups for each in self.contents.baselines)
 
     @property
-    def buckets(self) -> int:
-        """In how many buckets groups are added up."""
-        return 1 if self.session is None else bucket_count(self.row_count)
-
-    @property
     def session(self) -> Callable[[], SparkSession] | None:
         """What gives the session; None where there are so few rows that none is needed."""
         return None if self.row_count <= gathering.FEW_ROWS else self.start
@@ -78,30 +70,10 @@ class Archive:
 
     def truncates(self, begin: int, end: int) -> dict[Table, Position]:
         """Return where each table was last emptied in between."""
-        return truncates_of(gather(self.session, self.reads(begin, end), find_truncates))
-
-    def later(self, fact: Fact, begin: int, end: int) -> Later:
-        """Return what the changes with begin <= commit_lsn < end do to a fact.
-
-        Raises ArchiveIncomplete.
-        """
-        self.require(begin, end)
-        reads = self.reads(begin, end)
-        truncates = self.truncates(begin, end)
-        task = task_of([fact], self.slot, truncates, self.buckets)
-        return Later(fact, self.slot, 0, gather(self.session, reads, task), truncates)
+        return truncates.last(
+            gather(self.session, self.reads(begin, end), truncates.find, truncates.SCHEMA)
+        )
 
     def truncated(self, fact: Fact, begin: int, end: int) -> set[str]:
         """Return the parts of a fact that were emptied in between."""
         return {part.name for part in fact.tables if part.table in self.truncates(begin, end)}
-
-    def groups(self, fact: Fact, names: Sequence[str]) -> Gathered:
-        """Return the groups of these files, by the parts of the fact. Raises ArchiveIncomplete."""
-        files.require_there(self.folder, names)
-        task = groups.tables_of(fact, self.buckets)
-        return gather(self.session, files.reads_of(self.folder, names), task)
-
-    def gathered(self, query: str, conninfo: str, snapshot: str, fact: Fact) -> Gathered:
-        """Return the groups of a query, in the same buckets."""
-        reads = queries(conninfo, [query], snapshot)
-        return gather(self.session, reads, groups.tables_of(fact, self.buckets))

@@ -24,7 +24,6 @@ _FOUND = """
         baseline.baseline_id::text,
         baseline.snapshot_lsn::text,
         baseline.system_identifier,
-        coalesce(baseline.left_out, '{{}}') as left_out,
         coalesce(baseline.table_identities, '{{}}') as table_identities,
         (
             select coalesce(
@@ -70,7 +69,7 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
         opened = []
         snapshot_of = Snapshot(resolved(target), snapshot)
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
-            left_out, identities, rejections, keeps_archived = counted
+            identities, rejections, keeps_archived = counted
             fact = parse(name, Table(relation_schema, relation_name), declaration)
             query = groups.baseline_query(fact, target)
             # The seed has put all that were before its snapshot into one row a group; of a fact
@@ -89,7 +88,6 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
                 totals,
                 (),
                 (),
-                left_out,
                 identities,
                 tuple(rejections),
             )

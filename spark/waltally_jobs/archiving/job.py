@@ -23,12 +23,13 @@ from waltally_jobs.archiving import baseline, continuity, delta, files, manifest
 from waltally_jobs.archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents, Origin, Slice
-from waltally_jobs.common import arrow, changes, session, sums
+from waltally_jobs.common import arrow, changes, session
 from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.command import AsJson, Job
 from waltally_jobs.common.connections import TargetSession, connect_target, resolved
 from waltally_jobs.common.errors import ArchiveIncomplete, CountingFailed, spark_errors
 from waltally_jobs.common.gathering import gather
+from waltally_jobs.common.numbers import print_number, total
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.warehouse import groups
 
@@ -199,10 +200,11 @@ def store_baselines(
         each = opened.baseline
         archived_count = rows_read_back(folder, archived)
         task = groups.totals_of(each.fact)
-        stored = gather(lambda: spark, files.reads_of(folder, names), task).tables(groups.ROWS)
-        count = sum(each.column("groups")[0].as_py() for each in stored)
+        stored = gather(lambda: spark, files.reads_of(folder, names), task, groups.TOTALS)
+        count = sum(part["groups"] for part in stored)
         totals = tuple(
-            sums.total_of(stored, name) for name in sums.sum_names(len(each.fact.measures))
+            print_number(total(part["totals"][place] for part in stored))
+            for place, _ in enumerate(each.fact.measures)
         )
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(

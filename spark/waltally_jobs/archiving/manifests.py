@@ -91,8 +91,6 @@ class Baseline:
     files: tuple[str, ...]
     archived_files: tuple[str, ...] = ()
     """The archived deletes that are in its groups, as groups of their own."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """As in cdc.baseline."""
     identities: Mapping[str, Any] = field(default_factory=dict)
     """As `table_identities` in cdc.baseline."""
     rejections: tuple[Mapping[str, Any], ...] = ()
@@ -121,7 +119,6 @@ class Baseline:
                 "totals": self.totals,
                 "files": self.files,
                 "archived_files": self.archived_files,
-                "left_out": self.left_out,
                 "table_identities": self.identities,
                 "rejections": self.rejections,
             },
@@ -260,7 +257,6 @@ def _baseline(said: dict[str, Any]) -> Baseline:
         tuple(said["totals"]),
         tuple(said["files"]),
         tuple(said["archived_files"]),
-        said["left_out"],
         said["table_identities"],
         tuple(said["rejections"]),
     )

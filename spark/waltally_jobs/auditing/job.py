@@ -1,4 +1,4 @@
-"""The audit from start to end: each fact at A, the tables at X, the changes between, comparison."""
+"""The audit from start to end: a snapshot of the tables at X, each model at X, comparison."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from shutil import get_terminal_size
 from typing import Annotated
 
-import pyarrow as pa
 import typer
-from counting.counts import TableCounting, Uncounted, added
-from counting.reading import bucket_count, counted_groups, counted_here
-from counting.values import ROW_COUNT
-from deltas.gathered import Later, task_of
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rules.tallies import Rejected
 
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
@@ -36,13 +30,13 @@ from waltally.errors import (
     TableReplaced,
     combine,
 )
-from waltally.facts import Fact, FactTable, QueryFact, source_tables
+from waltally.facts import Fact, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
-from waltally_jobs.auditing import downstream, evaluation, queries, roll_ups, stopped
-from waltally_jobs.auditing.report import FactReport, Report, RollUpReport, UpperReport
-from waltally_jobs.common import arrow, changes, gathering, session, submitted
+from waltally_jobs.auditing import downstream, queries, stopped
+from waltally_jobs.auditing.report import FactReport, Report, UpperReport
+from waltally_jobs.common import gathering, session, submitted
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
@@ -53,16 +47,14 @@ from waltally_jobs.common.command import (
     Settings,
     Timeout,
 )
-from waltally_jobs.common.connections import TargetSession, connect, connect_target, resolved
-from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, SnapshotTooOld, spark_errors
-from waltally_jobs.common.gathering import Gathered, buckets_of, gather
-from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.evaluation import checks, ranges, snapshot
+from waltally_jobs.common.connections import TargetSession, connect, connect_target
+from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, spark_errors
+from waltally_jobs.common.progress import print_lines
+from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import fact as warehouse_fact
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
-from waltally_jobs.warehouse.groups import ROWS
+from waltally_jobs.warehouse.fact import Built, Rejected, applied_lsn, is_rebuild_due
 
 Refused = dict[str, LoaderError]
 """By the name of a fact or a roll-up, why it cannot be compared."""
@@ -77,40 +69,6 @@ _OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
 
 Start = Callable[[], SparkSession] | None
 """Gives the session; None where the audit needs none, as its tables have few rows."""
-
-
-@dataclass(frozen=True)
-class StoredFact:
-    """A fact as it was read: its rows, and the deletes that it ignored."""
-
-    built: Built
-    stored: Gathered
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The tables' groups at a position, by table and part in so many buckets."""
-
-    position: int
-    gathered: Gathered
-    countings: Sequence[TableCounting]
-    buckets: int
-
-    def of(
-        self, fact: Fact, bucket: int | None
-    ) -> tuple[list[pa.Table], list[tuple[FactTable, Uncounted]]]:
-        """Return the groups of a fact, and its rows that are in none."""
-        groups, others = [], []
-        for counting in self.countings:
-            for place, each in enumerate(counting.parts):
-                if each.fact.name != fact.name:
-                    continue
-                tables = self.gathered.tables(counting.kind(place), bucket)
-                if tables:
-                    found, uncounted = added(tables)
-                    groups.append(found.drop_columns([ROW_COUNT]))
-                    others += [(each.part, one) for one in uncounted]
-        return groups, others
 
 
 def audit(settings: Settings, limit: int = 50) -> Report:
@@ -146,44 +104,27 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             return stack.enter_context(session.running(work, settings.timeout))
 
         start = None if rows <= gathering.FEW_ROWS else session_of_all
-        buckets = 1 if start is None else bucket_count(rows)
-        declared = [fact for fact in facts if not isinstance(fact, QueryFact)]
-        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
-        found = read_facts(start, target, settings, declared, buckets) if declared else []
+        built: list[Built] = []
+        reports: list[FactReport] = []
         with contextlib.ExitStack() as snapshots:
-            if of_queries:
-                warehouse = stack.enter_context(contextlib.closing(connect_target(settings, work)))
-                exported, at = stopped.open_snapshots(
-                    snapshots, settings, target, warehouse, source, facts, of_queries
-                )
-            else:
-                exported = snapshots.enter_context(snapshot.export(settings, facts, source))
+            warehouse = stack.enter_context(contextlib.closing(connect_target(settings, work)))
+            exported, at = stopped.open_snapshots(
+                snapshots, settings, target, warehouse, source, facts
+            )
             # The snapshot's locks prevent that a name comes to mean another table.
             known = read_current(source, facts)
-            found = unreplaced(found, exported.position, known, refused)
-            own = [each.built.fact for each in found]
-            counts = count(start, source, settings, own, exported, buckets) if own else None
-            built = [each.built for each in found]
-            reports = []
-            for fact in of_queries:
+            for fact in facts:
                 try:
                     queries.require_query(warehouse, fact)
                     read = warehouse_fact.read(warehouse, fact, at)
                     refuse(read, exported.position, known)
                     with spark_errors(work, exported.check):
                         reports.append(
-                            compare_query(start, settings, target, source, read, exported, limit)
+                            compare(start, settings, target, source, read, exported, limit)
                         )
                     built.append(read)
                 except _OF_ONE as error:
                     refused[fact.name] = error
-        if counts is not None:
-            loader_progress.wait_for_position(target, settings, counts.position)
-            reports += compared(session_of_all, target, settings, found, counts, refused, limit)
-        # After the read: changes that are pruned meanwhile are missing without an error.
-        for each in found:
-            refuse_gap(target, each.built)
-        rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
         upper = downstream.compare(target, above, refused, limit)
         differing = {each.name for each in reports if each.comparison.difference_count} | {*refused}
         note_audited(target, [each for each in built if each.fact.name not in differing])
@@ -191,7 +132,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         raise combine(list(refused.values()))
     reports.sort(key=attrgetter("name"))
     seconds = time.monotonic() - begun
-    return Report(settings.slot, exported.position, reports, refused, seconds, rolled, upper)
+    return Report(settings.slot, exported.position, reports, refused, seconds, upper)
 
 
 def comparable(
@@ -229,59 +170,6 @@ def readable(
     return fit, refused
 
 
-def read_facts(
-    start: Start, target: TargetSession, settings: Settings, facts: Sequence[Fact], buckets: int
-) -> list[StoredFact]:
-    """Read the facts' rows and the deletes that they ignored, as of one moment."""
-    with open_facts(target, facts) as found, spark_errors(settings.work):
-        for each in found:
-            print_status(f"reading {each.fact.relation} at {lsn.show(each.position)}")
-        return [StoredFact(each, each.stored(start, buckets)) for each in found]
-
-
-def count(
-    start: Start,
-    source: Connection,
-    settings: Settings,
-    facts: Sequence[Fact],
-    exported: ExportedSnapshot,
-    buckets: int,
-) -> Counts:
-    """Count the facts' tables."""
-    tables = source_tables(facts)
-    found = [(table, leaves) for table, leaves in exported.found if table in tables]
-    exported = replace(exported, found=found)
-    loader_progress.emit_message(source)
-    print_status(
-        f"counting {', '.join(each.name for each in facts)} at {lsn.show(exported.position)}"
-    )
-    with spark_errors(settings.work, exported.check):
-        countings: Sequence[TableCounting]
-        if start is None:
-            gathered, countings = counted_here(settings, facts, exported)
-        else:
-            with counted_groups(start(), settings, facts, exported, buckets) as groups:
-                gathered, countings = Gathered(groups.partials), groups.countings
-    return Counts(exported.position, gathered, countings, buckets)
-
-
-def unreplaced(
-    stored: Sequence[StoredFact], position: int, known: TableIdentities, refused: Refused
-) -> list[StoredFact]:
-    """Return the facts that were built from these tables; note in `refused` why another was not.
-
-    Raises SourceBehind.
-    """
-    found = []
-    for each in stored:
-        try:
-            refuse(each.built, position, known)
-            found.append(each)
-        except TableReplaced as error:
-            refused[each.built.fact.name] = error
-    return found
-
-
 def refuse(built: Built, position: int, found: TableIdentities) -> None:
     """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
     if position < built.position:
@@ -296,118 +184,7 @@ def refuse(built: Built, position: int, found: TableIdentities) -> None:
         raise finding
 
 
-def refuse_gap(target: TargetSession, built: Built) -> None:
-    """Raise SnapshotTooOld where the log has lost changes that the fact lacked when it was read."""
-    if is_gap(target, built.fact, built.position):
-        raise SnapshotTooOld(
-            f"{built.fact.relation} was read at {lsn.show(built.position)}, and the change log has"
-            " lost changes after that: it was pruned, or partitions of a table came or went",
-            f"run the audit again; it says what helps if {built.fact.relation} waits then",
-        )
-
-
-def compared(
-    start: Callable[[], SparkSession],
-    target: TargetSession,
-    settings: Settings,
-    stored: Sequence[StoredFact],
-    counts: Counts,
-    refused: Refused,
-    limit: int,
-) -> list[FactReport]:
-    """Bring the facts to the position of the counts and compare them.
-
-    Why a fact cannot be brought there is noted in `refused`.
-    """
-    begin = min(each.built.position for each in stored)
-    print_status(f"reading the changes from {lsn.show(begin)} on")
-    # Only now the loader has seen the partitions that went before the tables were counted.
-    emptied = target.emptied()
-    found: dict[str, FactReport] = {}
-    with spark_errors(settings.work):
-        for position in dict.fromkeys(each.built.position for each in stored):
-            own = [each for each in stored if each.built.position == position]
-            later, change_count = read_log(start, target, own, position, counts)
-            for each, changes_ in zip(own, later, strict=True):
-                fact = each.built.fact
-                print_status(f"comparing {fact.relation}")
-                try:
-                    found[fact.name] = compare(each, changes_, change_count, counts, emptied, limit)
-                except AuditIncomplete as error:
-                    refused[fact.name] = error
-    names = [each.built.fact.name for each in stored]
-    return [found[name] for name in names if name in found]
-
-
-def read_log(
-    start: Callable[[], SparkSession],
-    target: TargetSession,
-    stored: Sequence[StoredFact],
-    begin: int,
-    counts: Counts,
-) -> tuple[list[Later], int]:
-    """Read the changes of facts from their position up to the counts; return how many there are."""
-    facts = [each.built.fact for each in stored]
-    number = changes.count(target, begin, counts.position)
-    truncates = changes.truncates(target, begin, counts.position)
-    task = task_of(facts, target.slot, truncates, counts.buckets)
-    texts = changes.queries(target, begin, counts.position, columns=changes.COUNTED)
-    gathered = gather(
-        None if number <= gathering.FEW_ROWS else start,
-        arrow.queries(resolved(target), texts),
-        task,
-    )
-    later = [Later(fact, target.slot, at, gathered, truncates) for at, fact in enumerate(facts)]
-    return later, number
-
-
 def compare(
-    found: StoredFact,
-    later: Later,
-    change_count: int,
-    counts: Counts,
-    emptied: Mapping[str, int],
-    limit: int,
-) -> FactReport:
-    """Bring one fact to the snapshot's position and compare it with the counts there.
-
-    `emptied` has by table a position after its last partition that went.
-    """
-    built, fact = found.built, found.built.fact
-    rejected = built.rejected.and_then(later.rejected)
-    unseen = why_unseen(built, emptied)
-    kept = [part.name for part in fact.tables if part.name not in later.truncated]
-    comparing = evaluation.Comparing(fact, later.slot, unseen.keys(), limit)
-    purged: list[pa.Table] = []
-    others: list[tuple[FactTable, Uncounted]] = []
-    for bucket in buckets_of(fact, counts.buckets):
-        rows = found.stored.tables(ROWS, bucket)
-        if fact.kind == "fact":
-            rows = evaluation.without_truncated(rows, fact, later.truncated)
-        elif change_count:
-            rows = later.applied(rows)
-        archived = [each for name in kept for each in found.stored.tables(name, bucket)]
-        archived += later.archived(bucket)
-        counted, uncounted = counts.of(fact, bucket)
-        comparing.add([*rows, *later.deltas(bucket)], [*counted, *archived])
-        purged += archived
-        others += uncounted
-    return FactReport(
-        fact.name,
-        str(fact.relation),
-        built.position,
-        change_count,
-        comparing.result(),
-        evaluation.archived_totals(purged, fact),
-        unseen,
-        rejected,
-        *evaluation.uncounted(others),
-        notes(built, rejected),
-        built.is_whole,
-    )
-
-
-def compare_query(
     start: Start | None,
     settings: Settings,
     target: TargetSession,
@@ -416,7 +193,7 @@ def compare_query(
     exported: ExportedSnapshot,
     limit: int,
 ) -> FactReport:
-    """Compare a model that is a query, and that is at the snapshot. Raises LoaderError."""
+    """Compare a model that is at the snapshot. Raises LoaderError."""
     fact = built.fact
     unseen = why_unseen(built, target.emptied())
     found, purged, left_out = queries.compare(
@@ -426,13 +203,11 @@ def compare_query(
         fact.name,
         str(fact.relation),
         built.position,
-        0,
         found,
         purged,
         unseen,
         built.rejected,
         left_out,
-        [],
         notes(built, built.rejected),
         built.is_whole,
     )
@@ -540,7 +315,7 @@ def run(
         show(report, get_terminal_size().columns if submitted.stdout_is_terminal() else _WIDTH)
     found: list[LoaderError] = [
         *map(finding, report.differing),
-        *map(roll_up_finding, report.differing_roll_ups),
+        *map(upper_finding, report.differing_upper),
         *report.refused.values(),
     ]
     if found:
@@ -567,10 +342,9 @@ def finding(report: FactReport) -> AuditDiffers:
     )
 
 
-def roll_up_finding(report: RollUpReport | UpperReport) -> AuditDiffers:
-    """Return the error for a roll-up, or a model over models, that differs from its query."""
-    what = "group" if isinstance(report, RollUpReport) else "value"
+def upper_finding(report: UpperReport) -> AuditDiffers:
+    """Return the error for a model over models that differs from its query."""
     return AuditDiffers(
-        f"{report.relation} differs from its query in {plural(report.difference_count, what)}",
+        f"{report.relation} differs from its query in {plural(report.difference_count, 'value')}",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )

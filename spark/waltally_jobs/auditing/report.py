@@ -7,18 +7,17 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from counting.values import say_no_numbers
 from rich.console import Console, RenderableType
 from rich.table import Table
-from rules.numbers import EXACT
-from rules.tallies import Rejected
 
 from waltally import lsn
 from waltally.errors import LoaderError
 from waltally.escapes import escaped
 from waltally.units import plural
+from waltally_jobs.common.numbers import EXACT
+from waltally_jobs.warehouse.fact import Rejected
 
-JSON_VERSION = 3
+JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""
 
 _WIDEST = 100_000
@@ -67,14 +66,13 @@ class Total(_Compared):
 class Comparison:
     """The fact against the counts: the largest `differences`, and `difference_count` of all.
 
-    `totals` are by measure. `corrections` are all differences, unless they are too many.
+    `totals` are by measure.
     """
 
     group_count: int
     totals: Mapping[str, Total]
     difference_count: int
     differences: Sequence[Difference]
-    corrections: Sequence[Difference] = ()
 
 
 @dataclass(frozen=True)
@@ -87,34 +85,23 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class NotFinite:
-    """Values of a column that are NaN or infinite, which are null to every model."""
-
-    source_table: str
-    column: str
-    value_count: int
-
-
-@dataclass(frozen=True)
 class FactReport:
     """One fact against the tables at the report's snapshot.
 
-    The fact is read at `fact_lsn` and brought to the snapshot by the `change_count` changes
-    between. `purged` is how much of each measure is of rows that were purged; `unseen` says by
-    measure why there may be more. `notes` are known causes of differences. `is_whole` says
-    that the fact's baseline and the changes since then are stored, so that it can be rebuilt.
+    The fact is read at `fact_lsn`, where the snapshot is. `purged` is how much of each measure is
+    of rows that were purged; `unseen` says by measure why there may be more. `notes` are known
+    causes of differences. `is_whole` says that the fact's baseline and the changes since then are
+    stored, so that it can be rebuilt.
     """
 
     name: str
     relation: str
     fact_lsn: int
-    change_count: int
     comparison: Comparison
     purged: Mapping[str, str]
     unseen: Mapping[str, str]
     rejected: Rejected
     left_out: Sequence[LeftOut]
-    not_finite: Sequence[NotFinite]
     notes: Sequence[str]
     is_whole: bool
 
@@ -132,7 +119,6 @@ class FactReport:
             "equal": comparison.difference_count == 0,
             "relation": self.relation,
             "fact_lsn": lsn.show(self.fact_lsn),
-            "change_count": self.change_count,
             "group_count": comparison.group_count,
             "totals": {name: _with_difference(each) for name, each in comparison.totals.items()},
             "difference_count": comparison.difference_count,
@@ -144,7 +130,6 @@ class FactReport:
                 "first_lsn": None if first is None else lsn.show(first),
             },
             "left_out": [asdict(each) for each in self.left_out],
-            "not_finite": [asdict(each) for each in self.not_finite],
             "notes": list(self.notes),
         }
 
@@ -160,8 +145,6 @@ class FactReport:
             yield from (f"Note: {note}" for note in self.notes)
         for each in self.left_out:
             yield f"Left out: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
-        for one in self.not_finite:
-            yield f"Note: {say_no_numbers(one.value_count, one.column, one.source_table)}"
         for measure, amount in self.purged.items():
             if measure not in self.unseen:
                 yield (
@@ -178,23 +161,8 @@ class FactReport:
         yield (
             f"{plural(comparison.difference_count, 'difference')} in"
             f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
-            f" {lsn.show(self.fact_lsn)}, and the tables at {lsn.show(snapshot_lsn)},"
-            f" {plural(self.change_count, 'change')} later"
+            f" {lsn.show(self.fact_lsn)}, and the tables at {lsn.show(snapshot_lsn)}"
         )
-
-
-@dataclass(frozen=True)
-class RollUpReport:
-    """A roll-up against its recount: how many groups there are, and how many differ."""
-
-    name: str
-    relation: str
-    group_count: int
-    difference_count: int
-
-    def remedy(self) -> str:
-        """Return what makes it right."""
-        return f"`dbt build --full-refresh --select {self.name}`"
 
 
 @dataclass(frozen=True)
@@ -247,7 +215,6 @@ class Report:
     facts: Sequence[FactReport]
     refused: Mapping[str, LoaderError]
     seconds: float
-    roll_ups: Sequence[RollUpReport] = ()
     upper: Sequence[UpperReport] = ()
 
     @property
@@ -256,20 +223,18 @@ class Report:
         return [each for each in self.facts if each.comparison.difference_count]
 
     @property
-    def differing_roll_ups(self) -> list[RollUpReport | UpperReport]:
-        """The roll-ups, and the models over models, that differ."""
-        compared: list[RollUpReport | UpperReport] = [*self.roll_ups, *self.upper]
-        return [each for each in compared if each.difference_count]
+    def differing_upper(self) -> list[UpperReport]:
+        """The models over models that differ."""
+        return [each for each in self.upper if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
         return {
             "version": JSON_VERSION,
-            "equal": not (self.differing or self.differing_roll_ups or self.refused),
+            "equal": not (self.differing or self.differing_upper or self.refused),
             "slot": self.slot,
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "facts": {each.name: each.as_json() for each in self.facts},
-            "roll_ups": {each.name: asdict(each) for each in self.roll_ups},
             "over_models": {each.name: asdict(each) for each in self.upper},
             "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
@@ -279,12 +244,6 @@ class Report:
         """Yield the report, for a screen of this width: tables and lines of any length."""
         for each in self.facts:
             yield from each.lines(self.snapshot_lsn, width)
-        for rolled in self.roll_ups:
-            differ = "differs" if rolled.difference_count == 1 else "differ"
-            yield (
-                f"{plural(rolled.difference_count, 'group')} of {rolled.group_count:,} of"
-                f" {rolled.relation} {differ} from a query over what it is made of"
-            )
         for upper in self.upper:
             yield from upper.lines()
         yield f"{self.seconds:.1f} s"

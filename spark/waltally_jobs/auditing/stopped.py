@@ -37,9 +37,8 @@ def open_snapshots(
     warehouse: TargetSession,
     source: Connection,
     facts: Sequence[Fact],
-    stopped: Sequence[Fact],
 ) -> tuple[ExportedSnapshot, Snapshot]:
-    """Return a snapshot of the facts' tables, and one of the warehouse with `stopped` there too.
+    """Return a snapshot of the facts' tables, and one of the warehouse with the models there too.
 
     Both live as long as the stack; `warehouse` is in the transaction that has the second one. Apply
     by others is held meanwhile, for `settings.hold` seconds a try. A fact that has not come there
@@ -47,7 +46,7 @@ def open_snapshots(
     Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
     """
     deadline = time.monotonic() + settings.timeout
-    relations = {str(fact.relation) for fact in stopped}
+    relations = {str(fact.relation) for fact in facts}
     while True:
         _wait_for_long_writers(source, settings, deadline)
         # What is left to stage and to apply while others are held is little then.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from rules import messages
-from rules.tallies import Position
-
 from waltally import lsn
 from waltally.tables import Table
 from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.moving import messages
+
+Position = tuple[int, int]
+"""A commit LSN, in bytes of WAL, and the place within its transaction."""
 
 SCHEMA = (
     "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp, staged_at timestamp,"
@@ -89,7 +90,7 @@ def truncates(target: TargetSession, from_lsn: int, to_lsn: int) -> dict[Table, 
     )
     found: dict[Table, Position] = {}
     for at, ordinal, payload in rows:
-        table = messages.truncated_table(payload)
+        table = messages.truncated_table(payload.encode())
         if table is not None:
             found[table] = lsn.parse(at), ordinal
     return found

@@ -6,20 +6,18 @@ import contextlib
 import json
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated
 
-import pyarrow as pa
-import pyarrow.compute as compute
 import typer
 from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.errors import SettingError, combine
-from waltally.facts import Fact, QueryFact
+from waltally.facts import Fact
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
 from waltally.units import plural
@@ -27,25 +25,21 @@ from waltally_jobs.archiving import files
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Baseline, Contents
-from waltally_jobs.common import session, sums
+from waltally_jobs.common import session
 from waltally_jobs.common.command import AsJson, Facts, Job
 from waltally_jobs.common.connections import (
     TargetSession,
     connect_target,
     exported_snapshot,
-    resolved,
 )
 from waltally_jobs.common.errors import (
     ArchiveIncomplete,
-    CountingFailed,
     ReplayDiffers,
     spark_errors,
 )
-from waltally_jobs.common.gathering import Gathered, buckets_of
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.replaying import queries
-from waltally_jobs.replaying.result import Difference, Replay, ReplayedFact, as_rows
-from waltally_jobs.warehouse import groups
+from waltally_jobs.replaying.result import Replay, ReplayedFact
 from waltally_jobs.warehouse.fact import applied_lsn, baseline_id
 
 
@@ -218,11 +212,8 @@ def computed_at(
 
         for fact in facts_at(contents, position, settings.facts):
             baseline = baseline_before(contents, fact, position)
-            if isinstance(fact, QueryFact):
-                of_query = (position, fact, baseline, output, None)
-                found.append(queries.replayed(target(), archive, *of_query))
-            else:
-                found.append(replayed(archive, position, fact, baseline, output))
+            of_fact = (position, fact, baseline, output, None)
+            found.append(queries.replayed(target(), archive, *of_fact))
     return found
 
 
@@ -233,114 +224,16 @@ def compared(
     found = []
     with contextlib.closing(connect_target(settings, "replay")) as target:
         for fact in target.registered_facts(settings.facts):
-            with exported_snapshot(target) as name:
+            with exported_snapshot(target):
                 position = applied_lsn(target, fact)
                 require_reached(archive.contents, fact, position, settings.path)
                 stands_on = baseline_id(target, fact)
                 baseline = baseline_of(archive.contents, fact, stands_on)
                 # Read now, so that the target does not keep an old snapshot meanwhile.
-                if isinstance(fact, QueryFact):
-                    now = queries.present(target, fact)
-                else:
-                    query = groups.fact_query(fact, settings.slot, fact.relation.quoted)
-                    present = archive.gathered(query, resolved(target), name, fact)
+                now = queries.present(target, fact)
             print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
-            if isinstance(fact, QueryFact):
-                of_query = (position, fact, baseline, output, now)
-                found.append(queries.replayed(target, archive, *of_query))
-            else:
-                found.append(replayed(archive, position, fact, baseline, output, present))
-    return found
-
-
-def replayed(
-    archive: Archive,
-    position: int,
-    fact: Fact,
-    baseline: Baseline | None,
-    output: Folder | None,
-    present: Gathered | None = None,
-) -> ReplayedFact:
-    """Compute one fact at the position, on the baseline or on nothing; store and compare it.
-
-    `present` is what dbt has built, None where that is not asked. Raises ArchiveIncomplete.
-    """
-    declared = baseline.fact if baseline else fact
-    rebuilt = computed(archive, position, declared, baseline)
-    if output:
-        whole = sums.together(list(rebuilt.values()), sums.sum_names(len(declared.measures)))
-        try:
-            rows = as_rows(whole, declared, archive.slot)
-        except pa.ArrowInvalid as error:
-            raise CountingFailed(
-                f"a total of {declared.name} does not fit its type: {error}",
-                "replay it without --to, which prints the totals",
-            ) from None
-        files.write_table(output, declared.name, rows)
-    names = sums.sum_names(len(declared.measures))
-    count = sum(table.num_rows for table in rebuilt.values())
-    totals = [sums.total_of(rebuilt.values(), name) for name in names]
-    differing, listed = None, []
-    if present is not None:
-        wrong = [
-            each
-            for bucket, table in rebuilt.items()
-            for each in differences(present.tables(groups.ROWS, bucket), table, declared, archive)
-        ]
-        differing = len(wrong)
-        listed = sorted(wrong, key=order)[:MAX_DIFFERENCES]
-    by_name = {each.name: total for each, total in zip(declared.measures, totals, strict=True)}
-    return ReplayedFact(declared, position, baseline, count, by_name, differing, listed)
-
-
-def differences(
-    present: Sequence[pa.Table], rebuilt: pa.Table, fact: Fact, archive: Archive
-) -> list[Difference]:
-    """Return the groups of a bucket that differ in one of the measures."""
-    names = sums.sum_names(len(fact.measures))
-    found = sums.side_by_side(present, [rebuilt], names)
-    assert found is not None
-    both = (name for name in found.schema.names if not sums.is_key(name))
-    texts = [sums.texts_of(found[name].combine_chunks()) for name in both]
-    is_wrong = pa.repeat(pa.scalar(False), found.num_rows)
-    for left, right in zip(texts[::2], texts[1::2], strict=True):
-        is_wrong = compute.or_(is_wrong, compute.not_equal(left, right))
-    columns = [*sums.dimensions_of(found, fact, archive.slot), *texts]
-    rows = zip(*(each.filter(is_wrong).to_pylist() for each in columns), strict=True)
-    size = len(fact.dimensions)
-    dimensions = [each.name for each in fact.dimensions]
-    measures = [each.name for each in fact.measures]
-    return [
-        Difference(
-            dict(zip(dimensions, row[:size], strict=True)),
-            dict(zip(measures, row[size::2], strict=True)),
-            dict(zip(measures, row[size + 1 :: 2], strict=True)),
-        )
-        for row in rows
-    ]
-
-
-def order(each: Difference) -> list[tuple[bool, str]]:
-    """Return what differences are listed by."""
-    return [(text is not None, text or "") for text in each.dimensions.values()]
-
-
-def computed(
-    archive: Archive, position: int, fact: Fact, baseline: Baseline | None
-) -> dict[int | None, pa.Table]:
-    """Return the fact's groups at the position, by bucket. Raises ArchiveIncomplete."""
-    begin = baseline.snapshot_lsn if baseline else archive.contents.from_lsn
-    later = archive.later(fact, begin, position)
-    stored = archive.groups(fact, baseline.files if baseline else ())
-    kept = [part.name for part in fact.tables if part.name not in later.truncated]
-    found: dict[int | None, pa.Table] = {}
-    for bucket in buckets_of(fact, archive.buckets):
-        if fact.kind == "current_rows":
-            after = later.applied(stored.tables(fact.tables[0].name))
-        else:
-            before = (each for name in kept for each in stored.tables(name, bucket))
-            after = [*before, *later.deltas(bucket)]
-        found[bucket] = sums.without_zeros(sums.added_for(fact, after))
+            of_fact = (position, fact, baseline, output, now)
+            found.append(queries.replayed(target, archive, *of_fact))
     return found
 
 

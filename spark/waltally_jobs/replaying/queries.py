@@ -31,7 +31,7 @@ Groups = Mapping[tuple[str | None, ...], Sequence[str | None]]
 def present(target: TargetSession, fact: Fact) -> Groups:
     """Return the groups that the model's table has, as the open transaction sees it."""
     _say_times_as(target, fact)
-    return _read(target, groups.fact_query(fact, target.slot, fact.relation.quoted))
+    return _read(target, groups.fact_query(fact))
 
 
 def replayed(

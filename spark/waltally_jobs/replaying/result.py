@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +12,6 @@ from waltally import lsn
 from waltally.facts import Fact, digits_of
 from waltally.units import plural
 from waltally_jobs.archiving.manifests import Baseline
-from waltally_jobs.common import sums
 
 JSON_VERSION = 2
 """To be raised when a field of the JSON changes its meaning or is removed."""
@@ -111,56 +107,6 @@ class Replay:
 
 MAX_DIGITS = 38
 """Of Arrow's decimals, which Spark's are too."""
-
-
-def as_rows(groups: pa.Table, fact: Fact, slot: str) -> pa.Table:
-    """Return the groups with the columns that the fact's table has, but the derived ones.
-
-    Dimensions are texts. A measure is a whole number, a decimal where its type says how large, else
-    a number's text. Raises ArrowInvalid where a type does not hold a number.
-    """
-    names = [each.name for each in fact.dimensions]
-    dimensions = dict(zip(names, sums.dimensions_of(groups, fact, slot), strict=True))
-    if fact.kind == "current_rows":
-        return pa.table(dimensions)
-    name_group = row_id(fact)
-    keys = zip(*(each.to_pylist() for each in dimensions.values()), strict=True)
-    ids = map(name_group, keys if names else [()] * groups.num_rows)
-    measures = {
-        each.name: sums.texts_of(groups[name].combine_chunks()).cast(arrow_type(each.type))
-        for each, name in zip(fact.measures, sums.sum_names(len(fact.measures)), strict=True)
-    }
-    return pa.table({"id": pa.array(ids, pa.string()), **dimensions, **measures})
-
-
-def row_id(fact: Fact) -> Callable[[Sequence[str | None]], str]:
-    """Return what gives a group the fact's id: md5(row(its dimensions)::text)::uuid."""
-    printers = [_bool_in_row if each.type == "boolean" else _in_row for each in fact.dimensions]
-
-    def name(group: Sequence[str | None]) -> str:
-        values = (show(value) for show, value in zip(printers, group, strict=True))
-        text = f"({','.join(values)})"
-        return str(uuid.UUID(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()))
-
-    return name
-
-
-_NEEDS_QUOTES = re.compile(r'[ \t\n\x0B\f\r"\\(),]')
-
-
-def _in_row(value: str | None) -> str:
-    """Return the value as PostgreSQL prints it within a row; null is nothing at all."""
-    if value is None:
-        return ""
-    if value and _NEEDS_QUOTES.search(value) is None:
-        return value
-    doubled = value.replace("\\", "\\\\").replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _bool_in_row(value: str | None) -> str:
-    """Return a boolean as its output function prints it; the text of a dimension is a cast's."""
-    return value[:1] if value else ""
 
 
 def arrow_type(type_: str) -> pa.DataType:

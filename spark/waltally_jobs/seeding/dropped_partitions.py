@@ -9,26 +9,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as compute
-from counting.counts import as_groups, row_counts
-from deltas.gathered import Later, task_of
 from pyspark.sql import SparkSession
 
 from waltally import locks, lsn
-from waltally.facts import Fact, FactTable, QueryFact
+from waltally.facts import Fact, FactTable
 from waltally.tables import literal, quoted
-from waltally_jobs.common import changes, sums
-from waltally_jobs.common.arrow import Snapshot, queries, written
+from waltally_jobs.common import changes
+from waltally_jobs.common.arrow import Snapshot, queries
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AuditIncomplete
-from waltally_jobs.common.gathering import FEW_ROWS, gather
+from waltally_jobs.common.gathering import FEW_ROWS
 from waltally_jobs.evaluation import evaluating
 from waltally_jobs.moving import reading
-from waltally_jobs.seeding import store
 from waltally_jobs.seeding.archived import FORGET, WENT
 from waltally_jobs.warehouse import groups
-from waltally_jobs.warehouse.fact import Built, open_facts, read
+from waltally_jobs.warehouse.fact import Built, read
 
 
 def write(
@@ -50,13 +45,7 @@ def write(
             continue
         if fact.name in gaps:
             raise unknown(fact, "the change log does not go on from the fact")
-        if isinstance(fact, QueryFact):
-            rows_by_attempt |= _beyond_query(spark, target, fact, position, emptied)
-            continue
-        with open_facts(target, [fact]) as [built]:
-            for part in built.emptied_parts(emptied):
-                rows = _beyond(spark, target, built, part, position)
-                rows_by_attempt |= written(store.writing(target)(iter([rows])))
+        rows_by_attempt |= _beyond(spark, target, fact, position, emptied)
     return rows_by_attempt
 
 
@@ -101,14 +90,14 @@ select count(*) from written
 """
 
 
-def _beyond_query(
+def _beyond(
     start: Callable[[], SparkSession],
     target: TargetSession,
-    fact: QueryFact,
+    fact: Fact,
     position: int,
     emptied: Mapping[str, int],
 ) -> dict[int, int]:
-    """Write the same of a model that is a query, whose changes since the position SQL evaluates."""
+    """Write what the model has at the position beyond what is counted and written down."""
     attempts: dict[int, int] = {}
     kept = [each["name"] for each in fact.declaration["kept"]]
     sums = [f"coalesce(sum(sign * measures[{place}]), 0)" for place in range(1, len(kept) + 1)]
@@ -166,7 +155,7 @@ def _own(fact: Fact, part: FactTable) -> str:
     return f"pg_temp.waltally_of_model_{fact.tables.index(part)}"
 
 
-def _own_groups(fact: QueryFact, part: FactTable, kept: Sequence[str]) -> str:
+def _own_groups(fact: Fact, part: FactTable, kept: Sequence[str]) -> str:
     """Return SQL: keep in a table what the model has of one of its tables."""
     number = fact.tables.index(part) + 1
     others = range(1, len(fact.tables))
@@ -188,47 +177,3 @@ def _require_known(built: Built) -> None:
     if built.baseline_lsn is None or built.rejected.count:
         why = "it rejected changes" if built.rejected.count else "it has no baseline"
         raise unknown(built.fact, why)
-
-
-def _beyond(
-    start: Callable[[], SparkSession],
-    target: TargetSession,
-    built: Built,
-    part: FactTable,
-    position: int,
-) -> pa.RecordBatch:
-    """Return what the fact has at the position beyond what is counted and written down."""
-    fact = built.fact
-    _require_known(built)
-    end = max(position, built.position)
-    truncates = changes.truncates(target, position, end)
-    log = changes.queries(target, position, end, columns=changes.COUNTED)
-    task = task_of([fact], target.slot, truncates, 1)
-    later = Later(
-        fact, target.slot, 0, gather(start, queries(resolved(target), log), task), truncates
-    )
-    together = {name for each in fact.measures if part.name in each.of for name in each.of}
-    if together & later.truncated:
-        raise unknown(fact, "a table was truncated while the seed was counting; run it again")
-    known = [
-        f"{groups.archived_query(fact, target)} and commit_lsn < '{lsn.show(position)}'",
-        groups.counted_query(fact, target.incoming),
-    ]
-    snapshot = built.snapshot
-    reads = queries(snapshot.conninfo, [*built.queries, *known], snapshot.name)
-    stored = gather(start, reads, groups.tables_of(fact, 1))
-    less = [table for each in fact.tables for table in stored.tables(each.name)]
-    found = sums.added_for(
-        fact,
-        [*stored.tables(groups.ROWS), *sums.negated([*less, *later.deltas(None)])],
-    )
-    nothing = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
-    for name, measure in zip(sums.sum_names(len(fact.measures)), fact.measures, strict=True):
-        if part.name not in measure.of:
-            found = found.set_column(found.schema.get_field_index(name), name, nothing)
-    if fact.counting_place(part) is None:
-        found = sums.without_zeros(found)
-    else:
-        # A negative number is another fault.
-        found = found.filter(compute.greater(row_counts(found, fact, part), 0))
-    return as_groups(fact, part, target.slot, found, WENT)

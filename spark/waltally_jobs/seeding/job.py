@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -12,14 +11,13 @@ from functools import cache
 from typing import Annotated
 
 import typer
-from counting.reading import bucket_count, counted_groups
 from pyspark.sql import SparkSession
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, QueryFact, source_tables
+from waltally.facts import Fact, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.archiving.archive import Archive
@@ -115,15 +113,9 @@ def from_archive(
         at = archived_facts.position(archive, slot, settings)
         checks.not_older(target, facts, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
-        others = [fact for fact in facts if not isinstance(fact, QueryFact)]
-        found = archived_facts.count(archive, others, at)
-        groups = itertools.chain.from_iterable(each.groups() for each in found)
-        written = arrow.written(store.writing(target)(groups)) if others else {}
-        evaluated, own = archived_facts.write_queries(target, archive, of_queries, at)
-        found, written = [*found, *evaluated], {**written, **own}
+        baselines, written = archived_facts.write(target, archive, facts, at)
         store.keep(target, written)
-    identities = archived_facts.identities(found)
+    identities = archived_facts.identities(baselines)
     return store.Counted(at, identities, timeline=slot.timeline, written=written)
 
 
@@ -140,8 +132,6 @@ def count(
     With `wakes_loader` an idle loader comes to that position, so that deletes before it are
     applied.
     """
-    of_queries = [fact for fact in facts if isinstance(fact, QueryFact)]
-    others = [fact for fact in facts if not isinstance(fact, QueryFact)]
     with contextlib.ExitStack() as stack:
         exported = stack.enter_context(snapshot.export(settings, facts, source))
         # The snapshot's locks prevent that a name comes to mean another table.
@@ -151,12 +141,10 @@ def count(
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(facts)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        parts = rows.parts_to_move(source, target, of_queries, exported)
-        groups = queries.counted(settings, target, of_queries, exported, parts)
+        parts = rows.parts_to_move(source, target, facts, exported)
+        groups = queries.counted(settings, target, facts, exported, parts)
         with spark_errors("seed", exported.check):
-            written = arrow.written(store.writing(target)(groups)) if of_queries else {}
-        if others:
-            written |= _counted_by_spark(spark(), target, settings, others, exported)
+            written = arrow.written(store.writing(target)(groups))
         with copies.made(target, parts) as empty:
             is_small = ranges.rows_of(exported.found) <= gathering.FEW_ROWS
             with spark_errors("seed", exported.check):
@@ -170,26 +158,6 @@ def count(
                 written |= arrow.written(store.writing(target)(iter(rejected)))
     store.keep(target, written)
     return replace(found, written=written)
-
-
-def _counted_by_spark(
-    spark: SparkSession,
-    target: TargetSession,
-    settings: Settings,
-    facts: Sequence[Fact],
-    exported: snapshot.ExportedSnapshot,
-) -> dict[int, int]:
-    """Write the groups of facts of the old language; return what the attempts have written."""
-    tables = set(source_tables(facts))
-    found = [(table, leaves) for table, leaves in exported.found if table in tables]
-    exported = replace(exported, found=found)
-    buckets = bucket_count(ranges.rows_of(found))
-    with (
-        counted_groups(spark, settings, facts, exported, buckets) as rows,
-        spark_errors("seed", exported.check),
-    ):
-        stored = rows.mapped(store.writing(target), arrow.WRITTEN).collect()
-        return {row["attempt"]: row["row_count"] for row in stored}
 
 
 app = Job("The previous seed, if any, is intact.")

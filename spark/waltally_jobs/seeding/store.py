@@ -8,14 +8,13 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from counting.counts import NO_NUMBER, NULL_DIMENSION
 from psycopg2 import DataError, IntegrityError
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
-from waltally.facts import Fact, QueryFact
+from waltally.facts import Fact
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Task
 from waltally_jobs.common.command import Settings
@@ -39,15 +38,9 @@ class Rejection:
 
 @dataclass(frozen=True)
 class StoredBaseline:
-    """A fact's stored baseline; the dictionaries are by part, as the fact calls its tables.
-
-    `tables` has the (rows, groups) that were counted, `left_out` the rows with a null dimension,
-    `not_finite` by column how many values are NaN or infinite, which are null to every model.
-    """
+    """A fact's stored baseline; `tables` has by part the (rows, groups) that were counted."""
 
     tables: dict[str, tuple[int, int]]
-    left_out: dict[str, int]
-    not_finite: dict[str, dict[str, int]]
     rejections: list[Rejection]
     purged: Purged
 
@@ -206,7 +199,7 @@ def _replace_one(
     )
     is_kept = purged.outcome == "kept" and purged.groups
     # A query is evaluated range by range, and a group may have rows in several.
-    if is_kept or (isinstance(fact, QueryFact) and fact.measures):
+    if is_kept or fact.measures:
         kept = archived.of_fact(target, fact, position)
         places = range(1, len(fact.measures) + 1)
         query = (
@@ -220,25 +213,23 @@ def _replace_one(
             + ")"
             " as together group by part, dimensions"
         )
-        if isinstance(fact, QueryFact):
-            names = [kept["name"] for kept in fact.declaration["kept"]]
-            # From an archive come the rows that are gone, too.
-            query += f" having sum(measures[{names.index(fact.declaration['rows']) + 1}]) <> 0"
+        names = [kept["name"] for kept in fact.declaration["kept"]]
+        # From an archive come the rows that are gone, too.
+        query += f" having sum(measures[{names.index(fact.declaration['rows']) + 1}]) <> 0"
     target.ask(
         f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
         {"slot": target.slot, "fact": fact.name},
     )
-    left_out, rejections = _store_uncounted(target, settings, fact)
+    rejections = _store_uncounted(target, fact)
     known = counted.identities
     target.ask(
         f"insert into {target.table('baseline')} (slot_name, fact_name,"
-        " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities, left_out)"
-        " values (%s, %s, %s, %s, %s, %s, %s, %s)"
+        " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities)"
+        " values (%s, %s, %s, %s, %s, %s, %s)"
         " on conflict (slot_name, fact_name) do update set"
         " baseline_id = excluded.baseline_id, declaration = excluded.declaration,"
         " snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier,"
-        " counted_at = now(), table_identities = excluded.table_identities,"
-        " left_out = excluded.left_out",
+        " counted_at = now(), table_identities = excluded.table_identities",
         (
             *this,
             str(counted.baseline_id),
@@ -246,7 +237,6 @@ def _replace_one(
             lsn.show(counted.snapshot_lsn),
             system,
             None if known is None else json.dumps(table_identity.of_fact(known, fact)),
-            json.dumps(left_out),
         ),
     )
     totals = target.ask(
@@ -255,51 +245,27 @@ def _replace_one(
         (fact.name,),
     )
     found = {name: (rows, count) for name, rows, count in totals}
-    not_finite: dict[str, dict[str, int]] = {part.name: {} for part in fact.tables}
-    for name, column, count in target.ask(
-        f"select part, example, sum(row_count)::bigint from {incoming}"
-        " where fact = %s and reason = %s group by part, example order by part, example",
-        (fact.name, NO_NUMBER),
-    ):
-        not_finite[name][column] = count
     return StoredBaseline(
         {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
-        left_out,
-        not_finite,
         rejections,
         purged,
     )
 
 
-def _store_uncounted(
-    target: TargetSession, settings: Settings, fact: Fact
-) -> tuple[dict[str, int], list[Rejection]]:
-    """Store what cannot be counted; return the rows with a null by part, and the list."""
-    incoming = target.incoming.quoted
+def _store_uncounted(target: TargetSession, fact: Fact) -> list[Rejection]:
+    """Store what cannot be counted, and return it."""
     rejections = target.table("baseline_rejection")
-    nulls = target.ask(
-        f"select part, sum(row_count)::bigint from {incoming}"
-        " where fact = %s and reason = %s group by part",
-        (fact.name, NULL_DIMENSION),
-    )
-    found: dict[str, int] = dict(nulls)
     this = (target.slot, fact.name)
     target.ask(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
     listed = target.ask(
         f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
         " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
-        f" from {incoming} where fact = %s and reason is not null and reason <> all (%s)"
+        f" from {target.incoming.quoted} where fact = %s and reason is not null and reason <> %s"
         " group by fact, part, reason having sum(row_count) > 0"
         " returning part, reason, row_count, example",
-        (*this, [NULL_DIMENSION, NO_NUMBER, archived.WENT]),
+        (*this, archived.WENT),
     )
-    return (
-        {part.name: found.get(part.name, 0) for part in fact.tables},
-        sorted(
-            (
-                Rejection(part, reason, int(count), example)
-                for part, reason, count, example in listed
-            ),
-            key=lambda each: (each.part, each.reason),
-        ),
+    return sorted(
+        (Rejection(part, reason, int(count), example) for part, reason, count, example in listed),
+        key=lambda each: (each.part, each.reason),
     )

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from counting.values import say_no_numbers
-
 from loader.staging.records import ModelState, say_states
 from waltally import lsn
 from waltally.facts import Fact
@@ -50,8 +48,6 @@ class FactSummary:
                     "table": str(part.table),
                     "rows": self.stored.tables[part.name][0],
                     "groups": self.stored.tables[part.name][1],
-                    "left_out": self.stored.left_out[part.name],
-                    "not_finite": self.stored.not_finite[part.name],
                 }
                 for part in self.fact.tables
             },
@@ -68,12 +64,6 @@ class FactSummary:
         """Yield what a person reads."""
         tables = {part.name: part.table for part in self.fact.tables}
         yield f"{self.fact.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"
-        for part, count in self.stored.left_out.items():
-            if count:
-                yield f"  {plural(count, 'row')} of {tables[part]} left out: a dimension is null"
-        for part, columns in self.stored.not_finite.items():
-            for column, count in columns.items():
-                yield f"  {say_no_numbers(count, column, tables[part])}"
         for each in self.stored.rejections:
             yield (
                 f"  {plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
-from rules.tallies import Rejected
 
 from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
@@ -15,11 +11,16 @@ from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
 from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal
-from waltally_jobs.common.arrow import Snapshot, queries
-from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
-from waltally_jobs.common.gathering import Gathered, gather
-from waltally_jobs.evaluation import ranges
-from waltally_jobs.warehouse import groups
+from waltally_jobs.common.arrow import Snapshot
+from waltally_jobs.common.connections import TargetSession
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """How many changes could not be counted, and the position of the first one."""
+
+    count: int
+    first_lsn: int | None
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Built:
     log_start: int
     baseline_lsn: int | None
     snapshot: Snapshot
-    queries: Sequence[str]
-    archived_query: str
     counted: TableIdentities
     rejected: Rejected
 
@@ -57,27 +56,6 @@ class Built:
             if part.ignores_deletes and emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
         ]
 
-    def stored(self, start: Callable[[], SparkSession] | None, buckets: int) -> Gathered:
-        """Read what is stored of the fact, within `open_facts`: its rows, and archived deletes.
-
-        Its rows are of the kind ROWS, the archived deletes of the kind of their part.
-        """
-        reads = queries(
-            self.snapshot.conninfo, [*self.queries, self.archived_query], self.snapshot.name
-        )
-        return gather(start, reads, groups.tables_of(self.fact, buckets))
-
-
-@contextlib.contextmanager
-def open_facts(target: TargetSession, facts: Sequence[Fact]) -> Iterator[list[Built]]:
-    """Yield the facts as of one moment; their rows can be read within the block.
-
-    Raises NotSetUp or BuildFailed where one does not follow the change log.
-    """
-    with exported_snapshot(target) as name:
-        snapshot = Snapshot(resolved(target), name)
-        yield [read(target, fact, snapshot) for fact in facts]
-
 
 def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
     """Return whether the log lacks changes of the fact's tables from the position on."""
@@ -95,19 +73,12 @@ def read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
     [(_, baseline_lsn, identities)] = [
         row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == fact.name
     ]
-    own = [
-        groups.fact_query(fact, target.slot, f"only {leaf.table.quoted}", condition)
-        for leaf in ranges.leaves(target, fact.relation)
-        for condition in ranges.cut(leaf, ranges.PAGES_PER_RANGE)
-    ]
     return Built(
         fact,
         position,
         registered.start_lsn,
         None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
         snapshot,
-        own,
-        groups.archived_query(fact, target),
         identities or {},
         _rejected(target, fact),
     )

@@ -1,1 +1,0 @@
-"""Counts tables as of one snapshot: checks, ranges of pages, visibility, groups."""

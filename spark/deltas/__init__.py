@@ -1,1 +1,0 @@
-"""The delta rules over DataFrames of changes: replay, audit and seeds of an archive."""
