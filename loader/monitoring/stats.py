@@ -157,13 +157,13 @@ def _measures(fact: Fact) -> Sequence[Measure]:
     What a query needs besides is kept under names of ours.
     """
     shown = [each for each in fact.measures if not each.name.startswith("waltally_")]
-    return shown or (Measure("rows", "count", (), (), "bigint", ()),)
+    return shown or (Measure("rows", "bigint", "count"),)
 
 
 def _total(fact: Fact, measure: Measure) -> sql.Composable:
     """Return a measure over the groups of a line; null where several groups have no common one."""
     form = "case when count(*) = 1 then (array_agg({}))[1] end"
-    if fact.kind == "current_rows":
+    if fact.kind == "rows":
         # They have a row for each row of the source and no column that counts them.
         form = "count(*)::numeric"
     elif _is_added(fact, measure):
@@ -172,7 +172,7 @@ def _total(fact: Fact, measure: Measure) -> sql.Composable:
 
 
 def _is_added(fact: Fact, measure: Measure) -> bool:
-    return measure.kind in ("count", "sum") and fact.kind != "current_rows"
+    return measure.kind in ("count", "sum") and fact.kind != "rows"
 
 
 def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:

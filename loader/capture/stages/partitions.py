@@ -39,7 +39,7 @@ class Partitions:
         self._registered = registered
         self._judged: dict[Table, Judged] = {}
         for table, root in catalog.roots.items():
-            counts_deletes = self._has_deletes(table, "count")
+            counts_deletes = self._has_deletes(table, ignored=False)
             self._judged[table] = judge(
                 *(registered.leaves.get(table), root, catalog.present),
                 *(counts_deletes, position_lsn),
@@ -65,7 +65,7 @@ class Partitions:
         self.names = LeafNames(self.roots, spelled, births)
         keys = self._catalog.lasting_keys()
         self._ignoring = {
-            spelled[table]: table for table in self.roots if self._has_deletes(table, "ignore")
+            spelled[table]: table for table in self.roots if self._has_deletes(table, ignored=True)
         }
         self.moved = MovedRows({name: keys[str(table)] for name, table in self._ignoring.items()})
 
@@ -124,15 +124,15 @@ class Partitions:
             )
             yield table, Gap(position, what)
         for table, position in _taken(self.names.truncated).items():
-            if self._has_deletes(table, "count"):
+            if self._has_deletes(table, ignored=False):
                 what = "had a partition truncated, and not all of it"
                 yield table, Gap(position, what)
             else:
                 self.roots[table] = self.roots[table].emptied_at(position)
 
-    def _has_deletes(self, table: Table, deletes: str) -> bool:
+    def _has_deletes(self, table: Table, ignored: bool) -> bool:
         return any(
-            part.table == table and part.deletes == deletes
+            part.table == table and part.ignores_deletes == ignored
             for fact in self._registered.facts
             for part in fact.tables
         )

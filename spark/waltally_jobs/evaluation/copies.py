@@ -63,7 +63,7 @@ class Copy:
 @contextlib.contextmanager
 def made(target: TargetSession, parts: Sequence[tuple[Fact, FactTable]]) -> Iterator[list[Copy]]:
     """Make an empty copy for each of these tables, for the block."""
-    names = [fact.used_columns(part) for fact, part in parts]
+    names = [fact.needed_columns(part) for fact, part in parts]
     columns = [
         "attempt bigint, times bigint"
         + "".join(f", c{number} text" for number in range(1, len(own) + 1))

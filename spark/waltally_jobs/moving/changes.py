@@ -79,7 +79,7 @@ class Collapsing:
         for _, fact in models:
             for part in fact.tables:
                 names = tables.setdefault(part.table, {})
-                for name in fact.used_columns(part):
+                for name in fact.needed_columns(part):
                     names.setdefault(name, len(names))
         self._models = [number for number, _ in models]
         self._read = messages.reader([(table, list(names)) for table, names in tables.items()])
@@ -88,7 +88,7 @@ class Collapsing:
                 _Need(
                     number,
                     place,
-                    tuple(names[name] for name in fact.used_columns(part)),
+                    tuple(names[name] for name in fact.needed_columns(part)),
                     part.ignores_deletes,
                 )
                 for number, fact in models

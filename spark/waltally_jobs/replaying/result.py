@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from waltally import lsn
-from waltally.facts import Fact, digits_of
+from waltally.facts import Fact
 from waltally.units import plural
 from waltally_jobs.archiving.manifests import Baseline
 
@@ -105,13 +105,6 @@ class Replay:
         yield f"{self.seconds:.1f} s"
 
 
-MAX_DIGITS = 38
-"""Of Arrow's decimals, which Spark's are too."""
-
-
 def arrow_type(type_: str) -> pa.DataType:
-    """Return Arrow's type of a measure."""
-    if type_ == "bigint":
-        return pa.int64()
-    digits = digits_of(type_)
-    return pa.string() if digits is None or digits[0] > MAX_DIGITS else pa.decimal128(*digits)
+    """Return Arrow's type of a measure: a numeric has more digits than its decimals."""
+    return pa.int64() if type_ == "bigint" else pa.string()

@@ -182,10 +182,5 @@ def of_fact(target: TargetSession, fact: Fact, position: int) -> str:
 
 def _row_count(fact: Fact) -> str:
     """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
-    places = ((part, fact.counting_place(part)) for part in fact.tables)
-    whens = [
-        f"when {literal(part.name)} then measures[{place + 1}]"
-        for part, place in places
-        if place is not None
-    ]
-    return f"case part {' '.join(whens)} else 0 end" if whens else "0"
+    place = fact.counting_place
+    return "0" if place is None else f"measures[{place + 1}]"
