@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 _ROWS = 8_661_245
 """What the eight tables have at scale 1."""
 LEAST = 0.001
-"""With fewer suppliers two rows of partsupp have one key."""
+"""The least scale at which there are ten suppliers."""
 
 
 def create(dsn: str) -> None:
@@ -41,8 +41,14 @@ def fill_scale(dsn: str, scale: float) -> None:
             capture_output=True,
         )
         for table in KEYS:
+            # At small scales two rows of partsupp have one key.
+            cursor.execute(f"create temp table incoming (like tpch.{table})")
             with (Path(folder) / f"{table}.csv").open() as rows:
-                cursor.copy_expert(f"copy tpch.{table} from stdin (format csv, header)", rows)
+                cursor.copy_expert("copy incoming from stdin (format csv, header)", rows)
+            cursor.execute(
+                f"insert into tpch.{table} select * from incoming on conflict do nothing;"
+                " drop table incoming"
+            )
             cursor.execute(f"analyze tpch.{table}")
 
 
