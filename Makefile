@@ -43,7 +43,7 @@ $(CLASSES): testkit/spark_classes.py | $(INSTALLED)
 	@rm -f $@
 	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:disable" $<
 
-demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop or time_entries, ARGS=--page
+demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop, time_entries or tpch, ARGS=--page
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
 
 # 113 MB, so not in `make install`. Where there is none, the test of a page is skipped.
@@ -181,7 +181,7 @@ fix:  ## Format, mend what the linters can, and write what pages repeat of the c
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta --extra tpch \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built
