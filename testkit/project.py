@@ -14,6 +14,7 @@ version: 0.1.0
 config-version: 2
 profile: waltally
 model-paths: [models]
+dispatch: [{macro_namespace: dbt, search_order: [host, waltally, dbt]}]
 flags:
   send_anonymous_usage_stats: false
 """

@@ -20,6 +20,9 @@ profile: waltally
 
 model-paths: [models]
 
+# So that a unit test has the time zone of its model.
+dispatch: [{{macro_namespace: dbt, search_order: [{name}, waltally, dbt]}}]
+
 models:
   # psql's \\d+ shows the descriptions of tables and columns.
   +persist_docs: {{relation: true, columns: true}}

@@ -167,6 +167,10 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     assert shop.compare(*QUERIES) == {}
 
 
+def test_a_unit_test_has_the_model_s_zone_and_sources_of_any_type(shop: Shop) -> None:
+    assert "PASS=2 WARN=0 ERROR=0" in shop.dbt("test", "--select", "test_type:unit")
+
+
 REFUSED = {
     "wrong_max": "select channel, max(amount) as most\n"
     "from {{ source('shop', 'orders') }} group by 1",

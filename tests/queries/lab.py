@@ -185,15 +185,23 @@ class Model:
         if to is not None:
             self.applied = to
 
-    def differences(self) -> list[tuple[Any, ...]]:
-        """Return rows of the model that the query does not give, and the other way round."""
+    def differences(self, digits: int | None = None) -> list[tuple[Any, ...]]:
+        """Return rows of the model that the query does not give, and the other way round.
+
+        With `digits` so many significant ones of an expression of totals count.
+        """
         self._find_bad()
+        rounded = {
+            name: f"lab.significant({_quoted(name)}, {digits})"
+            for name, type_, kind in self.columns
+            if digits and (type_, kind) == ("numeric", "derived")
+        }
         shown = ", ".join(
-            f"{_quoted(name)}::{type_}"
+            rounded.get(name, f"{_quoted(name)}::{type_}")
             + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
-        asked = ", ".join(self._asked(*column) for column in self.columns)
+        asked = ", ".join(rounded.get(column[0]) or self._asked(*column) for column in self.columns)
         query = self.lab.named(self.query, "good")
         return self._in_timezone(
             f"with model as (select {shown} from lab_models.{self.name}), "

@@ -157,3 +157,10 @@ create table lab.rejected (
 );
 
 create table cdc.change_log_lab partition of cdc.change_log default;
+
+create function lab.significant(x numeric, digits integer) returns numeric language sql immutable as $$
+    select case
+        when x = 0 or x in ('NaN', 'Infinity', '-Infinity') then x
+        else round(x, digits - 1 - floor(log(abs(x)))::integer)
+    end
+$$;

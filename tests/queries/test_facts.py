@@ -82,6 +82,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "in_the_list": ("select unnest(nums) as num, count(*) as n from {a} group by 1", {}),
+    "guarded": (
+        """select flag, case when count(n) > 0 then sum(small) / count(n) end as a,
+        case when sum(n) = 0 then 0 else sum(small) / sum(n) end as b from {a} group by 1""",
+        {},
+    ),
     "division": ("select 10 / small as x, count(*), sum(12 / n) as y from {a} group by 1", {}),
     "numbers_in_texts": (
         "select code::integer as code, sum(name::numeric) as s, count(*) as n from {a} group by 1",

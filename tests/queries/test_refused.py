@@ -341,6 +341,19 @@ REFUSED: list[tuple[str, str, str]] = [
         "",
         "",
     ),
+    *(
+        (f"select flag, {guarded} as x from {{a}} group by 1", "can be 0", "nullif")
+        for guarded in (
+            "case when count(n) > 0 then sum(n) / count(name) end",
+            "case when count(n) > 0 then 1 else sum(n) / count(n) end",
+            "case when count(n) > 0 or flag then sum(n) / count(n) end",
+            "case when count(n) = 0 then sum(n) / count(n) end",
+            "case when count(n) >= 0 then sum(n) / count(n) end",
+            "case when count(n) > 0 then 1 end + sum(n) / count(n)",
+            "case when count(n) > 0 then 1 when flag then sum(n) / count(n) end",
+            "case when count(n) filter (where flag) > 0 then sum(n) / count(n) end",
+        )
+    ),
     # Rows, which may hold labels of an enum.
     (
         "select (select row(mood, n) as x) < (select row(name, n) as y) as x, count(*) from {a} group by 1",
@@ -505,6 +518,14 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         "select flag, round(avg(n), 2)::text || '%' as t, count(*)::text as c from {a} group by 1",
+        {},
+    ),
+    (
+        "select flag, case when count(n) > 0 then sum(small) / count(n) else -1 end as a, "
+        "case when sum(n) <> 0 and count(*) > 2 then 1.5 / sum(n) end as b, "
+        "case when count(n) = 0 then 0 else round(sum(amount) / count(n)::numeric, 2) end as c, "
+        "case when flag then 1 when 0 < 1 and count(name) > 0 then count(*) / count(name) end as d "
+        "from {a} group by 1",
         {},
     ),
     (

@@ -46,13 +46,19 @@
 {% endmacro %}
 
 {# Overrides dbt, in every project that has this package: its operators may be anybody's who creates in a schema
-   of the search path. Here they are those of pg_catalog. Nothing is pinned, because a model of the user's own
-   may have this asked in the middle of its transaction. #}
+   of the search path. Here they are those of pg_catalog. An array or an enum has a type that a unit test can
+   cast to. Nothing is pinned, because a model of the user's own may have this asked in the middle of its
+   transaction. #}
 {% macro get_columns_in_relation(relation) %}
     {% call statement('get_columns_in_relation', fetch_result=true) %}
         select
             column_name,
-            data_type,
+            case
+                when data_type in ('ARRAY', 'USER-DEFINED') then pg_catalog.format_type(
+                    pg_catalog.format('%I.%I', udt_schema, udt_name)::pg_catalog.regtype, null
+                )
+                else data_type
+            end as data_type,
             character_maximum_length,
             numeric_precision,
             numeric_scale

@@ -42,7 +42,7 @@ $pin_session$
     {{ waltally.pin_session() }}
 {% endmacro %}
 
-{# Pin the settings of a unit test. dbt may have queried columns in the same transaction, so a new
+{# Pin the settings of a unit test, with the time zone of the model that it tests. dbt may have queried columns in the same transaction, so a new
    one is begun: PostgreSQL allows no change of the isolation level after a query. A rollback would
    undo the profile's `set role`, for the models that this connection builds later too. #}
 {% macro pin_unit_test() -%}
@@ -52,5 +52,14 @@ $pin_session$
             begin;
             {{ waltally.pin_transaction() }}
         {% endcall %}
+        {#- Of the model that is tested dbt tells the text alone. -#}
+        {%- set timezone = modules.re.search(
+            '(?s)config\\s*\\((?:(?!}}).)*?\\btimezone\\s*=\\s*([\'"])([^\'"]+)\\1', model.raw_code
+        ) -%}
+        {%- if timezone -%}
+            {% call statement('zone') %}
+                select pg_catalog.set_config('TimeZone', {{ waltally.quote_literal(timezone.group(2)) }}, true)
+            {% endcall %}
+        {%- endif -%}
     {%- endif -%}
 {%- endmacro %}

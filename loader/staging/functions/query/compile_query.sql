@@ -57,6 +57,8 @@ begin
     from (
         select * from cdc.judge_nodes(nodes)
         union
+        select * from cdc.judge_from(nodes)
+        union
         select * from cdc.judge_calls(nodes, options ? 'timezone')
         union
         select * from cdc.judge_order(nodes)

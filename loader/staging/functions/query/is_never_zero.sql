@@ -1,11 +1,14 @@
 -- Whether the value of a node is never 0 (it may be null): nullif(x, 0), a constant, the number of a group's rows,
--- greatest(x, 1), and casts of such integers.
+-- greatest(x, 1), what a CASE has compared with 0, and casts of such integers.
 create or replace function cdc.is_never_zero(nodes cdc.tree_node[], node_path text, is_total boolean) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     node cdc.tree_node;
 begin
     select one.* into node from unnest(nodes) as one where one.path = node_path;
+    if cdc.is_guarded(nodes, node_path) then
+        return true;
+    end if;
     return case
         when node.type = 'CONST' then node.fields ->> 'constisnull' = 'true' or cdc.constant_sign(node.fields) <> 0
         when node.type = 'AGGREF' then

@@ -38,11 +38,9 @@ begin
                 'date_trunc(text, timestamp with time zone)', 'timestamptz_pl_interval(timestamp with time zone, interval)',
                 'timestamptz_mi_interval(timestamp with time zone, interval)',
                 'interval_pl_timestamptz(interval, timestamp with time zone)', 'to_char(timestamp with time zone, text)',
-                'to_timestamp(text, text)', 'date_add(timestamp with time zone, interval)',
-                'date_subtract(timestamp with time zone, interval)', 'timezone(timestamp with time zone)',
-                'timezone(timestamp without time zone)'
+                'to_timestamp(text, text)', 'timezone(timestamp without time zone)'
             )
-            or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\('
+            or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\(|^(timezone|date_add|date_subtract)\(timestamp with time zone(, interval)?\)'
             as is_zoned,
             known.signature ~ '^(to_char|to_date|to_timestamp)\(.*text\)$' as is_formatted,
             known.signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat)\(' as is_spelling,
@@ -85,8 +83,7 @@ begin
                 when is_zoned and not has_timezone then format(
                     '%s depends on the session''s time zone', case
                         when name ~ '^(date|timestamp|time|timetz|timestamptz)$' then 'a cast to ' || name
-                        when name = 'to_timestamp' then 'to_timestamp()'
-                        when name = 'timezone' then 'AT LOCAL'
+                        when name in ('to_timestamp', 'timezone') then case name when 'timezone' then 'AT LOCAL' else 'to_timestamp()' end
                         when signature ~ '_(lt|le|eq|ge|gt|ne)_|_interval' then 'an operation on dates or intervals with a timestamptz'
                         else name || '() of a timestamptz'
                     end

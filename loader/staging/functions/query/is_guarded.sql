@@ -1,0 +1,43 @@
+-- Whether a part of a CASE is only asked for where a value in it is not 0: `case when x > 0 then y / x end`, and
+-- `case when x = 0 then 0 else y / x end`. Of the nodes, `node_path` is the value.
+create or replace function cdc.is_guarded(nodes cdc.tree_node[], node_path text) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return exists (
+        select from unnest(nodes) as test
+        inner join pg_operator as o on o.oid = (test.fields ->> 'opno')::oid and o.oprnamespace = 'pg_catalog'::regnamespace
+        inner join unnest(nodes) as zero
+            -- A constant, or the cast of one to the other's type.
+            on zero.type = 'CONST' and substr(zero.path, length(test.path) + 1) ~ '^\.args\.2(\.args\.1|\.arg)?$'
+        left join unnest(nodes) as parent on parent.path = test.parent
+        cross join lateral (
+            select case when parent.type = 'BOOLEXPR' then parent.parent else test.parent end as branch
+        ) as own
+        where
+            test.type = 'OPEXPR'
+            and cdc.constant_sign(zero.fields) = 0
+            and case o.oprname
+                when '=' then
+                    test.path = own.branch || '.expr'
+                    and starts_with(node_path, regexp_replace(own.branch, '\.args\.[0-9]+$', '.defresult'))
+                else
+                    o.oprname in ('>', '<>')
+                    and (test.path = own.branch || '.expr' or parent.fields ->> 'boolop' = 'and' and parent.path = own.branch || '.expr')
+                    and starts_with(node_path, own.branch || '.result')
+            end
+            and exists (select from unnest(nodes) as branch where branch.path = own.branch and branch.type = 'CASEWHEN')
+            -- It is the same value.
+            and not exists (
+                select from (
+                    select substr(one.path, length(test.path || '.args.1') + 1) as place, one.type, one.fields - 'location' as fields
+                    from unnest(nodes) as one where one.path = test.path || '.args.1' or starts_with(one.path, test.path || '.args.1.')
+                ) as tested
+                full join (
+                    select substr(one.path, length(node_path) + 1) as place, one.type, one.fields - 'location' as fields
+                    from unnest(nodes) as one where one.path = node_path or starts_with(one.path, node_path || '.')
+                ) as divisor using (place)
+                where (tested.type, tested.fields) is distinct from (divisor.type, divisor.fields)
+            )
+    );
+end
+$$;
