@@ -99,8 +99,8 @@ class Database(Commands):
         """Let every fact be installed and not applied yet, without dbt and functions."""
         self.execute(
             "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, "
-            "routine, reader, needs, table_nos) select slot_name, relation_schema || '.' || "
-            "relation_name, fact_name, declaration, 'f()', 'g()', '[]', '{1}' from cdc.fact"
+            "routine, needs, table_nos) select slot_name, relation_schema || '.' || "
+            "relation_name, fact_name, declaration, 'f()', '[]', '{1}' from cdc.fact"
         )
 
     def staged(self) -> int:

@@ -36,6 +36,7 @@ _OF_A_SLOT = (
     "archived_delete",
     "computed_change",
     "installed_model",
+    "batch_reader",
     "model_watermark",
     "reader_position",
     "logged_table",

@@ -71,7 +71,7 @@ _MADE = """array(
 )"""
 _INSTALL = f"""
 select cdc.install_model(
-    %(slot)s, model_name, fact_name, declaration, routine, cdc.reader_name(%(slot)s), needs, null,
+    %(slot)s, model_name, fact_name, declaration, routine, needs,
     %(is_refresh)s or not fact_name = any (%(before)s), engine,
     {_MADE.format("function")}, {_MADE.format("column")}
 )

@@ -287,7 +287,7 @@ def test_a_transaction_that_has_begun_runs_a_routine_as_dbt_has_replaced_it(
 def test_a_function_that_is_lost_stops_its_models(
     built: Warehouse, application: Application
 ) -> None:
-    reader = built.value("select distinct reader from cdc.installed_model")
+    reader = built.value("select cdc.reader_name(%s)", SLOT)
     built.execute(f"alter function {reader} rename to lost")
     built.apply()
     assert [built.states()[fact] for fact in FACTS] == ["failed"] * 3

@@ -39,7 +39,7 @@ EXPECTED = {
             *("count_moved", "drop_stubs", "find_bad_images", "install_query", "judge_constants"),
             *("keep_rejected_changes", "make_reader", "read_query", "reshape_table"),
             *("fill_downstream", "find_null_groups", "install_downstream", "keep_join_index"),
-            "tell",
+            *("list_rejected", "tell"),
         )
     ),
     ("cdc.run_step", "cannot determinate a result of dynamic SQL"),

@@ -10,7 +10,7 @@ from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
-from tests.dbt.staged import FACT, SHIPPED, Warehouse
+from tests.dbt.staged import SHIPPED, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
 TABLE = "analytics.ft_service_stats"
@@ -43,7 +43,7 @@ def counted(warehouse: Warehouse) -> Warehouse:
     )
     new = [change("I", table, new=row()) for table in (LIVE, LIVE, ARCHIVE)]
     warehouse.append(new)
-    warehouse.build(FACT)
+    warehouse.build()
     return warehouse
 
 

@@ -12,7 +12,7 @@ from testkit.servers import connect
 from testkit.traps import traps
 from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SHIPPED, Warehouse
-from tests.dbt.workload import LIVE, Application, change, row
+from tests.dbt.workload import Application
 
 RUN = ("run", *SHIPPED)
 ROLE_SETTINGS = {
@@ -71,14 +71,6 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
     assert builder.counts() == application.counts()
     reasons = "select reason from analytics.rejected_changes"
     assert builder.execute(reasons) == [("the action is not known",)]
-
-    # Row security would leave changes out without a word.
-    builder.execute(
-        "alter table cdc.change_log enable row level security; "
-        "create policy none on cdc.change_log using (false)"
-    )
-    builder.append([change("I", LIVE, new=row())])
-    assert "row-level security" in builder.must_fail(*RUN)
 
 
 def test_each_setting_of_the_role_is_another_in_a_build(

@@ -8,6 +8,7 @@ import pytest
 
 from loader.monitoring.findings import of_facts
 from loader.staging import target_state
+from testkit.commands import wait_until
 from testkit.servers import connect_target
 from tests.dbt.staged import DATABASE, FACT, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
@@ -51,7 +52,8 @@ def test_a_seed_that_counts_is_waited_for(seeded: Warehouse) -> None:
         seeded.execute(f"{change} where fact_name = '{FACT}'")
         seeded.execute("update cdc.baseline set declaration = '[]'")
         assert seeded.state()[2] == "let the seed end, then `dbt build`"
-    assert seeded.state()[2] == f"{SEED}, then `dbt build`"
+    # The other session may need a moment to end.
+    wait_until(lambda: seeded.state()[2] == f"{SEED}, then `dbt build`")
 
 
 def test_facts_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:

@@ -81,7 +81,7 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     # Another dbt target has it too.
     source.execute(
         "insert into cdc.installed_model select slot_name, 'dev.ft_gone', fact_name, declaration, "
-        "routine, reader, needs from cdc.installed_model where fact_name = 'ft_gone';"
+        "routine, needs from cdc.installed_model where fact_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
         "insert into cdc.computed_change (slot_name, model_name, batch, attempt, is_cancelled, "

@@ -73,7 +73,7 @@ def test_status_is_a_contract(source: Database) -> None:
     # Another dbt target has installed it too, of another declaration.
     source.execute(
         "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, "
-        "reader, needs, table_nos) select slot_name, 'dev.ft', fact_name, '{}', 'f()', 'g()', "
+        "needs, table_nos) select slot_name, 'dev.ft', fact_name, '{}', 'f()', "
         "'[]', '{1}' from cdc.fact"
     )
     body = json.loads(source.must("status", "--json"))

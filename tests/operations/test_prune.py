@@ -198,7 +198,7 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     goes(
         1,
         "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, "
-        "reader, needs) select slot_name, 'dev.it''s', fact_name, declaration, routine, reader, "
+        "needs) select slot_name, 'dev.it''s', fact_name, declaration, routine, "
         "needs from cdc.installed_model where model_name = 'analytics.ft_service_stats'",
         f"dev.it's, which does not exist, has applied slot {slot} only up to 2/10: "
         "dbt has not installed it\n`dbt build`; or, if the model is gone for good: delete",

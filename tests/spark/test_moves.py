@@ -144,7 +144,7 @@ def read_by_database(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]
         " array(select n::integer from unnest(own.places) with ordinality as u (p, n)"
         "     where p = any (change.missing) order by n), change.change_count"
         " from cdc.installed_model as model cross join unnest(cdc.read_changes("
-        "     model.reader, slot_name, '0/0', 'FFFFFFFF/0', '0/0', 0, 'FFFFFFFF/0', 0, false"
+        "     slot_name, '0/0', 'FFFFFFFF/0', '0/0', 0, 'FFFFFFFF/0', 0, false"
         " )) as change left join lateral (select array(select unnest("
         "     model.places[array_position(model.table_nos, change.table_no):"
         "         array_position(model.table_nos, change.table_no)][:])) as places) as own on true"

@@ -12,7 +12,7 @@ begin
     return (null, false, null, null, null)::cdc.outcome;
 end
 $$;
-create function app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
+create function cdc.read_s(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
 language sql security definer as $$
     select array_agg((1, action, commit_lsn, ordinal, false, null, '{}', '{}', 1, commit_lsn, null)::cdc.change)
     from cdc.change_log
@@ -43,11 +43,11 @@ values (
 );
 insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
 select slot_name, fact_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.fact;
-insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos)
+insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, needs, table_nos)
 select
     slot_name, 'app.ft', fact_name, declaration,
     'app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean)',
-    'app.read(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', '[]', '{1}'
+    '[]', '{1}'
 from cdc.fact;
 
 insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;

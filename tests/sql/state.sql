@@ -14,8 +14,8 @@ values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now
 insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
 
 insert into cdc.installed_model
-    (slot_name, model_name, fact_name, declaration, routine, reader, needs, table_nos, installed_at)
-select slot_name, 'app.ft', fact_name, declaration, 'f()', 'r()', '[]', '{1}', now() - interval '30 min' from cdc.fact;
+    (slot_name, model_name, fact_name, declaration, routine, needs, table_nos, installed_at)
+select slot_name, 'app.ft', fact_name, declaration, 'f()', '[]', '{1}', now() - interval '30 min' from cdc.fact;
 insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
 insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)

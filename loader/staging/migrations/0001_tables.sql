@@ -132,12 +132,10 @@ create table installed_model (
     declaration jsonb not null,
     -- The function that applies a batch to the model, as SQL writes its name.
     routine text not null,
-    -- The function that reads the change log for it, as SQL writes its name: a row of batch_reader.
-    reader text not null,
     -- Which values of which table the routine takes from a change, in its own order: [["schema.table", [value,
     -- ...]], ...].
     needs jsonb not null,
-    -- The numbers that the reader gives to these tables; null where it does not give all that is needed.
+    -- The numbers that the slot's reader gives to these tables; null where it does not give all that is needed.
     table_nos integer[],
     -- By table, where the reader puts these values; null for a value that is not of the table.
     places integer[],
@@ -216,7 +214,7 @@ create index to_fill_model on to_fill (model_name);
 comment on table to_fill is 'The models over models that are to be filled from their inputs, and why.';
 
 create table installed_object (
-    -- The model's relation as schema.name; of a function that reads the change log, batch_reader.reader.
+    -- The model's relation as schema.name; of a function that reads the change log, reader_name(slot).
     model_name text collate "C" not null,
     -- Of the model's own table only the columns are listed.
     kind text not null check (kind in ('function', 'column')),
@@ -230,12 +228,12 @@ comment on table installed_object is
     'there and really ours.';
 
 create table batch_reader (
-    reader text collate "C" primary key,
+    slot_name text collate "C" primary key,
     gives jsonb not null
 );
 
 comment on table batch_reader is
-    'What the functions that read the change log give: [["schema.table", [value, ...]], ...].';
+    'What the function that reads a slot''s changes for its models gives: [["schema.table", [value, ...]], ...].';
 
 create table model_watermark (
     model_name text collate "C" not null,
@@ -397,7 +395,6 @@ create type model_plan as (
     applied_lsn pg_lsn,
     declaration jsonb,
     routine text,
-    reader text,
     table_nos integer[],
     places integer[],
     is_refresh_asked boolean,

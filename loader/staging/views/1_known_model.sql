@@ -37,7 +37,6 @@ select
     (fact.declaration is not distinct from installed.declaration) as is_installed,
     installed.installed_at,
     used.routine,
-    installed.reader,
     used.table_nos,
     used.places,
     installed.is_refresh_asked is true as is_refresh_asked,

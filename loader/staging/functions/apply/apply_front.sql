@@ -10,10 +10,10 @@ declare
     ready cdc.model_plan[] := array(select planned from unnest(plans) as planned where planned.is_ready);
     staged_lsn constant pg_lsn := least((select max(planned.position_lsn) from unnest(ready) as planned), until);
     plan cdc.model_plan;
-    concerned cdc.model_plan[];
+    concerned cdc.model_plan[] := array[]::cdc.model_plan[];
     is_large boolean;
+    -- Of the models' routines; null where each model reads its changes by itself.
     step text;
-    one_reader text;
     changes cdc.change[];
     touched integer[];
     untouched text[] := array[]::text[];
@@ -30,39 +30,30 @@ begin
     select slice.end_lsn, slice.is_large into front_lsn, is_large
     from cdc.slice_end(slot, begin_lsn, staged_lsn, cdc.slice_size()) as slice;
     is_more := front_lsn < staged_lsn;
-    front := '{}';
-
-    for one_reader in select distinct planned.reader from unnest(ready) as planned order by 1 loop
-        -- Of the models' routines; null where each model reads its changes by itself.
-        step := null;
-        if not is_large then
-            begin
-                changes := cdc.read_changes(
-                    one_reader, slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false
-                );
-                -- 0 stands for a change that names no table: every model lists it.
-                select
-                    coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}'),
-                    case when bool_and(change.action in ('I', 'U')) then 'add plain' else 'add' end
-                into touched, step
-                from unnest(changes) as change;
-            exception
-                when others then
-                    -- Each of its models meets the same error by itself, and models of other readers go on.
-                    step := null;
-            end;
+    if not is_large then
+        begin
+            changes := cdc.read_changes(slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false);
+            -- 0 stands for a change that names no table: every model lists it.
+            select
+                coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}'),
+                case when bool_and(change.action in ('I', 'U')) then 'add plain' else 'add' end
+            into touched, step
+            from unnest(changes) as change;
+        exception
+            when others then
+                -- Each model meets the same error by itself.
+                step := null;
+        end;
+    end if;
+    foreach plan in array ready loop
+        continue when plan.applied_lsn < begin_lsn;
+        if step is not null and not (plan.table_nos || 0) && touched then
+            untouched := untouched || plan.model_name;
+        else
+            concerned := concerned || plan;
         end if;
-        concerned := '{}';
-        foreach plan in array ready loop
-            continue when plan.reader <> one_reader or plan.applied_lsn < begin_lsn;
-            if step is not null and not (plan.table_nos || 0) && touched then
-                untouched := untouched || plan.model_name;
-            else
-                concerned := concerned || plan;
-            end if;
-        end loop;
-        front := front || cdc.try_models(concerned, front_lsn, step, changes, cdc.slice_size());
     end loop;
+    front := cdc.try_models(concerned, front_lsn, step, changes, cdc.slice_size());
     if front <> '{}' then
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
     end if;

@@ -1,7 +1,6 @@
--- The changes of one part of a batch, by a reader: from first to end, a position and an ordinal each.
+-- The changes of one part of a batch, by the slot's reader: from first to end, a position and an ordinal each.
 -- A TRUNCATE anywhere in the batch counts. Runs with the rights of the reader's owner alone.
 create or replace function cdc.read_changes(
-    reader text,
     slot text,
     from_lsn pg_lsn,
     to_lsn pg_lsn,
@@ -15,7 +14,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     changes cdc.change[];
     target record := cdc.find_installed(
-        reader, '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', 'cdc.change[]'
+        cdc.reader_name(slot), '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', 'cdc.change[]'
     );
 begin
     execute format('select %s(cdc.unless_replaced($1, $9, $10), $2, $3, $4, $5, $6, $7, $8)', target.name)

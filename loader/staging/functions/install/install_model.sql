@@ -1,14 +1,12 @@
--- dbt calls this in the transaction that makes the routine. `needs` and `gives` are as in
--- installed_model and batch_reader, `functions` and `columns` as in installed_object.
+-- dbt calls this in the transaction that makes the routine. `needs` is as in installed_model, `functions` and `columns` as
+-- in installed_object.
 create or replace function cdc.install_model(
     slot text,
     model text,
     fact text,
     declaration jsonb,
     routine text,
-    reader text,
     needs jsonb,
-    gives jsonb,
     is_refresh boolean,
     engine text,
     functions text[],
@@ -17,6 +15,7 @@ create or replace function cdc.install_model(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     refused record;
+    gives jsonb;
 begin
     if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
         raise exception 'no change log for slot %', slot
@@ -24,11 +23,10 @@ begin
     end if;
     perform cdc.note_objects(model, functions, columns);
     insert into cdc.installed_model as stored (
-        slot_name, model_name, fact_name, declaration, routine, reader, needs, is_refresh_asked, engine
+        slot_name, model_name, fact_name, declaration, routine, needs, is_refresh_asked, engine
     )
     values (
-        slot, model, fact, install_model.declaration, install_model.routine, install_model.reader,
-        install_model.needs, is_refresh, install_model.engine
+        slot, model, fact, install_model.declaration, install_model.routine, install_model.needs, is_refresh, install_model.engine
     )
     on conflict on constraint installed_model_pkey do update
     set
@@ -36,7 +34,6 @@ begin
         fact_name = excluded.fact_name,
         declaration = excluded.declaration,
         routine = excluded.routine,
-        reader = excluded.reader,
         needs = excluded.needs,
         is_refresh_asked = stored.is_refresh_asked or excluded.is_refresh_asked,
         engine = excluded.engine,
@@ -49,26 +46,19 @@ begin
         failures = 0,
         retry_at = null;
 
-    -- The reader of models that are queries is made of what they need.
-    gives := coalesce(gives, cdc.make_reader(slot));
-    -- Under the reader's lock, which another thread of dbt may wait for.
-    perform cdc.note_objects(install_model.reader, array[install_model.reader], '{}');
-    insert into cdc.batch_reader as stored (reader, gives)
-    values (install_model.reader, install_model.gives)
-    on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
-    where stored.gives <> excluded.gives;
+    gives := cdc.make_reader(slot);
     -- The reader may have another order now, for models that were installed before.
     update cdc.installed_model as stored
     set
         (table_nos, places) = (
             select located.table_nos, located.places
-            from cdc.find_places(stored.needs, install_model.gives) as located
+            from cdc.find_places(stored.needs, gives) as located
         ),
         (former_table_nos, former_places) = (
             select located.table_nos, located.places
-            from cdc.find_places(stored.former -> 'needs', install_model.gives) as located
+            from cdc.find_places(stored.former -> 'needs', gives) as located
         )
-    where stored.reader = install_model.reader;
+    where stored.slot_name = slot;
 
     -- What is refused is not asked for: else a fact that follows would wait for a rebuild that cannot be.
     if is_refresh then
@@ -83,5 +73,5 @@ end
 $$;
 
 revoke execute on function cdc.install_model(
-    text, text, text, jsonb, text, text, jsonb, jsonb, boolean, text, text[], text[]
+    text, text, text, jsonb, text, jsonb, boolean, text, text[], text[]
 ) from public;

@@ -45,7 +45,7 @@ begin
         execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
     end if;
     perform cdc.install_model(
-        slot, model_key, model_name, compiled, functions[1], cdc.reader_name(slot), cdc.list_needs(compiled), null,
+        slot, model_key, model_name, compiled, functions[1], cdc.list_needs(compiled),
         is_refresh, coalesce(options ->> 'engine', 'database'), functions,
         array(select one.name from cdc.list_columns(compiled) as one order by one.place)
     );

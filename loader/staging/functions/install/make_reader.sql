@@ -33,15 +33,20 @@ begin
             installed.needs || coalesce(installed.former -> 'needs', '[]')
         ) as need (value)
         left join lateral jsonb_array_elements(need.value -> 1) as own (value) on true
-        where installed.slot_name = make_reader.slot and installed.reader = signature
+        where installed.slot_name = make_reader.slot
         group by 1, 2
     ) as of_table;
-    select reader.gives into given from cdc.batch_reader as reader where reader.reader = signature;
+    select reader.gives into given from cdc.batch_reader as reader where reader.slot_name = slot;
     if needed is distinct from given or to_regprocedure(signature) is null then
         execute cdc.write_reader(left(signature, strpos(signature, '(text') - 1), needed);
         execute format('comment on function %s is %L', signature, 'waltally calls it; setup has made it');
         execute format('revoke execute on function %s from public', signature);
     end if;
+    -- Under the lock, which another thread of dbt may wait for.
+    perform cdc.note_objects(signature, array[signature], '{}');
+    insert into cdc.batch_reader as stored (slot_name, gives) values (slot, needed)
+    on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
+    where stored.gives <> excluded.gives;
     return needed;
 end
 $$;

@@ -32,7 +32,7 @@ begin
             plan,
             step,
             cdc.read_changes(
-                plan.reader, plan.slot_name, plan.from_lsn, to_lsn,
+                plan.slot_name, plan.from_lsn, to_lsn,
                 first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
             )
         );

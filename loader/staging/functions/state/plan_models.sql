@@ -21,7 +21,6 @@ begin
         planned.applied_lsn,
         planned.registered,
         planned.routine,
-        planned.reader,
         planned.table_nos,
         planned.places,
         planned.is_refresh_asked,
