@@ -107,7 +107,11 @@ class ModelQueries(Queries):
             join = rng.choice(("join", "join", "left join", "left join", "left join", ","))
             if join == ",":
                 self.late = self._equal(scope, added)
-                source = f"{source} cross join {side}" if rng.random() < 0.1 else f"{source} join {side} on {self.late}"
+                source = (
+                    f"{source} cross join {side}"
+                    if rng.random() < 0.1
+                    else f"{source} join {side} on {self.late}"
+                )
             else:
                 source = f"{source} {join} {side} on {self._on(scope, added)}"
             scope = [*scope, *added]
@@ -140,8 +144,16 @@ class ModelQueries(Queries):
             for other, own in right
             if own == type_ or {own, type_} <= {"integer", "bigint", "smallint"}
         ]
-        named = [pair for pair in pairs if any(word in pair for word in ("id", ".customer", ".a", ".b", "region"))]
-        return self.rng.choice(named or pairs or ["true"]) if self.rng.random() < 0.8 else self.rng.choice(pairs or ["true"])
+        named = [
+            pair
+            for pair in pairs
+            if any(word in pair for word in ("id", ".customer", ".a", ".b", "region"))
+        ]
+        return (
+            self.rng.choice(named or pairs or ["true"])
+            if self.rng.random() < 0.8
+            else self.rng.choice(pairs or ["true"])
+        )
 
     def _on(self, left: Scope, right: Scope) -> str:
         rng = self.rng
@@ -176,7 +188,9 @@ class ModelQueries(Queries):
         columns = [name for name, own in scope if own == type_]
         if columns and self.rng.random() < 0.7:
             return self.rng.choice(columns)
-        numbers = [name for name, own in scope if own in ("integer", "bigint", "numeric", "smallint")]
+        numbers = [
+            name for name, own in scope if own in ("integer", "bigint", "numeric", "smallint")
+        ]
         if numbers and type_ in ("text", "numeric", "bigint") and self.rng.random() < 0.7:
             return f"{self.rng.choice(numbers)}::{type_}"
         if type_ == "boolean" and self.rng.random() < 0.6:
@@ -207,7 +221,12 @@ class Writer:
             "customer": ("null", *map(str, range(1, 6))),
             "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
             "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
-            "at": ("null", "'2026-03-29 00:30+00'", "'2026-03-29 01:30+00'", "'2026-01-01 00:00+00'"),
+            "at": (
+                "null",
+                "'2026-03-29 00:30+00'",
+                "'2026-03-29 01:30+00'",
+                "'2026-01-01 00:00+00'",
+            ),
             "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
             "is_paid": ("null", "true", "false"),
             "ratio": ("null", "0.1", "2.5", "'-0'"),
@@ -245,7 +264,9 @@ class Writer:
         one = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
         kind = rng.random()
         if kind < 0.5:
-            row = ", ".join([*(str(rng.choice(numbers)) for _ in keys), *(rng.choice(v) for v in own.values())])
+            row = ", ".join(
+                [*(str(rng.choice(numbers)) for _ in keys), *(rng.choice(v) for v in own.values())]
+            )
             sets = ", ".join(f"{c} = excluded.{c}" for c in own)
             return f"insert into lab.{table} values ({row}) on conflict ({', '.join(keys)}) do update set {sets}"
         if kind < 0.75:
@@ -331,12 +352,16 @@ class ModelTrial:
         for model in self.below:
             model.catch_up()
 
-    def _begin(self, name: str, query: str, options: dict[str, Any]) -> Outcome | tuple[Above, Outcome]:
+    def _begin(
+        self, name: str, query: str, options: dict[str, Any]
+    ) -> Outcome | tuple[Above, Outcome]:
         text = query
         for model in self.queries.tables:
             text = text.replace(f"{{{model}}}", f"lab.{model}")
         try:
-            self.lab.execute("select set_config('timezone', %s, false)", options.get("timezone", "UTC"))
+            self.lab.execute(
+                "select set_config('timezone', %s, false)", options.get("timezone", "UTC")
+            )
             self.lab.execute(f"explain {text}".replace("%", "%%") + "\n-- %s", "")
         except psycopg2.Error as error:
             return Outcome("invalid", query, options, said(error))
@@ -345,7 +370,9 @@ class ModelTrial:
         try:
             model = Above(self.lab, name, query, **options)
         except psycopg2.Error as error:
-            return Outcome("refused" if error.pgcode == "WL003" else "wrong", query, options, said(error))
+            return Outcome(
+                "refused" if error.pgcode == "WL003" else "wrong", query, options, said(error)
+            )
         return model, Outcome("kept", query, options)
 
     def _fill(self, models: list[tuple[Above, Outcome]]) -> None:
@@ -364,7 +391,9 @@ class ModelTrial:
                 except psycopg2.Error as error:
                     self._stop(model, outcome, said(error))
                     continue
-                self.lab.execute("delete from cdc.to_fill where model_name = %s", f"lab.{model.name}")
+                self.lab.execute(
+                    "delete from cdc.to_fill where model_name = %s", f"lab.{model.name}"
+                )
                 self.lab.execute("select cdc.fill_above(%s, 'below')", f"lab.{model.name}")
                 self.filled += 1
 
@@ -412,9 +441,16 @@ def main() -> None:
             if outcome.kind != "kept":
                 reasons[f"{outcome.kind}: {outcome.reason.splitlines()[0]}"] += 1
             if outcome.kind in asked.shown.split(","):
-                print(f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True)
+                print(
+                    f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}",
+                    flush=True,
+                )
             if counted.total() % 200 == 0:
-                print(dict(counted), f"{trial.followed} steps equal, {trial.filled} filled", flush=True)
+                print(
+                    dict(counted),
+                    f"{trial.followed} steps equal, {trial.filled} filled",
+                    flush=True,
+                )
     print("\n".join(f"{count:6} {line}" for line, count in reasons.most_common(80)))
     print(dict(counted), f"{trial.followed} steps equal, {trial.filled} filled")
 

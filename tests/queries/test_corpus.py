@@ -48,7 +48,11 @@ class Case(NamedTuple):
 def _read(name: str) -> Case:
     parts: dict[str, str] = {}
     models: dict[str, tuple[str, dict[str, Any]]] = {}
-    for part in re.split(r"^-- (?=(?:tables|query|model \w+|reads|values)$)", (CORPUS / f"{name}.sql").read_text(), flags=re.M)[1:]:
+    for part in re.split(
+        r"^-- (?=(?:tables|query|model \w+|reads|values)$)",
+        (CORPUS / f"{name}.sql").read_text(),
+        flags=re.M,
+    )[1:]:
         title, _, text = part.partition("\n")
         text = text.strip().removesuffix(";")
         if title.startswith("model "):
@@ -98,7 +102,9 @@ class Application:
             for table, columns in self.columns.items()
         }
 
-    def _pool(self, table: str, name: str, type_: str, is_not_null: bool, is_key: bool, is_alone: bool) -> list[str]:
+    def _pool(
+        self, table: str, name: str, type_: str, is_not_null: bool, is_key: bool, is_alone: bool
+    ) -> list[str]:
         given = self.case.values.get(f"{table}.{name}") or self.case.values.get(name)
         if given:
             return given
@@ -113,7 +119,11 @@ class Application:
             "text": [f"'{chr(96 + int(n))}'" if int(n) < 5 else f"'x{n}'" for n in numbers],
             "text[]": ["'{}'", "'{a}'", "'{a,b}'", "'{b,b,NULL}'"],
         }
-        pool = ["0", "1.50", "-2.25", "10", "0.07"] if type_.startswith("numeric") else pools.get(type_)
+        pool = (
+            ["0", "1.50", "-2.25", "10", "0.07"]
+            if type_.startswith("numeric")
+            else pools.get(type_)
+        )
         if pool is None:
             pool = self._moments(type_)
         return pool if is_not_null else [*pool, "null"]
@@ -138,11 +148,18 @@ class Application:
     def change(self) -> None:
         """Commit some transactions."""
         for _ in range(self.rng.randrange(1, 5)):
-            self.lab.transact(*(self._change(self.rng.choice(list(self.columns))) for _ in range(self.rng.choice((1, 3, 10)))))
+            self.lab.transact(
+                *(
+                    self._change(self.rng.choice(list(self.columns)))
+                    for _ in range(self.rng.choice((1, 3, 10)))
+                )
+            )
 
     def _insert(self, table: str, count: int = 1) -> str:
         pools = self.pools[table]
-        rows = ", ".join(f"({', '.join(map(self.rng.choice, pools.values()))})" for _ in range(count))
+        rows = ", ".join(
+            f"({', '.join(map(self.rng.choice, pools.values()))})" for _ in range(count)
+        )
         return f"insert into lab.{table} ({', '.join(pools)}) values {rows} on conflict do nothing"
 
     def _change(self, table: str) -> str:
@@ -194,7 +211,12 @@ def test_the_reading_query_gives_the_applications_answer(lab: RowsLab, name: str
         rng.shuffle(below)
         for model in below:
             model.catch_up()
-        assert lab.execute("select model_name, error from cdc.downstream_model where error is not null") == []
+        assert (
+            lab.execute(
+                "select model_name, error from cdc.downstream_model where error is not null"
+            )
+            == []
+        )
         fill(lab)
         for model in above:
             assert model.differences() == [], model.name
