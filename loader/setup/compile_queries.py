@@ -20,6 +20,7 @@ from waltally.errors import LoaderError, SettingError, TableUnfit
 from waltally.facts import parse
 from waltally.tables import Table
 
+_KIND = "select {}.say_model(%s)"
 _INSTALLED = """
 select split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1)
 from (
@@ -44,6 +45,7 @@ def compile_queries(
     wrong: set[Table] = set()
     elsewhere: set[Table] = set()
     compiled: dict[Table, Mapping[str, Any]] = {}
+    kinds: dict[str, str] = {}
     with suppress(_Undone), target.transaction():
         if migrate.has_other_functions(target):
             migrate.install(target)
@@ -57,7 +59,8 @@ def compile_queries(
                 continue
             target.ask("savepoint before")
             try:
-                compiled[query.relation] = _compile(query, shapes, compiled, target)
+                made = compiled[query.relation] = _compile(query, shapes, compiled, target)
+                ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
                 refused.append(_of_model(query, error))
                 wrong.add(query.relation)
@@ -78,6 +81,7 @@ def compile_queries(
         facts=known,
         downstream=downstream,
         queries=tuple(own),
+        kinds=kinds,
         readings=readings,
         shapes=shapes,
     )

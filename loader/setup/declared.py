@@ -32,6 +32,8 @@ class Declared:
     """Whether standbys shall keep the slot."""
     queries: tuple[Query, ...] = ()
     """The models that are queries; `compile_queries` makes facts of them."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """By query what it is and how it is kept, in words."""
     readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By query, its text, sources and options, as cdc.compile_query takes them."""
     shapes: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)

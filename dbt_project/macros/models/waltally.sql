@@ -34,9 +34,9 @@
     {% endcall %}
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
-    {% call statement('install') %}
+    {% call statement('install', fetch_result=true) %}
         {#- A query that reads a model is kept from models, and has neither slot nor rejected changes of its own. -#}
-        select {{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
+        select {{ staging }}.say_model({{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
             {{ waltally.quote_literal(project_name if is_downstream else slot) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
@@ -47,8 +47,9 @@
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
             {{ flags.FULL_REFRESH or is_new }}
-        )
+        ))
     {% endcall %}
+    {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}
     {%- if is_new -%}
         {% do create_indexes(relation) %}
     {%- endif -%}

@@ -26,6 +26,8 @@ declare
     read record;
     tree jsonb;
     nodes cdc.tree_node[];
+    needed jsonb;
+    width integer;
     unwrapped record;
     top_path text;
     compiled jsonb;
@@ -33,9 +35,6 @@ declare
 begin
     if options ? 'timezone' then
         perform set_config('timezone', options ->> 'timezone', true);
-    end if;
-    if is_downstream and inputs @? '$[*].table' then
-        perform cdc.refuse_mixture(inputs);
     end if;
     perform cdc.require_one_slot(inputs);
     -- dbt and its manifest name them in other orders.
@@ -45,6 +44,10 @@ begin
     read := cdc.read_query(named.named);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
+    needed := cdc.needed_sources(named.numbered, nodes, options);
+    if is_downstream and inputs @? '$[*].table' then
+        perform cdc.refuse_sources('The query reads sources beside models, which change at other moments.', needed, named.numbered);
+    end if;
     unwrapped := cdc.unwrap_query(tree);
     top_path := cdc.find_top(nodes, unwrapped.steps);
     select
@@ -70,10 +73,13 @@ begin
         raise exception '%', refused.reasons using errcode = 'WL003', hint = refused.remedies;
     end if;
     compiled := jsonb_build_object(
-        'sources', cdc.needed_sources(named.numbered, nodes, options),
+        'sources', needed,
         'timezone', coalesce(options ->> 'timezone', 'UTC')
     );
-    if not is_downstream and cdc.source_width(tree) = 0 then
+    width := case when not is_downstream then cdc.source_width(tree) end;
+    if width > 1 then
+        perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
+    elsif width = 0 then
         raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source(), or a model by ref().';
     elsif (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null' then
         compiled := compiled || cdc.compile_fact(
