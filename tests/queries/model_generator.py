@@ -59,6 +59,36 @@ _OF_TYPE = {
 }
 
 
+VALUES: dict[str, dict[str, tuple[str, ...]]] = {
+    "orders": {
+        "customer": ("null", *map(str, range(1, 6))),
+        "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
+        "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
+        "at": (
+            "null",
+            "'2026-03-29 00:30+00'",
+            "'2026-03-29 01:30+00'",
+            "'2026-01-01 00:00+00'",
+        ),
+        "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
+        "is_paid": ("null", "true", "false"),
+        "ratio": ("null", "0.1", "2.5", "'-0'"),
+        "tags": ("null", "'{}'", "'{a,b}'", "'{a,NULL}'"),
+        "doc": ("null", "'{\"k\": 1}'", "'[1, 2]'"),
+        "hours": ("null", "1", "2", "7"),
+    },
+    "customers": {
+        "name": ("null", "'a'", "'A'", "'web'", "''"),
+        "region": ("null", "1", "2", "3"),
+        "since": ("null", "'2026-01-03'", "'2026-02-01'"),
+        "is_open": ("null", "true", "false"),
+        "code": ("null", "1", "2", "9000000000"),
+    },
+    "members": {"role": ("null", "'a'", "'web'"), "weight": ("null", "0", "1", "5")},
+}
+KEYS: dict[str, tuple[str, ...]] = {"orders": ("id",), "customers": ("id",), "members": ("a", "b")}
+
+
 class ModelQueries(Queries):
     """Makes queries over models, whose columns it is told."""
 
@@ -216,35 +246,6 @@ class ModelQueries(Queries):
 class Writer:
     """Writes random changes of the three tables."""
 
-    VALUES = {
-        "orders": {
-            "customer": ("null", *map(str, range(1, 6))),
-            "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
-            "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
-            "at": (
-                "null",
-                "'2026-03-29 00:30+00'",
-                "'2026-03-29 01:30+00'",
-                "'2026-01-01 00:00+00'",
-            ),
-            "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
-            "is_paid": ("null", "true", "false"),
-            "ratio": ("null", "0.1", "2.5", "'-0'"),
-            "tags": ("null", "'{}'", "'{a,b}'", "'{a,NULL}'"),
-            "doc": ("null", "'{\"k\": 1}'", "'[1, 2]'"),
-            "hours": ("null", "1", "2", "7"),
-        },
-        "customers": {
-            "name": ("null", "'a'", "'A'", "'web'", "''"),
-            "region": ("null", "1", "2", "3"),
-            "since": ("null", "'2026-01-03'", "'2026-02-01'"),
-            "is_open": ("null", "true", "false"),
-            "code": ("null", "1", "2", "9000000000"),
-        },
-        "members": {"role": ("null", "'a'", "'web'"), "weight": ("null", "0", "1", "5")},
-    }
-    KEYS = {"orders": ("id",), "customers": ("id",), "members": ("a", "b")}
-
     def __init__(self, lab: RowsLab, rng: Random) -> None:
         self.lab, self.rng = lab, rng
 
@@ -258,7 +259,7 @@ class Writer:
     def _statement(self) -> str:
         rng = self.rng
         table = rng.choice(("orders", "orders", "customers", "customers", "members"))
-        own, keys = self.VALUES[table], self.KEYS[table]
+        own, keys = VALUES[table], KEYS[table]
         numbers = range(1, 13 if table == "orders" else 6)
         at = " and ".join(f"{key} = {rng.choice(numbers)}" for key in keys)
         one = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
@@ -356,8 +357,8 @@ class ModelTrial:
         self, name: str, query: str, options: dict[str, Any]
     ) -> Outcome | tuple[Above, Outcome]:
         text = query
-        for model in self.queries.tables:
-            text = text.replace(f"{{{model}}}", f"lab.{model}")
+        for known in self.queries.tables:
+            text = text.replace(f"{{{known}}}", f"lab.{known}")
         try:
             self.lab.execute(
                 "select set_config('timezone', %s, false)", options.get("timezone", "UTC")
