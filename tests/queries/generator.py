@@ -18,6 +18,7 @@ import psycopg2
 from testkit.servers import Server
 from tests.queries.lab import Lab, Model
 from tests.queries.odd import TABLES, VALUES, Writer
+from tests.queries.rows_lab import RowsLab
 
 TYPES = {
     "boolean": ("true", "false", "null"),
@@ -159,7 +160,7 @@ class Catalog:
     casts: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lab: Lab) -> Catalog:
+    def of(cls, lab: Lab | RowsLab) -> Catalog:
         made = cls({name: [] for name in TYPES}, {name: ["text"] for name in TYPES})
         for name, result, arguments, is_operator in lab.execute(_CALLS):
             if name in _LARGE or name.startswith(("pg_", "has_", "txid_", "lo_", "inet_")):

@@ -59,6 +59,36 @@ _OF_TYPE = {
 }
 
 
+VALUES: dict[str, dict[str, tuple[str, ...]]] = {
+    "orders": {
+        "customer": ("null", *map(str, range(1, 6))),
+        "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
+        "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
+        "at": (
+            "null",
+            "'2026-03-29 00:30+00'",
+            "'2026-03-29 01:30+00'",
+            "'2026-01-01 00:00+00'",
+        ),
+        "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
+        "is_paid": ("null", "true", "false"),
+        "ratio": ("null", "0.1", "2.5", "'-0'"),
+        "tags": ("null", "'{}'", "'{a,b}'", "'{a,NULL}'"),
+        "doc": ("null", "'{\"k\": 1}'", "'[1, 2]'"),
+        "hours": ("null", "1", "2", "7"),
+    },
+    "customers": {
+        "name": ("null", "'a'", "'A'", "'web'", "''"),
+        "region": ("null", "1", "2", "3"),
+        "since": ("null", "'2026-01-03'", "'2026-02-01'"),
+        "is_open": ("null", "true", "false"),
+        "code": ("null", "1", "2", "9000000000"),
+    },
+    "members": {"role": ("null", "'a'", "'web'"), "weight": ("null", "0", "1", "5")},
+}
+KEYS: dict[str, tuple[str, ...]] = {"orders": ("id",), "customers": ("id",), "members": ("a", "b")}
+
+
 class ModelQueries(Queries):
     """Makes queries over models, whose columns it is told."""
 
@@ -107,7 +137,11 @@ class ModelQueries(Queries):
             join = rng.choice(("join", "join", "left join", "left join", "left join", ","))
             if join == ",":
                 self.late = self._equal(scope, added)
-                source = f"{source} cross join {side}" if rng.random() < 0.1 else f"{source} join {side} on {self.late}"
+                source = (
+                    f"{source} cross join {side}"
+                    if rng.random() < 0.1
+                    else f"{source} join {side} on {self.late}"
+                )
             else:
                 source = f"{source} {join} {side} on {self._on(scope, added)}"
             scope = [*scope, *added]
@@ -140,8 +174,16 @@ class ModelQueries(Queries):
             for other, own in right
             if own == type_ or {own, type_} <= {"integer", "bigint", "smallint"}
         ]
-        named = [pair for pair in pairs if any(word in pair for word in ("id", ".customer", ".a", ".b", "region"))]
-        return self.rng.choice(named or pairs or ["true"]) if self.rng.random() < 0.8 else self.rng.choice(pairs or ["true"])
+        named = [
+            pair
+            for pair in pairs
+            if any(word in pair for word in ("id", ".customer", ".a", ".b", "region"))
+        ]
+        return (
+            self.rng.choice(named or pairs or ["true"])
+            if self.rng.random() < 0.8
+            else self.rng.choice(pairs or ["true"])
+        )
 
     def _on(self, left: Scope, right: Scope) -> str:
         rng = self.rng
@@ -176,7 +218,9 @@ class ModelQueries(Queries):
         columns = [name for name, own in scope if own == type_]
         if columns and self.rng.random() < 0.7:
             return self.rng.choice(columns)
-        numbers = [name for name, own in scope if own in ("integer", "bigint", "numeric", "smallint")]
+        numbers = [
+            name for name, own in scope if own in ("integer", "bigint", "numeric", "smallint")
+        ]
         if numbers and type_ in ("text", "numeric", "bigint") and self.rng.random() < 0.7:
             return f"{self.rng.choice(numbers)}::{type_}"
         if type_ == "boolean" and self.rng.random() < 0.6:
@@ -202,30 +246,6 @@ class ModelQueries(Queries):
 class Writer:
     """Writes random changes of the three tables."""
 
-    VALUES = {
-        "orders": {
-            "customer": ("null", *map(str, range(1, 6))),
-            "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
-            "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
-            "at": ("null", "'2026-03-29 00:30+00'", "'2026-03-29 01:30+00'", "'2026-01-01 00:00+00'"),
-            "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
-            "is_paid": ("null", "true", "false"),
-            "ratio": ("null", "0.1", "2.5", "'-0'"),
-            "tags": ("null", "'{}'", "'{a,b}'", "'{a,NULL}'"),
-            "doc": ("null", "'{\"k\": 1}'", "'[1, 2]'"),
-            "hours": ("null", "1", "2", "7"),
-        },
-        "customers": {
-            "name": ("null", "'a'", "'A'", "'web'", "''"),
-            "region": ("null", "1", "2", "3"),
-            "since": ("null", "'2026-01-03'", "'2026-02-01'"),
-            "is_open": ("null", "true", "false"),
-            "code": ("null", "1", "2", "9000000000"),
-        },
-        "members": {"role": ("null", "'a'", "'web'"), "weight": ("null", "0", "1", "5")},
-    }
-    KEYS = {"orders": ("id",), "customers": ("id",), "members": ("a", "b")}
-
     def __init__(self, lab: RowsLab, rng: Random) -> None:
         self.lab, self.rng = lab, rng
 
@@ -239,13 +259,15 @@ class Writer:
     def _statement(self) -> str:
         rng = self.rng
         table = rng.choice(("orders", "orders", "customers", "customers", "members"))
-        own, keys = self.VALUES[table], self.KEYS[table]
+        own, keys = VALUES[table], KEYS[table]
         numbers = range(1, 13 if table == "orders" else 6)
         at = " and ".join(f"{key} = {rng.choice(numbers)}" for key in keys)
         one = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
         kind = rng.random()
         if kind < 0.5:
-            row = ", ".join([*(str(rng.choice(numbers)) for _ in keys), *(rng.choice(v) for v in own.values())])
+            row = ", ".join(
+                [*(str(rng.choice(numbers)) for _ in keys), *(rng.choice(v) for v in own.values())]
+            )
             sets = ", ".join(f"{c} = excluded.{c}" for c in own)
             return f"insert into lab.{table} values ({row}) on conflict ({', '.join(keys)}) do update set {sets}"
         if kind < 0.75:
@@ -331,12 +353,16 @@ class ModelTrial:
         for model in self.below:
             model.catch_up()
 
-    def _begin(self, name: str, query: str, options: dict[str, Any]) -> Outcome | tuple[Above, Outcome]:
+    def _begin(
+        self, name: str, query: str, options: dict[str, Any]
+    ) -> Outcome | tuple[Above, Outcome]:
         text = query
-        for model in self.queries.tables:
-            text = text.replace(f"{{{model}}}", f"lab.{model}")
+        for known in self.queries.tables:
+            text = text.replace(f"{{{known}}}", f"lab.{known}")
         try:
-            self.lab.execute("select set_config('timezone', %s, false)", options.get("timezone", "UTC"))
+            self.lab.execute(
+                "select set_config('timezone', %s, false)", options.get("timezone", "UTC")
+            )
             self.lab.execute(f"explain {text}".replace("%", "%%") + "\n-- %s", "")
         except psycopg2.Error as error:
             return Outcome("invalid", query, options, said(error))
@@ -345,7 +371,9 @@ class ModelTrial:
         try:
             model = Above(self.lab, name, query, **options)
         except psycopg2.Error as error:
-            return Outcome("refused" if error.pgcode == "WL003" else "wrong", query, options, said(error))
+            return Outcome(
+                "refused" if error.pgcode == "WL003" else "wrong", query, options, said(error)
+            )
         return model, Outcome("kept", query, options)
 
     def _fill(self, models: list[tuple[Above, Outcome]]) -> None:
@@ -364,7 +392,9 @@ class ModelTrial:
                 except psycopg2.Error as error:
                     self._stop(model, outcome, said(error))
                     continue
-                self.lab.execute("delete from cdc.to_fill where model_name = %s", f"lab.{model.name}")
+                self.lab.execute(
+                    "delete from cdc.to_fill where model_name = %s", f"lab.{model.name}"
+                )
                 self.lab.execute("select cdc.fill_above(%s, 'below')", f"lab.{model.name}")
                 self.filled += 1
 
@@ -412,9 +442,16 @@ def main() -> None:
             if outcome.kind != "kept":
                 reasons[f"{outcome.kind}: {outcome.reason.splitlines()[0]}"] += 1
             if outcome.kind in asked.shown.split(","):
-                print(f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True)
+                print(
+                    f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}",
+                    flush=True,
+                )
             if counted.total() % 200 == 0:
-                print(dict(counted), f"{trial.followed} steps equal, {trial.filled} filled", flush=True)
+                print(
+                    dict(counted),
+                    f"{trial.followed} steps equal, {trial.filled} filled",
+                    flush=True,
+                )
     print("\n".join(f"{count:6} {line}" for line, count in reasons.most_common(80)))
     print(dict(counted), f"{trial.followed} steps equal, {trial.filled} filled")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+import psycopg2
 import pytest
 
 from testkit.databases import empty_database
@@ -123,6 +124,23 @@ ABOVE = {
         select c.region_id, d.channel, count(d.day) as dated, sum(d.order_count) as orders,
         count(*) as n from {customer} c left join {days} d on c.id = d.customer_id and d.hours > 3
         group by 1, 2""",
+    "two_neighbours": """
+        select p.id % 2 as half, u.name as owner, v.name as member, count(*) as n from {project} p
+        left join {membership} m on m.project_id = p.id left join {app_user} u on u.id = p.owner
+        left join {app_user} v on v.id = m.user_id group by 1, 2, 3""",
+    "two_columns": """
+        select u.name as one, v.is_active as other, count(*) as n from {membership} m
+        left join {app_user} u on u.id = m.user_id left join {app_user} v on v.name = m.role
+        group by 1, 2""",
+    "left_arms": """
+        select name, kind, count(*) as n from (
+            select c.name, 'day' as kind from {days} d left join {customer} c on c.id = d.customer_id
+            union all select c.name, 'project' from {project} p left join {customer} c on c.id = p.owner
+            union all select name, 'customer' from {customer}
+        ) as each_of group by 1, 2""",
+    "spelled": """
+        select concat(channel, hours) as what, max(day) as day, count(distinct customer_id) as n
+        from {days} group by 1""",
     "left_of_an_expression": """
         select c.region_id, d.amount > 3 as is_large, count(*) as n from {customer} c
         left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
@@ -189,6 +207,37 @@ def change(rng: Random) -> str:
     if kind < 0.98:
         return f"delete from lab.{table} where id % 10 = {key % 10}"
     return f"truncate lab.{table}"
+
+
+REFUSED = {
+    # A part of the reason, and of what to write instead.
+    "select count(*) as n from {project} p left join {project} q on q.id = p.owner": (
+        "project stands on both sides of a LEFT JOIN",
+        "a second model of the same rows",
+    ),
+    "select count(*) as n from {project} p left join {app_user} u on u.id > p.owner": (
+        "compares no column of its right side by =",
+        "an inner join",
+    ),
+    "select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owner group by 1": (
+        "max() cannot be taken back row by row",
+        "a fact over these models that also groups by the value",
+    ),
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_query_is_refused_with_what_to_write(lab: RowsLab, query: str) -> None:
+    lab.execute("delete from cdc.installed_model; delete from cdc.downstream_model")
+    for name in ("project", "app_user"):
+        lab.execute(f"drop table if exists lab.{name} cascade")
+        Below(lab, name, BELOW[name], Random(0))
+    reason, remedy = REFUSED[query]
+    with pytest.raises(psycopg2.Error) as refused:
+        Above(lab, "refused", query)
+    assert refused.value.pgcode == "WL003"
+    assert reason in str(refused.value.diag.message_primary)
+    assert remedy in (refused.value.diag.message_hint or "")
 
 
 @pytest.mark.parametrize("seed", range(3))

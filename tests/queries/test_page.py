@@ -12,6 +12,8 @@ import pytest
 from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.lab import Lab, Model
+from tests.queries.models_lab import Above, Below, fill
+from tests.queries.rows_lab import RowsLab
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 SHOP = """
@@ -91,3 +93,63 @@ def test_a_query_of_the_page_is_kept(shop: Lab, title: str) -> None:
         model.step("add", shop.last_change())
         assert model.differences() == []
     assert shop.value(f"select count(*) from lab_models.{model.name}") > 0
+
+
+BELOW = {
+    "customer_days": (
+        "select customer_id, (placed_at at time zone 'UTC')::date as day, count(*) as orders "
+        "from {orders} group by 1, 2"
+    ),
+    "each_order": "select id, customer_id, status from {orders}",
+    "customers": "select id, country from {people}",
+    "members": "select customer_id, club_id from {memberships}",
+    "berlin_days": (
+        "select (placed_at at time zone 'Europe/Berlin')::date as day, count(*) as orders "
+        "from {orders} group by 1"
+    ),
+    "paris_days": (
+        "select (placed_at at time zone 'Europe/Paris')::date as day, count(*) as orders "
+        "from {orders} where customer_id > 1 group by 1"
+    ),
+}
+TABLES = """
+create table lab.orders (id bigint primary key, customer_id bigint, placed_at timestamptz, status text);
+create table lab.people (id bigint primary key, country text);
+create table lab.memberships (customer_id bigint, club_id bigint, primary key (customer_id, club_id));
+"""
+HISTORY = [
+    "insert into lab.people select n, 'c' || n % 2 from generate_series(1, 7) as n",
+    "insert into lab.memberships select n, m from generate_series(1, 7) as n cross join generate_series(1, n % 3) as m",
+    "insert into lab.orders select n, nullif(n % 5, 0), '2026-01-01 20:00+00'::timestamptz + n * interval '7 hours', "
+    "(array['new', 'paid'])[1 + n % 2] from generate_series(1, 40) as n",
+    "update lab.orders set status = 'sent', customer_id = 6 where id in (37, 38)",
+    "delete from lab.orders where id > 35 or customer_id = 3",
+    "update lab.people set country = 'c0' where id > 5",
+    "update lab.memberships set customer_id = 3, club_id = 9 where customer_id = 4",
+    "truncate lab.orders",
+]
+
+
+def test_each_recipe_over_models_is_kept(cluster: Cluster) -> None:
+    above = {
+        name: re.sub(r"{{ ref\('(\w+)'\) }}", r"{\1}", query)
+        for name, query in re.findall(r"^-- (\w+)\.sql\n(.*?)(?=^-- |^```)", PAGE, re.S | re.M)
+    }
+    assert len(above) == 7
+    lab = RowsLab(cluster.dsn(empty_database(cluster).name), TABLES)
+    for table in ("orders", "people", "memberships"):
+        lab.follow(table, has_old_rows=True)
+    below = [Below(lab, name, query, Random(name)) for name, query in BELOW.items()]
+    models = [Above(lab, name, query) for name, query in above.items()]
+    fill(lab)
+    for statement in HISTORY:
+        lab.transact(statement)
+        for model in below:
+            model.catch_up()
+        if not statement.startswith("truncate"):
+            assert fill(lab) == 0
+        fill(lab)
+        assert [(one.name, one.differences()) for one in models if one.differences()] == []
+        if "lab.orders" in statement and "truncate" not in statement:
+            assert all(lab.value(f"select count(*) from lab.{one.name}") for one in models)
+    lab.connection.close()
