@@ -13,603 +13,202 @@ CREATE OR REPLACE FUNCTION analytics.ft_service_stats__apply(
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
  SET row_security TO 'off'
+ SET jit TO 'off'
  SET enable_sort TO 'off'
  SET plan_cache_mode TO 'force_generic_plan'
+ SET array_nulls TO 'on'
  SET lock_timeout TO '100ms'
+ SET "TimeZone" TO 'UTC'
 AS $function$
 #variable_conflict use_column
 declare
     result "cdc".outcome;
+    good "cdc".change[];
+    bad "cdc".change[];
+    messages text[];
+    -- The table may have a column of any other name.
+    waltally_emptied tid[];
+    waltally_least_count numeric;
+    waltally_is_row boolean;
+    waltally_groups text[];
+    waltally_group text;
+    waltally_said text;
+    waltally_tried "cdc".change[];
 begin
-    lock table "analytics"."ft_service_stats" in row exclusive mode nowait;
-    if $1 in ('begin', 'rebuild') then
-        if $1 = 'begin' and exists (
-            select from "analytics"."ft_service_stats" where true
-        ) then
-            -- Without a watermark nothing says where these counts come from: another slot, or a baseline
-            -- that is gone. A rebuild would replace them by what this log alone holds.
-            raise exception 'it holds counts, and nothing says that they come from the slot %', $2
-                using hint = '`spark-submit spark/seed.py --model ft_service_stats`; where no slot has a baseline, '
-                || '`dbt build --full-refresh` keeps what this log holds and nothing else';
-        end if;
-        result.is_replaced := "cdc".adapt_table(
-        '"analytics"."ft_service_stats"'::regclass,
-        '
-select
-    null::uuid as id,
-    null::uuid as "service_id",
-    null::uuid as "template_id",
-    null::text as "notification_type",
-    null::text as "notification_status",
-    cast(greatest(live_count + archived_count, 0) as bigint) as "count",
-    measures."live_count",
-    measures."archived_count"
-from (
-    select
-        null::bigint as "live_count",
-        null::bigint as "archived_count"
-) as measures
-where false
-',
-        array['count']::text[],
-        'uix_ft_service_stats_dimensions',
-        false,
-        array['service_id',
-        'template_id',
-        'notification_type',
-        'notification_status'],
-        array['service_id',
-        'template_id',
-        'notification_type',
-        'notification_status',
-        'live_count',
-        'archived_count']::text[],
-        null
-    );
-
-delete from "analytics"."rejected_changes" as old
-where
-    old.fact = 'analytics.ft_service_stats';
-insert into "analytics"."rejected_changes" (
-    fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-)
-select
-    'analytics.ft_service_stats',
-    baseline.slot_name,
-    baseline.snapshot_lsn,
-    -row_number() over (order by rejected.part, rejected.reason),
-    0,
-    baseline.counted_at,
-    case rejected.part
-        when 'live' then 'public.notifications'
-        when 'archived' then 'public.notification_history'
-    end,
-    'baseline',
-    rejected.reason,
-    jsonb_build_object('row_count', rejected.row_count, 'example', rejected.example)::text
-from "cdc".baseline_rejection as rejected
-inner join "cdc".baseline as baseline
-    on
-        baseline.slot_name = rejected.slot_name
-        and baseline.fact_name = rejected.fact_name
-where
-    baseline.slot_name = $2
-    and baseline.fact_name = 'ft_service_stats';
-
-    elsif $1 = 'list' then
+    lock table analytics.ft_service_stats in row exclusive mode nowait;
+    if $1 = 'rebuild' then
+        perform "cdc".reshape_table('analytics.ft_service_stats', E'[["id", "uuid primary key"], ["service_id", "uuid"], ["template_id", "uuid"], ["notification_type", "text collate \\"C\\""], ["notification_status", "text collate \\"C\\""], ["count", "bigint not null"], ["live_count", "bigint not null"], ["archived_count", "bigint not null"], ["waltally_1_archived_count", "bigint not null"], ["waltally_1_count", "bigint not null"], ["waltally_1_live_count", "bigint not null"]]', '{service_id,template_id,notification_type,notification_status}', 'alter table analytics.ft_service_stats add constraint waltally_key unique nulls not distinct (service_id, template_id, notification_type, notification_status);');
+        delete from analytics.ft_service_stats;
+        delete from "analytics"."rejected_changes" as old where old.fact = 'analytics.ft_service_stats' and old.slot_name = $2;
         insert into "analytics"."rejected_changes" (
-    fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-)
-select
-    'analytics.ft_service_stats',
-    log.slot_name,
-    log.commit_lsn,
-    log.ordinal,
-    log.xid,
-    log.committed_at,
-    case deltas.part
-        when 'live' then 'public.notifications'
-        when 'archived' then 'public.notification_history'
-    end,
-    deltas.action,
-    deltas.rejected_reason,
-    log.payload
-        from "analytics"."ft_service_stats__deltas"($2, $3, $4, $5) as deltas
-        inner join "cdc".change_log as log
-            on log.slot_name = $2 and log.commit_lsn = deltas.commit_lsn and log.ordinal = deltas.ordinal
-        where deltas.rejected_reason is not null;
-    elsif $1 = 'add plain' then
-        with deltas as materialized (
-    select * from "analytics"."ft_service_stats__deltas"($2, $3, $4, $5)
-),
-
-contributions as (
-    select
-        d0, d1, d2, d3,
-        sign * case
-            when part in ('live')
-                then change_count
-            else 0
-        end as m0,
-        sign * case
-            when part in ('archived')
-                then change_count
-            else 0
-        end as m1,
-        false as is_stored
-    from deltas
-    where deltas.sign is not null and not deltas.is_ignored
-),
-
-totals as (
-    select
-        d0, d1, d2, d3,
-        sum(m0)::bigint as m0,
-        sum(m1)::bigint as m1
-    from contributions
-    group by d0, d1, d2, d3
-    having
-        sum(m0) <> 0 or
-        sum(m1) <> 0 or
-        bool_or(is_stored)
-),
-
-added as (
-    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
-        "template_id",
-        "notification_type",
-        "notification_status", "count", "live_count", "archived_count")
-    select
-        -- The same group has the same id, however often the fact is rebuilt.
-        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
-        totals.d0, totals.d1, totals.d2, totals.d3,
-        greatest(live_count + archived_count, 0),
-        measures."live_count", measures."archived_count"
-    from totals
-    cross join lateral (
+            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+        )
         select
-            totals.m0 as "live_count",
-            totals.m1 as "archived_count"
-    ) as measures
-    on conflict ("service_id",
-        "template_id",
-        "notification_type",
-        "notification_status") do update
-    set ("live_count", "archived_count", "count") = (
-        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
-        from (
-            select
-                stored."live_count" + excluded."live_count" as "live_count",
-                stored."archived_count" + excluded."archived_count" as "archived_count"
-        ) as total
-    )
-    where
-        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
-        stored."count" is distinct from (
-            select greatest(live_count + archived_count, 0)
-            from (
-                select
-                    stored."live_count",
-                    stored."archived_count"
-            ) as total
-        ) or false
-    returning
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        stored."live_count" as m0,
-        stored."archived_count" as m1
-),
-moved as (
-    select
-        d0, d1, d2, d3,
-        sum(m0) as m0,
-        sum(a0) as a0,
-        sum(m1) as m1,
-        sum(a1) as a1
-    from (
-        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
-        from added
-        union all
-        select d0, d1, d2, d3, 0, 0, m0, m1
-        from totals
-    ) as both_sides
-    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
-    group by d0, d1, d2, d3
-    having sum(a0) <> 0 or sum(a1) <> 0
-),
-
-told as (
-    select
-        array_agg(row(
-            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
-            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
-        )::"cdc".moved_row) as moved,
-        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
-        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
-    from moved
-)
-
-select
-    max(parts.rejected_lsn),
-    jsonb_object_agg(
-        parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
-    ) filter (where parts.part is not null),
-    (select told.moved from told),
-    (select told.is_reset from told)
-into result.rejected_lsn, result.left_out, result.moved, result.is_reset
-from (
-    select
-        part,
-        max(last_lsn) filter (where rejected_reason is not null) as rejected_lsn,
-        sum(left_out) as left_out,
-        coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
-    from deltas
-    group by part
-) as parts;
-
-    elsif $1 in ('add', 'refill') then
-        with deltas as materialized (
-    select * from "analytics"."ft_service_stats__deltas"($2, $3, $4, $5)
-),
-
--- A TRUNCATE takes away what came before it: compute_deltas has taken it out of the deltas, and here it goes
--- out of the table. A rebuild has left it out of the baseline.
-truncates as (
-    select distinct part
-    from deltas
-    where action = 'T' and rejected_reason is null and $1 = 'add'
-),
-
-contributions as (
-    select
-        d0, d1, d2, d3,
-        sign * case
-            when part in ('live')
-                then change_count
-            else 0
-        end as m0,
-        sign * case
-            when part in ('archived')
-                then change_count
-            else 0
-        end as m1,
-        false as is_stored
-    from deltas
-    where deltas.sign is not null and not deltas.is_ignored
-
-    union all
-
-    select
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        case
-            when false
-                or exists (select from truncates where part in ('live'))
-                then -stored."live_count"
-            else 0
-        end as m0,
-        case
-            when false
-                or exists (select from truncates where part in ('archived'))
-                then -stored."archived_count"
-            else 0
-        end as m1,
-        true as is_stored
-    from "analytics"."ft_service_stats" as stored
-    where exists (select from truncates)
-),
-
-totals as (
-    select
-        d0, d1, d2, d3,
-        sum(m0)::bigint as m0,
-        sum(m1)::bigint as m1
-    from contributions
-    group by d0, d1, d2, d3
-    having
-        sum(m0) <> 0 or
-        sum(m1) <> 0 or
-        bool_or(is_stored)
-),
-
-added as (
-    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
-        "template_id",
-        "notification_type",
-        "notification_status", "count", "live_count", "archived_count")
-    select
-        -- The same group has the same id, however often the fact is rebuilt.
-        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
-        totals.d0, totals.d1, totals.d2, totals.d3,
-        greatest(live_count + archived_count, 0),
-        measures."live_count", measures."archived_count"
-    from totals
-    cross join lateral (
+            'analytics.ft_service_stats',
+            baseline.slot_name,
+            baseline.snapshot_lsn,
+            -row_number() over (order by rejected.part, rejected.reason),
+            0,
+            baseline.counted_at,
+            rejected.part,
+            'baseline',
+            rejected.reason,
+            jsonb_build_object('row_count', rejected.row_count, 'example', rejected.example)::text
+        from "cdc".baseline_rejection as rejected
+        inner join "cdc".baseline as baseline
+            on baseline.slot_name = rejected.slot_name and baseline.fact_name = rejected.fact_name
+        where baseline.slot_name = $2 and baseline.fact_name = 'ft_service_stats';
+        insert into analytics.ft_service_stats (id, service_id, template_id, notification_type, notification_status, count, live_count, archived_count, waltally_1_archived_count, waltally_1_count, waltally_1_live_count)
         select
-            totals.m0 as "live_count",
-            totals.m1 as "archived_count"
-    ) as measures
-    on conflict ("service_id",
-        "template_id",
-        "notification_type",
-        "notification_status") do update
-    set ("live_count", "archived_count", "count") = (
-        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
-        from (
-            select
-                stored."live_count" + excluded."live_count" as "live_count",
-                stored."archived_count" + excluded."archived_count" as "archived_count"
-        ) as total
-    )
-    where
-        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
-        stored."count" is distinct from (
-            select greatest(live_count + archived_count, 0)
-            from (
-                select
-                    stored."live_count",
-                    stored."archived_count"
-            ) as total
-        ) or false
-    returning
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        stored."live_count" as m0,
-        stored."archived_count" as m1
-),
-moved as (
-    select
-        d0, d1, d2, d3,
-        sum(m0) as m0,
-        sum(a0) as a0,
-        sum(m1) as m1,
-        sum(a1) as a1
-    from (
-        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
-        from added
-        union all
-        select d0, d1, d2, d3, 0, 0, m0, m1
-        from totals
-    ) as both_sides
-    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
-    group by d0, d1, d2, d3
-    having sum(a0) <> 0 or sum(a1) <> 0
-),
-
-told as (
-    select
-        array_agg(row(
-            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
-            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
-        )::"cdc".moved_row) as moved,
-        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
-        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
-    from moved
-),
-
-forgotten as (
-    delete from "cdc".archived_delete as old
-    where
-        old.slot_name = $2
-        and old.model_name = 'analytics.ft_service_stats'
-        -- An array is made once; a semi-join would go through all deltas for each row.
-        and old.part = any(array(
-            select deltas.part from deltas where deltas.action = 'T' and deltas.rejected_reason is null
-        ))
-),
-
-written_down as (
-    insert into "cdc".archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
-    select
-        $2,
-        'analytics.ft_service_stats',
-        part,
-        commit_lsn,
-        array[
-            d0::text,
-            d1::text,
-            d2::text,
-            d3::text
-        ],
-        array[
-            sum(case
-            when part in ('live')
-                then change_count
-            else 0
-        end)::numeric,
-            sum(case
-            when part in ('archived')
-                then change_count
-            else 0
-        end)::numeric
-        ]
-    from deltas
-    where is_ignored and sign is not null
-    group by part, commit_lsn, d0, d1, d2, d3
-)
-
-select
-    max(parts.rejected_lsn),
-    jsonb_object_agg(
-        parts.part, jsonb_build_object('row_count', parts.left_out, 'is_truncated', parts.is_truncated)
-    ) filter (where parts.part is not null),
-    (select told.moved from told),
-    (select told.is_reset from told)
-into result.rejected_lsn, result.left_out, result.moved, result.is_reset
-from (
-    select
-        part,
-        max(last_lsn) filter (where rejected_reason is not null) as rejected_lsn,
-        sum(left_out) as left_out,
-        coalesce(bool_or(action = 'T' and rejected_reason is null), false) as is_truncated
-    from deltas
-    group by part
-) as parts;
-
+            md5(row(counted.dimensions[1]::uuid, counted.dimensions[2]::uuid, counted.dimensions[3]::text, counted.dimensions[4]::text)::text)::uuid,
+            counted.dimensions[1]::uuid,
+            counted.dimensions[2]::uuid,
+            counted.dimensions[3]::text,
+            counted.dimensions[4]::text,
+            coalesce(sum(counted.measures[1]), 0)::bigint,
+            coalesce(sum(counted.measures[2]), 0)::bigint,
+            coalesce(sum(counted.measures[3]), 0)::bigint,
+            coalesce(sum(counted.measures[3]) filter (where counted.part = 'public.notification_history'), 0)::bigint,
+            coalesce(sum(counted.measures[1]) filter (where counted.part = 'public.notification_history'), 0)::bigint,
+            coalesce(sum(counted.measures[2]) filter (where counted.part = 'public.notification_history'), 0)::bigint
+        from "cdc".baseline_group as counted
+        where counted.slot_name = $2 and counted.fact_name = 'ft_service_stats' and counted.part <> all (coalesce($6, '{}'))
+        group by counted.dimensions[1]::uuid, counted.dimensions[2]::uuid, counted.dimensions[3]::text, counted.dimensions[4]::text;
+        return result;
     end if;
-    if $1 in ('begin', 'rebuild', 'merge') then
 
-with tables (part, source_table) as (
-    values
-    ('live', 'public.notifications'),
-    ('archived', 'public.notification_history')
-),
+    -- A batch holds a change for other models too, and one that no model can count.
+    good := array(
+        select change from unnest($3) as change
+        where change.table_no = any ($4) and not change.is_cancelled and change.problem is null
+            and change.action in ('I', 'U', 'D')
+            and (change.missing is null or not "cdc".lacks(change, $4, $5))
+    );
+    if $1 <> 'list' then
+        select max(change.last_lsn), max(change.last_lsn) filter (where "cdc".is_lost(change))
+        into result.rejected_lsn, result.lost_lsn
+        from unnest("cdc".reject($3, '[["notification_status", "notification_type", "service_id", "template_id"], ["notification_status", "notification_type", "service_id", "template_id"]]', $4, $5)) as change;
+        if exists (select from unnest($3) as change where change.table_no = ($4)[1] and change.action = 'T' and change.problem is null) then
+            result.is_reset := true;
+            if $1 = 'add' then
+            update analytics.ft_service_stats set count = count - waltally_1_count, waltally_1_count = 0, live_count = live_count - waltally_1_live_count, waltally_1_live_count = 0, archived_count = archived_count - waltally_1_archived_count, waltally_1_archived_count = 0;
+            delete from analytics.ft_service_stats where count = 0;
+            end if;
+            delete from "cdc".archived_delete as old where old.slot_name = $2 and old.model_name = 'analytics.ft_service_stats' and old.part = 'public.notification_history';
+        end if;
+        if exists (select from unnest($3) as change where change.table_no = ($4)[2] and change.action = 'T' and change.problem is null) then
+            result.is_reset := true;
+            if $1 = 'add' then
+            update analytics.ft_service_stats set count = waltally_1_count, live_count = waltally_1_live_count, archived_count = waltally_1_archived_count;
+            delete from analytics.ft_service_stats where count = 0;
+            end if;
+        end if;
 
-truncates as (
-    select tables.part from tables
-    where $1 <> 'merge' or tables.source_table = any ($6)
-),
+        loop
+            begin
 
-groups as (
-    select counted.dimensions, counted.measures
-    from "cdc".baseline_group as counted
-    inner join tables on tables.part = counted.part
-    where
-        $1 <> 'merge'
-        and counted.slot_name = $2
-        and counted.fact_name = 'ft_service_stats'
-        and tables.source_table <> all (coalesce($6, '{}'))
-
-    union all
-    select computed.new_values, computed.old_values::numeric[]
-    from unnest($3) as computed
-    where $1 = 'merge'
-),
-
-contributions as (
+with totals as (
     select
-        groups.dimensions[1]::uuid as d0,
-        groups.dimensions[2]::uuid as d1,
-        groups.dimensions[3]::text as d2,
-        groups.dimensions[4]::text as d3,
-        groups.measures[1]::bigint as m0,
-        groups.measures[2]::bigint as m1,
-        false as is_stored
-    from groups
-
-    union all
-
-    select
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        case
-            when $1 <> 'merge'
-                or exists (select from truncates where part in ('live'))
-                then -stored."live_count"
-            else 0
-        end as m0,
-        case
-            when $1 <> 'merge'
-                or exists (select from truncates where part in ('archived'))
-                then -stored."archived_count"
-            else 0
-        end as m1,
-        true as is_stored
-    from "analytics"."ft_service_stats" as stored
-    where exists (select from truncates)
-),
-
-totals as (
-    select
-        d0, d1, d2, d3,
-        sum(m0)::bigint as m0,
-        sum(m1)::bigint as m1
-    from contributions
-    group by d0, d1, d2, d3
-    having
-        sum(m0) <> 0 or
-        sum(m1) <> 0 or
-        bool_or(is_stored)
-),
-
-added as (
-    insert into "analytics"."ft_service_stats" as stored (id, "service_id",
-        "template_id",
-        "notification_type",
-        "notification_status", "count", "live_count", "archived_count")
-    select
-        -- The same group has the same id, however often the fact is rebuilt.
-        md5(row(totals.d0, totals.d1, totals.d2, totals.d3)::text)::uuid,
-        totals.d0, totals.d1, totals.d2, totals.d3,
-        greatest(live_count + archived_count, 0),
-        measures."live_count", measures."archived_count"
-    from totals
-    cross join lateral (
-        select
-            totals.m0 as "live_count",
-            totals.m1 as "archived_count"
-    ) as measures
-    on conflict ("service_id",
-        "template_id",
-        "notification_type",
-        "notification_status") do update
-    set ("live_count", "archived_count", "count") = (
-        select "live_count", "archived_count", greatest(live_count + archived_count, 0)
-        from (
-            select
-                stored."live_count" + excluded."live_count" as "live_count",
-                stored."archived_count" + excluded."archived_count" as "archived_count"
-        ) as total
-    )
-    where
-        excluded."live_count" <> 0 or excluded."archived_count" <> 0 or
-        stored."count" is distinct from (
-            select greatest(live_count + archived_count, 0)
-            from (
-                select
-                    stored."live_count",
-                    stored."archived_count"
-            ) as total
-        ) or false
-    returning
-        stored."service_id" as d0,
-        stored."template_id" as d1,
-        stored."notification_type" as d2,
-        stored."notification_status" as d3,
-        stored."live_count" as m0,
-        stored."archived_count" as m1
-),
-moved as (
-    select
-        d0, d1, d2, d3,
-        sum(m0) as m0,
-        sum(a0) as a0,
-        sum(m1) as m1,
-        sum(a1) as a1
+        service_id, template_id, notification_type, notification_status,
+        sum(count)::bigint as count,
+        sum(live_count)::bigint as live_count,
+        sum(archived_count)::bigint as archived_count,
+        coalesce(sum(count) filter (where waltally_source_no = 1), 0)::bigint as waltally_1_count,
+        coalesce(sum(live_count) filter (where waltally_source_no = 1), 0)::bigint as waltally_1_live_count,
+        coalesce(sum(archived_count) filter (where waltally_source_no = 1), 0)::bigint as waltally_1_archived_count
     from (
-        select d0, d1, d2, d3, m0, m1, 0 as a0, 0 as a1
-        from added
-        union all
-        select d0, d1, d2, d3, 0, 0, m0, m1
-        from totals
-    ) as both_sides
-    where $7 and (select count(*) from totals) <= "cdc".slice_size() / 10
-    group by d0, d1, d2, d3
-    having sum(a0) <> 0 or sum(a1) <> 0
+        select * from analytics.ft_service_stats__deltas(good, $4, $5) as changed where changed.waltally_archived_lsn is null and (waltally_group is null or row(changed.service_id, changed.template_id, changed.notification_type, changed.notification_status)::text = waltally_group)
+    ) as delta
+    group by service_id, template_id, notification_type, notification_status
 ),
 
-told as (
+before as (
+    select (stored.*)::text as row from totals inner join analytics.ft_service_stats as stored on stored.service_id = totals.service_id and stored.template_id = totals.template_id and stored.notification_type = totals.notification_type and stored.notification_status = totals.notification_status where $7
+    union all
+    select found.row from "cdc".find_null_groups('analytics.ft_service_stats', '{service_id,template_id,notification_type,notification_status}', '{uuid,uuid,text,text}', (
+        select jsonb_agg(jsonb_build_array(totals.service_id::text, totals.template_id::text, totals.notification_type::text, totals.notification_status::text)) from totals where $7 and (totals.service_id is null or totals.template_id is null or totals.notification_type is null or totals.notification_status is null)
+    )) as found (row)
+),
+
+merged as (
+    insert into analytics.ft_service_stats as stored (id, service_id, template_id, notification_type, notification_status, count, live_count, archived_count, waltally_1_archived_count, waltally_1_count, waltally_1_live_count)
     select
-        array_agg(row(
-            array[d0::text, d1::text, d2::text, d3::text, (m0 - a0)::text, (m1 - a1)::text],
-            array[d0::text, d1::text, d2::text, d3::text, m0::text, m1::text]
-        )::"cdc".moved_row) as moved,
-        -- Then the roll-ups are filled apart, so that the other models do not wait for them.
-        $7 and (select count(*) from totals) > "cdc".slice_size() / 10 as is_reset
-    from moved
+        md5(row(service_id, template_id, notification_type, notification_status)::text)::uuid,
+        totals.service_id,
+        totals.template_id,
+        totals.notification_type,
+        totals.notification_status,
+        totals.count,
+        totals.live_count,
+        totals.archived_count,
+        totals.waltally_1_archived_count,
+        totals.waltally_1_count,
+        totals.waltally_1_live_count
+    from totals
+    on conflict (service_id, template_id, notification_type, notification_status) do update
+    set
+        count = stored.count + excluded.count,
+        live_count = stored.live_count + excluded.live_count,
+        archived_count = stored.archived_count + excluded.archived_count,
+        waltally_1_archived_count = stored.waltally_1_archived_count + excluded.waltally_1_archived_count,
+        waltally_1_count = stored.waltally_1_count + excluded.waltally_1_count,
+        waltally_1_live_count = stored.waltally_1_live_count + excluded.waltally_1_live_count
+    returning stored.ctid as place, stored.count as row_count, least(stored.count, stored.live_count, stored.archived_count) as least_count,
+        case when $7 then (stored.*)::text end as row
 )
 
-select told.moved, told.is_reset into result.moved, result.is_reset from told;
+select
+    array_agg(merged.place) filter (where merged.row_count = 0),
+    min(merged.least_count),
+    array_agg(merged.row) filter (where $7 and merged.row_count > 0),
+    (select array_agg(before.row) from before)
+into waltally_emptied, waltally_least_count, result.after, result.before
+from merged;
+if waltally_least_count < 0 then
+    raise exception 'a number of rows or values would fall below zero'
+        using errcode = 'WL004';
+end if;
 
+                insert into "cdc".archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
+select $2, 'analytics.ft_service_stats', (array['public.notification_history', 'public.notifications'])[delta.waltally_source_no], delta.waltally_archived_lsn, array[delta.service_id::text, delta.template_id::text, delta.notification_type::text, delta.notification_status::text]::text[], array[-delta.count, -delta.live_count, -delta.archived_count]
+from analytics.ft_service_stats__deltas(array(select change from unnest(good) as change where change.action = 'D' and change.table_no in (($4)[1])), $4, $5) as delta where delta.waltally_archived_lsn is not null;
+                exit when waltally_group is null;
+            exception
+                when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+                    waltally_said := sqlerrm;
+                    if waltally_group is not null then
+                        raise exception '% in the group %', sqlerrm, waltally_group
+                            using errcode = sqlstate, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
+                    elsif bad is null then
+                        -- Once without those that are bad, and without updates that move other models' values alone.
+                        waltally_tried := good;
+                        select * into good, bad, messages from "cdc".find_bad_images('analytics.ft_service_stats__deltas', good, $4, $5);
+                        select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
+                        from unnest("cdc".name_bad_rows(bad, messages)) as change;
+                        waltally_is_row := good <> waltally_tried;
+                    else
+                        waltally_is_row := false;
+                    end if;
+                    if not waltally_is_row then
+                        -- An expression of totals is to blame, or their size: try one group after the other.
+                        waltally_groups := array(select distinct row(changed.service_id, changed.template_id, changed.notification_type, changed.notification_status)::text from analytics.ft_service_stats__deltas(good, $4, $5) as changed);
+                    end if;
+            end;
+            continue when waltally_groups is null;
+            waltally_group := waltally_groups[1];
+            waltally_groups := waltally_groups[2:];
+            if waltally_group is null then
+                raise exception 'the totals of several groups do not fit: %', waltally_said using errcode = '22003';
+            end if;
+        end loop;
+        delete from analytics.ft_service_stats where ctid = any (waltally_emptied);
+        return result;
     end if;
+
+    select * into good, bad, messages from "cdc".find_bad_images('analytics.ft_service_stats__deltas', good, $4, $5);
+    perform "cdc".list_rejected(
+        '"analytics"."rejected_changes"', 'analytics.ft_service_stats', $2, array['public.notification_history', 'public.notifications'], $4, "cdc".name_bad_rows(bad, messages) || "cdc".reject($3, '[["notification_status", "notification_type", "service_id", "template_id"], ["notification_status", "notification_type", "service_id", "template_id"]]', $4, $5)
+    );
     return result;
 end
 $function$
