@@ -24,7 +24,7 @@ from loader.source.asking_tables import read_current
 from testkit import recount
 from testkit.commands import RunningLoader, only_environment
 from testkit.databases import Database
-from testkit.model import NOTIFY, registered
+from testkit.model import Model, registered
 from testkit.models import Models
 from testkit.servers import connect_target
 from testkit.system import System
@@ -97,7 +97,9 @@ class Pipeline(System):
         if self._models is None:
             self.target.execute("create schema if not exists analytics")
             with closing(connect_target(self.dsns[1], self.slot)) as target, target.transaction():
-                NOTIFY.install(target, "ft_service_stats")
+                for name, model in self.source.models.items():
+                    if isinstance(model, Model):
+                        model.install(target, name)
         else:
             with only_environment(self.dbt_environment()):
                 self._models.copy_into(self.target, self.slot)

@@ -73,7 +73,7 @@ def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
             source.execute(LIVE, status)
         source.execute(HISTORY, "delivered")
         source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS)
-        made.set_up()
+        made.must("setup")
         made.spark_job("spark-submit spark/seed.py")
         made.catch_up()
         yield made
