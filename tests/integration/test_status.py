@@ -140,6 +140,7 @@ def limited() -> Iterator[Database]:
     with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
         database = application_database(cluster)
         database.must("setup")
+        database.take_baseline()
         database.install()
         yield database
         database.connection.close()
