@@ -26,7 +26,9 @@ class Database(Commands):
         self.name = name
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
-        self.manifest = manifest_of({"ft_service_stats": NOTIFY})
+        self.models: Mapping[str, Model | Mapping[str, Any]] = {"ft_service_stats": NOTIFY}
+        """The declared models."""
+        self.manifest = manifest_of(self.models)
         """The declared models: what LOADER_MANIFEST is for the loader."""
         self.connection = connect(cluster.dsn(name))
 
@@ -72,7 +74,7 @@ class Database(Commands):
 
     def declare(self, **models: Model) -> None:
         """Declare these models, by name, from here on and no others."""
-        self.manifest = manifest_of(models)
+        self.models, self.manifest = models, manifest_of(models)
 
     def dbt(self, *arguments: str, **environment: str) -> None:
         """Run dbt to its end; fail the test where it fails."""

@@ -140,6 +140,7 @@ def limited() -> Iterator[Database]:
     with Server({"fsync": "off", "max_slot_wal_keep_size": "'128MB'"}) as cluster:
         database = application_database(cluster)
         database.must("setup")
+        database.take_baseline()
         database.install()
         yield database
         database.connection.close()
@@ -187,6 +188,7 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
 def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
     """Slot, record and WAL all move while the status asks for one after the other."""
     source.must("setup")
+    source.take_baseline()
     source.install()
     settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
     wanted = read_manifest(source.manifest)

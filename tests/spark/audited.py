@@ -62,7 +62,7 @@ class Audited(Pipeline):
         """Change one archived_count by hand; return its group."""
         [group] = self.source.execute(
             "update analytics.ft_service_stats set archived_count = archived_count + %s,"
-            " count = greatest(live_count + archived_count + %s, 0) where id ="
+            " count = count + %s where id ="
             " (select id from analytics.ft_service_stats where archived_count > 0"
             " order by archived_count < 5, id limit 1) returning service_id::text,"
             " template_id::text, notification_type, notification_status",

@@ -114,7 +114,7 @@ def test_a_role_needs_the_right_to_read_each_partition(source: Source) -> None:
         source.execute(caught.value.remedy)
         with exported(source, dsn=dsn) as held:
             leaves = {f"parts.{name}" for name in ("leaf_a", "leaf_b")}
-            assert {str(leaf.table) for leaf in held.found[0][1]} == leaves
+            assert {str(leaf.table) for _, own in held.found for leaf in own} >= leaves
             locked = "select relation::regclass::text from pg_locks where pid = %s"
             assert leaves <= {name for (name,) in source.execute(locked, held.pids[1])}
 
@@ -136,17 +136,15 @@ def test_a_server_without_the_plugin_or_a_free_slot_is_refused(source: Source) -
             source.execute("select pg_drop_replication_slot(%s)", name)
 
 
-def test_a_row_that_cannot_be_read_fails_the_seed_in_one_sentence(source: Source) -> None:
-    source.fill()
+def test_rows_that_cannot_be_read_are_listed_with_the_server_s_words(source: Source) -> None:
+    source.fill(services=1, templates=1)
     source.previous_seed()
     source.execute(
         "delete from pg_enum where enumlabel = 'sms' and enumtypid = 'notification_type'::regtype"
     )
     code, out, err = source.seed("--forget-purged")
-    assert (code, out) == (34, ""), err
-    assert "invalid internal value for enum" in err
+    assert (code, "invalid internal value for enum" in out) == (0, True), err
     assert "Traceback" not in err and "\tat " not in err
-    assert source.has_previous_seed()
 
 
 def test_a_second_seed_at_the_same_time_is_refused(source: Source) -> None:
@@ -281,7 +279,7 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
         acquire_seed_lock(target, job_settings(source), []),
         pytest.raises(error, match=words),
     ):
-        store.replace(target, job_settings(source), [notify()], counted)
+        store.replace(target, job_settings(source), target.registered_facts(()), counted)
     assert source.has_previous_seed()
 
 

@@ -83,13 +83,18 @@ def _stored(
     reason: str | None,
 ) -> dict[int, int]:
     """Write archived groups of these parts."""
-    rows_place = [each["name"] for each in fact.declaration["kept"]].index(fact.declaration["rows"])
+    place = fact.counting_place(fact.tables[0])
 
     def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             own = batch.filter(compute.is_in(batch.column("part"), pa.array(parts, pa.string())))
             count = own.num_rows
-            rows = compute.list_element(own.column("sums"), rows_place).cast(pa.int64())
+            # Rows have no sums: each is there once.
+            rows = (
+                pa.array([1] * count, pa.int64())
+                if place is None
+                else compute.list_element(own.column("sums"), place).cast(pa.int64())
+            )
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([fact.name] * count, pa.string()),

@@ -198,10 +198,18 @@ class _Evaluation(Generic[Taken]):
             f"left({quoted(name)}::text, 100) as {quoted(name)}"
             for name in rows.fact.needed_columns(rows.part)
         )
-        ((example,),) = self._session.ask(
-            f"select to_jsonb(example)::text from (select {columns}"
-            f" from {rows.relation} where {rows.condition}) as example"
-        )
+        self._session.ask("savepoint range")
+        try:
+            ((example,),) = self._session.ask(
+                f"select to_jsonb(example)::text from (select {columns}"
+                f" from {rows.relation} where {rows.condition}) as example"
+            )
+        except LoaderError as error:
+            # It has a value that the server itself cannot show.
+            if not isinstance(error.__cause__, ROW_AT_FAULT):
+                raise
+            self._session.ask("rollback to savepoint range")
+            example = "{}"
         yield RejectedRow(reason, example, rows.times)
 
 
