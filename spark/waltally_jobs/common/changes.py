@@ -13,7 +13,8 @@ from waltally.tables import Table
 from waltally_jobs.common.connections import TargetSession
 
 SCHEMA = (
-    "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp, staged_at timestamp,"
+    "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp_ltz,"
+    " staged_at timestamp_ltz,"
     " action string, payload string"
 )
 """The columns of cdc.change_log for Spark; positions are integers, in bytes of WAL."""
