@@ -310,6 +310,7 @@ def test_a_batch_counts_once_whatever_becomes_of_its_rows(
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
 
 
+@pytest.mark.slow
 def test_two_drivers_that_are_killed_count_each_change_once(system: QuerySystem) -> None:
     """Both have one watermark; one dies at each point, and the target ends the other's session."""
     names = ("by_day", "purged")
