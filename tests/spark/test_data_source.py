@@ -22,9 +22,10 @@ from waltally_jobs.data_source.change_log import Log as Source
 from waltally_jobs.data_source.change_log import Options, Range
 
 from testkit.commands import ROOT
+from testkit.servers import free_port
 from tests.spark.archives import COLUMNS, Log
 from waltally import lsn
-from waltally.errors import SettingError
+from waltally.errors import CannotConnect, SettingError
 
 PAGE = (ROOT / "docs/spark.md").read_text()
 
@@ -214,3 +215,12 @@ def test_the_pages_example_counts_changes_per_table_and_minute(
 def test_an_option_that_cannot_be_is_refused(given: dict[str, str], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Options.of(given)
+
+
+def test_without_a_target_the_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOADER_TARGET_DSN", raising=False)
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", str(free_port()))
+    with pytest.raises(CannotConnect) as refused:
+        Source(Options.of({}))
+    assert "with the option target" in refused.value.remedy

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from signal import SIGKILL
 from typing import Any
 
 import pytest
@@ -305,6 +307,40 @@ def test_a_batch_counts_once_whatever_becomes_of_its_rows(
         ("b", 1),
     ]
     assert faults == ["select 1"]
+    assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
+
+
+@pytest.mark.slow
+def test_two_drivers_that_are_killed_count_each_change_once(system: QuerySystem) -> None:
+    """Both have one watermark; one dies at each point, and the target ends the other's session."""
+    names = ("by_day", "purged")
+    system.keep(both_engines(*names))
+    system.spark_job("spark-submit spark/seed.py")
+    writer = Writer(system.source, Random(4), truncates=False)  # type: ignore[arg-type]
+    # So few changes need no JVM.
+    job = (sys.executable, "spark/apply.py", "--in-driver", "1000000", "--max-changes", "20")
+    ends = []
+    for point in ("appended", "written", "computed", "merged", "merged:2", "computed:3"):
+        writer.write(80)
+        system.catch_up()
+        steady = system.spawn(*job, "--interval", "0.01")
+        dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point)
+        dying.communicate(timeout=120)
+        ends.append(dying.returncode)
+        system.target.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name ~ 'apply'"
+        )
+        steady.kill()
+        steady.communicate()
+    writer.write(80)
+    system.catch_up()
+    last = system.spawn(*job, "--once")
+    _, said = last.communicate(timeout=120)
+    assert last.returncode == 0, said
+    assert ends.count(-SIGKILL) > 3, ends
+    for name in names:
+        assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.common.arrow import queries, spread
@@ -300,3 +301,13 @@ def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(
         source.execute("drop role crowded")
     assert "too many connections for role" in refused.value.sentence
     assert "`spark-submit --master local[2] spark/seed.py`" in refused.value.remedy
+
+
+def test_what_a_task_itself_raises_is_said(spark: SparkSession) -> None:
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        raise ZeroDivisionError("a rule of ours divides")
+
+    says = "^a task failed: ZeroDivisionError: a rule of ours divides$"
+    with pytest.raises(CountingFailed, match=says), spark_errors("seed"):
+        spark.range(1).mapInArrow(fail, "id bigint").collect()

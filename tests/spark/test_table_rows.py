@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, IntegerType, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
 from waltally_jobs.archiving.job import archive
 from waltally_jobs.data_source.table_rows import TableRows, schema, spark_type
 
@@ -239,14 +239,32 @@ def test_an_empty_range_is_an_empty_frame(registered: SparkSession, stream: Stre
     assert read(registered, log).where("op = 'delete'").count() == 0
 
 
+def test_the_sessions_type_of_a_timestamp_changes_nothing(
+    registered: SparkSession, log: Log, stream: Stream
+) -> None:
+    stream.stage(FULL)
+    usual = read(registered, log).schema
+    registered.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        found = read(registered, log)
+        assert found.schema == usual
+        assert found.count() == 1
+        raw = registered.read.format("waltally").options(**options(log)).load()
+        assert raw.schema["staged_at"].dataType == TimestampType()
+    finally:
+        registered.conf.unset("spark.sql.timestampType")
+
+
 def test_a_table_that_cannot_be_read_is_refused(registered: SparkSession, log: Log) -> None:
-    log.run("create table public.named (op text)")
+    log.run('create table public.named ("Op" text)')
+    log.run('create table public.twins (id int, "Name" text, name text)')
     says = r"no table public.gone in database .*\nTry: let the option source"
     with pytest.raises(PySparkException, match=says):
         registered.read.format("waltally").options(**options(log, table="public.gone")).load()
     for table, says in (
         ("licenses", "'licenses' is no table"),
-        ("public.named", "public.named has a column op, as each change has"),
+        ("public.named", "public.named has a column Op, as each change has"),
+        ("public.twins", "has the columns Name and name, which differ in case alone"),
     ):
         with pytest.raises(SettingError, match=says):
             schema(table, log.source.dsn)

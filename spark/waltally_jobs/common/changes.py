@@ -14,7 +14,8 @@ Position = tuple[int, int]
 """A commit LSN, in bytes of WAL, and the place within its transaction."""
 
 SCHEMA = (
-    "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp, staged_at timestamp,"
+    "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp_ltz,"
+    " staged_at timestamp_ltz,"
     " action string, payload string"
 )
 """The columns of cdc.change_log for Spark; positions are integers, in bytes of WAL."""

@@ -127,7 +127,15 @@ def reason(error: Exception) -> str:
     match = re.search(r"(?:ReadFailed|WriteFailed): (.*)", str(error))
     if match:
         return f"a task failed: {match[1].strip()}"
+    if raised := _RAISED.findall(str(error)):
+        return f"a task failed: {raised[-1][:300]}"
     return f"Spark failed: {first_line(error)}"
+
+
+_RAISED = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)", re.MULTILINE
+)
+"""What a task's own Python has raised, in Spark's report."""
 
 
 def first_line(error: Exception) -> str:

@@ -167,7 +167,16 @@ class Log:
     def __init__(self, options: Options) -> None:
         """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
         self._options = options
-        self._target = connect_target(options, "data source")
+        try:
+            self._target = connect_target(options, "data source")
+        except (CannotConnect, SettingError) as error:
+            if options.target:
+                raise
+            raise type(error)(
+                str(error),
+                "name the warehouse with the option target; without it LOADER_TARGET_DSN and"
+                " libpq's variables say it, as Spark's driver or its Connect server has them",
+            ) from None
         self._folder, self._contents = Folder(""), Contents()
         if options.archive is not None:
             self._folder, self._contents = read_archive(options.archive, options.slot)

@@ -102,11 +102,19 @@ def read_columns(source: Connection, table: Table) -> dict[str, str]:
             "let the option source name the application's database, or give the columns and their"
             " types yourself, as in spark.read.schema('op string, id bigint')",
         )
-    if taken := [name for name in columns if name in _OWN]:
+    if taken := [name for name in columns if name.lower() in _OWN]:
         raise SettingError(
             f"{table} has a column {taken[0]}, as each change has",
             "give the columns that you need with spark.read.schema(…), or read the raw log: leave"
             " the option table out",
+        )
+    named = {name.lower(): name for name in columns}
+    if twins := [name for name in columns if named[name.lower()] != name]:
+        raise SettingError(
+            f"{table} has the columns {twins[0]} and {named[twins[0].lower()]}, which differ in"
+            " case alone: to Spark they are one",
+            "give the columns that you need with spark.read.schema(…); it may name both where"
+            " spark.sql.caseSensitive is true",
         )
     return columns
 
@@ -118,10 +126,15 @@ def schema(table: str, source: str) -> str:
         columns = read_columns(connection, parse_table(table))
     finally:
         connection.close()
-    own = [f"{name} {kind}" for name, kind in _OF_THE_CHANGE.items()]
-    new = [f"{_quoted(name)} {kind}" for name, kind in columns.items()]
-    old = ", ".join(f"{_quoted(name)}: {kind}" for name, kind in columns.items())
+    own = [f"{name} {_written(kind)}" for name, kind in _OF_THE_CHANGE.items()]
+    new = [f"{_quoted(name)} {_written(kind)}" for name, kind in columns.items()]
+    old = ", ".join(f"{_quoted(name)}: {_written(kind)}" for name, kind in columns.items())
     return ", ".join([*own, *new, f"{_OLD} struct<{old}>", f"{_MISSING} array<string>"])
+
+
+def _written(kind: str) -> str:
+    # What `timestamp` means is a setting of the session, spark.sql.timestampType.
+    return "timestamp_ltz" if kind == "timestamp" else kind
 
 
 def _quoted(name: str) -> str:
@@ -166,7 +179,9 @@ class TableRows:
             old = {each.name: _arrow(each.dataType.simpleString()) for each in inner.fields}
         for name, kind in _OF_THE_CHANGE.items():
             if given.get(name, kind) != kind:
-                raise SettingError(f"the column {name} is {given[name]}", f"make it {kind}")
+                raise SettingError(
+                    f"the column {name} is {given[name]}", f"make it {_written(kind)}"
+                )
         columns = {name: _arrow(kind) for name, kind in given.items() if name not in _OWN}
         return cls(parse_table(table), tuple(given), columns, old)
 
