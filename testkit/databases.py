@@ -26,7 +26,7 @@ class Database(Commands):
         self.name = name
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
-        self.models: Mapping[str, Model | Mapping[str, Any]] = {"ft_service_stats": NOTIFY}
+        self.models: dict[str, Model] = {"ft_service_stats": NOTIFY}
         """The declared models."""
         self.manifest = manifest_of(self.models)
         """The declared models: what LOADER_MANIFEST is for the loader."""

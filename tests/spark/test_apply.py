@@ -14,6 +14,9 @@ from typing import Any
 import psutil
 import pytest
 from pyspark.sql import SparkSession
+from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
+from tests.properties.declared import random_history
+from tests.properties.test_deltas import found
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
 from waltally_jobs.applying.job import Applied, apply
@@ -23,10 +26,7 @@ from testkit.commands import LOADER
 from testkit.servers import Cluster, Server
 from tests.dbt.project import Project
 from tests.dbt.staged import DATABASE, SLOT, Warehouse, set_environment
-from tests.dbt.test_roll_ups import MODELS, REGIONS_QUERY, REGIONS_TABLE, Shop
 from tests.dbt.workload import change
-from tests.properties.declared import random_history
-from tests.properties.test_deltas import found
 from tests.spark.support import submitted
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 from waltally.facts import Fact

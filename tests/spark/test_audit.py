@@ -13,7 +13,6 @@ import psycopg2
 import pytest
 from waltally_jobs.auditing import job as auditing_job
 from waltally_jobs.auditing.job import audit
-from waltally_jobs.auditing.report import LeftOut
 from waltally_jobs.common import gathering, session
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect_target

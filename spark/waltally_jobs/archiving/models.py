@@ -83,7 +83,7 @@ def _stored(
     reason: str | None,
 ) -> dict[int, int]:
     """Write archived groups of these parts."""
-    place = fact.counting_place(fact.tables[0])
+    place = fact.counting_place
 
     def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
