@@ -29,17 +29,9 @@ from waltally.tables import quoted
 Rule = Callable[[State, Declared], Iterable[LoaderError]]
 
 
-def has_facts(state: State, declared: Declared) -> Iterator[LoaderError]:
+def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
     """There has to be something to follow."""
-    if declared.facts or declared.queries:
-        return
-    if declared.elsewhere:
-        slot = min(declared.elsewhere.values())
-        yield NotSetUp(
-            f"The dbt project declares no model of the slot {state.slot.name}",
-            f"`loader setup --slot {slot}`: {', '.join(declared.elsewhere)} read other slots",
-        )
-    else:
+    if not declared.facts and not declared.queries:
         yield NotSetUp(
             "The dbt project declares no fact: there is nothing to follow",
             "add a model with {{ fact(...) }}, as the README shows",

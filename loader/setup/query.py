@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,6 @@ class Query:
     """The tables that it reads, each with its name as the text has it."""
     options: Mapping[str, Any]
     """What its config says: see cdc.compile_query."""
-    slot: str | None
-    """The slot of its sources, as `config: {meta: {slot: NAME}}` says; None: the setting's."""
 
 
 def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -66,23 +64,9 @@ def declared_queries(
                 node["compiled_code"],
                 tuple((source["relation_name"], _table(source)) for source in named),
                 options,
-                _slot_of(node, named),
             )
         )
     return tuple(sorted(queries, key=lambda query: query.name))
-
-
-def _slot_of(node: Mapping[str, Any], sources: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the slot of a query's sources. Raises SettingError where they are of several."""
-    slots = {source.get("config", {}).get("meta", {}).get("slot") for source in sources}
-    if len(slots) > 1:
-        said = ", ".join(sorted(slot or "LOADER_SLOT" for slot in slots))
-        raise SettingError(
-            f"{node['name']} reads sources of several slots: {said}",
-            f"correct {node.get('original_file_path', 'its file')}: a model for each slot, and one "
-            "over these by ref()",
-        )
-    return next(iter(slots), None)
 
 
 def _table(source: Mapping[str, Any]) -> Table:

@@ -195,8 +195,6 @@ def _refuse(problems: list[LoaderError]) -> None:
 def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -> Iterator[str]:
     """Yield notes on what may end the slot later or stay unnoticed, with the SQL against it."""
     server = state.server
-    for name, slot in declared.elsewhere.items():
-        yield f"{name} reads a source of the slot {slot}: `loader setup --slot {slot}`"
     if declared.failover:
         yield from primary_note(server)
     if server.idle_timeout is not None:

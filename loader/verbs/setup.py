@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -88,7 +87,7 @@ def setup_command(
             failover=failover,
             take_slot=take_slot,
             source_is_gone=source_is_gone,
-        ).of_slot(settings.slot, os.environ.get("LOADER_SLOT") or DEFAULT_SLOT)
+        )
     if check:
         with shown("checking servers and tables"):
             problems = setup.check_standby(settings, declared) if failover else None

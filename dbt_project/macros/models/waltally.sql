@@ -33,7 +33,7 @@
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
     {% call statement('install') %}
         select {{ staging }}.install_query(
-            {{ waltally.quote_literal(waltally.get_model_slot()) }},
+            {{ waltally.quote_literal(waltally.get_slot_name()) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
             {{ waltally.quote_literal(model.name) }},
@@ -82,20 +82,6 @@
     {%- endfor -%}
     {{ return(relations) }}
 {% endmacro %}
-
-{# The slot of the model's sources: `config: {meta: {slot: NAME}}` of one names it, else it is LOADER_SLOT's. #}
-{% macro get_model_slot() -%}
-    {%- set slots = [] -%}
-    {%- set ids = model.depends_on.nodes | list -%}
-    {%- for id in ids -%}
-        {%- if id in graph.sources -%}
-            {%- do slots.append(graph.sources[id].config.get('meta', {}).get('slot')) -%}
-        {%- elif id in graph.nodes and graph.nodes[id].config.materialized == 'ephemeral' -%}
-            {%- do ids.extend(graph.nodes[id].depends_on.nodes) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{- slots | select | first or waltally.get_slot_name() -}}
-{%- endmacro %}
 
 {# rejected_changes, as SQL writes it. A materialization's ref() would be no dependency, so it may not be made yet. #}
 {% macro name_rejected_changes() -%}

@@ -15,7 +15,7 @@ begin
     limit 1;
     if found then
         raise exception 'the columns of % are not known yet for the slot %', missing, slot
-            using errcode = 'WL003', hint = format('Run `loader setup --slot %s`, then `dbt build`.', slot);
+            using errcode = 'WL003', hint = 'Run `loader setup`, then `dbt build`.';
     end if;
     return (
         select jsonb_agg(
