@@ -1,4 +1,4 @@
--- Each model of the slot follows, or this warns of what it waits for: a new one for its seed.
+-- Each model follows, or this warns of what it waits for: a new one for its seed.
 -- Named here: what is built before it, and a source that no model reads, as in no_rejected_changes.
 {{ config(severity='warn') }}
 {%- if var('notify_facts', project_name == 'waltally') %}
@@ -12,6 +12,4 @@ select
     models.reason,
     models.remedy
 from {{ waltally.get_staging_schema() }}.model_state as models
-where
-    models.slot_name = {{ waltally.quote_literal(waltally.get_slot_name()) }}
-    and models.state <> 'follows'
+where models.state <> 'follows'
