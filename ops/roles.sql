@@ -140,7 +140,10 @@ from (
     (:'schema', 'fact', 'select', :'dbt'),
     (:'schema', 'model_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
-    -- A roll-up is made of what is installed.
+    -- A model over models is made of what is installed.
+    (:'schema', 'downstream_model', 'select', :'dbt'),
+    (:'schema', 'downstream_input', 'select', :'dbt'),
+    (:'schema', 'to_fill', 'select', :'dbt'),
     (:'schema', 'roll_up', 'select', :'dbt'),
     (:'schema', 'roll_up_input', 'select', :'dbt'),
     (:'schema', 'installed_object', 'select', :'dbt'),
@@ -153,6 +156,7 @@ from (
     (:'schema', 'fact', 'select', :'reader'),
     (:'schema', 'model_state', 'select', :'reader'),
     (:'schema', 'roll_up', 'select', :'reader'),
+    (:'schema', 'downstream_model', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),
@@ -165,6 +169,8 @@ from (
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'model_state', 'select', :'spark'),
     (:'schema', 'roll_up', 'select', :'spark'),
+    (:'schema', 'downstream_model', 'select, update (audited_at)', :'spark'),
+    (:'schema', 'to_fill', 'select', :'spark'),
     (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select, update (audited_at)', :'spark'),
@@ -182,6 +188,7 @@ from (
     ('apply', :'spark'),
     ('install_model', :'dbt'),
     ('install_roll_up', :'dbt'),
+    ('register_downstream', :'dbt'),
     ('slice_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),
@@ -228,29 +235,24 @@ select
 from :"schema".fact
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
 
--- The columns that the facts need of the source's tables, and the address of each row.
+-- The columns that the models need of the source's tables, and the address of each row.
 prepare source_grants as
 with needed as (
-    select distinct
-        part.value ->> 'schema' as place,
-        part.value ->> 'table' as name,
-        coalesce(part.value -> 'columns' ->> used.name, used.name) as own
+    select
+        logged.table_schema as place,
+        logged.table_name as name,
+        used.own
     from :"schema".fact
-    cross join jsonb_array_elements(fact.declaration -> 'tables') as part
+    cross join jsonb_each(fact.needed) as source (name, columns)
+    inner join :"schema".logged_table as logged
+        on
+            logged.slot_name = fact.slot_name
+            and logged.table_schema || '.' || logged.table_name = source.name
     cross join lateral (
-        select dimension.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'dimensions') as dimension
-        union
-        select condition.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'where') as condition
-        union
-        select measure.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'measures') as measure
-        where measure.value -> 'of' ? (part.value ->> 'name')
+        select value from jsonb_array_elements_text(source.columns)
         union
         select 'ctid'
-    ) as used (name)
-    where used.name is not null
+    ) as used (own)
 ),
 
 -- A job reads the partitions by themselves.

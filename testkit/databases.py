@@ -13,7 +13,7 @@ from typing import Any, Self
 from psycopg2 import errors
 
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
-from testkit.facts import NOTIFY, manifest_of
+from testkit.model import NOTIFY, Model, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
 
 _numbers = itertools.count()
@@ -28,7 +28,7 @@ class Database(Commands):
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
         self.manifest = manifest_of({"ft_service_stats": NOTIFY})
-        """The declared facts: what LOADER_MANIFEST is for the loader."""
+        """The declared models: what LOADER_MANIFEST is for the loader."""
         self.connection = connect(cluster.dsn(name))
 
     def load_notify(self, identity: str = "full") -> None:
@@ -71,9 +71,9 @@ class Database(Commands):
     def environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self.cluster.environment(self.name), **self.settings, **more}
 
-    def declare(self, **declarations: Mapping[str, Any]) -> None:
-        """Declare these facts, by name, from here on and no others."""
-        self.manifest = manifest_of(declarations)
+    def declare(self, **models: Model | Mapping[str, Any]) -> None:
+        """Declare these models, by name, from here on and no others."""
+        self.manifest = manifest_of(models)
 
     def dbt(self, *arguments: str, **environment: str) -> None:
         """Run dbt to its end; fail the test where it fails."""

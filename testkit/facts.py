@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from loader.setup.dbt_project import parse_project
-from testkit.commands import ROOT
 from testkit.servers import connect
 from waltally import facts
 from waltally.tables import Table
@@ -141,45 +133,3 @@ def declare(relation: str, *columns: tuple[str, str], **more: Any) -> dict[str, 
         "measures": [count("row_count", "rows")],
         **more,
     }
-
-
-def manifest_of(
-    declarations: Mapping[str, Mapping[str, Any]],
-    schema: str = "analytics",
-    project: str = "tests",
-) -> Path:
-    """Write a file for LOADER_MANIFEST: these facts by name, as dbt would write them."""
-    nodes = {
-        f"model.tests.{name}": {
-            "resource_type": "model",
-            "name": name,
-            "schema": schema,
-            "alias": name,
-            "original_file_path": f"models/{name}.sql",
-            "config": {"meta": {"waltally": declaration}},
-        }
-        for name, declaration in declarations.items()
-    }
-    text = json.dumps({"metadata": {"project_name": project}, "nodes": nodes})
-    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
-    path.write_text(text)
-    return path
-
-
-@cache
-def shipped_facts() -> tuple[facts.Fact, ...]:
-    """Return the facts that the project declares, parsed by dbt once per test process."""
-    return parse_project(ROOT, {}).facts
-
-
-def shipped_manifest() -> Path:
-    """Return what LOADER_MANIFEST takes for the facts that the project declares."""
-    return manifest_of({fact.name: fact.declaration for fact in shipped_facts()})
-
-
-@cache
-def _folder() -> Path:
-    """Make the folder of the manifests, once per test process."""
-    made = Path(tempfile.mkdtemp(prefix="waltally-manifests-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from testkit.databases import Database, application_database, empty_database
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server
 from testkit.standbys import Family
@@ -62,14 +61,8 @@ WAREHOUSE = "warehouse"
 MakePipeline = Callable[..., Pipeline]
 
 
-@pytest.fixture(scope="session")
-def models() -> Models:
-    """The models, parsed once per test process."""
-    return Models()
-
-
 @pytest.fixture
-def make_pipeline(tmp_path: Path, models: Models) -> Iterator[MakePipeline]:
+def make_pipeline(tmp_path: Path) -> Iterator[MakePipeline]:
     """Make a pipeline from the first server to the second; without one, in a single database."""
     with ExitStack() as databases:
 
@@ -77,7 +70,7 @@ def make_pipeline(tmp_path: Path, models: Models) -> Iterator[MakePipeline]:
             name = "application" if target else WAREHOUSE
             here = databases.enter_context(application_database(source, name))
             there = databases.enter_context(empty_database(target, WAREHOUSE)) if target else None
-            return Pipeline(here, tmp_path, models, there)
+            return Pipeline(here, tmp_path, there)
 
         yield make
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -18,34 +20,39 @@ from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import parse_project, read_manifest
 from loader.setup.declared import Declared
+from loader.source.asking_tables import read_current
 from testkit import recount
 from testkit.commands import RunningLoader, only_environment
 from testkit.databases import Database
-from testkit.facts import shipped_manifest
+from testkit.model import NOTIFY, registered
 from testkit.models import Models
+from testkit.servers import connect_target
 from testkit.system import System
+from waltally.facts import Fact
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
-Group = tuple[str, ...]
+Group = tuple[str | None, ...]
 Counts = Counter[Group]
 
 
 class Pipeline(System):
     """The system of the shipped fact: its steps in this process, and what the fact must hold."""
 
-    def __init__(
-        self, source: Database, home: Path, models: Models, target: Database | None = None
-    ) -> None:
+    def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(source, home, target)
-        self.source.manifest = shipped_manifest()
-        self._models = models
-        self._installed: Models | None = None
+        self._models: Models | None = None
+        self._is_installed = False
 
     @property
     def wanted(self) -> Declared:
         """What `loader setup` would register."""
         return read_manifest(self.source.manifest)
+
+    @property
+    def registered(self) -> tuple[Fact, ...]:
+        """The models that are registered."""
+        return registered(self.dsns[1], self.slot)
 
     def use_project(self, project: Path) -> None:
         """Declare and build the facts of this dbt project from here on."""
@@ -71,23 +78,30 @@ class Pipeline(System):
     # The steps in this process, where a test is about their errors.
 
     def set_up(self) -> None:
-        """Register the declared facts, make slot and schema. Raises what `loader setup` reports."""
+        """Set up, and seed where no seed was. Raises what `loader setup` reports."""
         setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
+            self.seed()
 
     def stage(self) -> None:
         """Follow the slot up to what is committed now. Raises what `loader run` reports."""
         follow(self.loader_settings, Event(), RunState(), once=True)
 
     def install(self) -> None:
-        """Have dbt install the models, where it has not yet. Raises BuildFailed."""
+        """Install the model as dbt does, where it is not yet. Raises BuildFailed."""
         installed = "select count(*) from cdc.installed_model where slot_name = %s"
-        if self.target.value("select to_regclass('cdc.installed_model')") is not None and (
-            self._installed is not self._models
-            or not self.target.execute(installed, self.slot)[0][0]
+        if self.target.value("select to_regclass('cdc.installed_model')") is None or (
+            self._is_installed and self.target.value(installed, self.slot)
         ):
+            return
+        if self._models is None:
+            self.target.execute("create schema if not exists analytics")
+            with closing(connect_target(self.dsns[1], self.slot)) as target, target.transaction():
+                NOTIFY.install(target, "ft_service_stats")
+        else:
             with only_environment(self.dbt_environment()):
                 self._models.copy_into(self.target, self.slot)
-            self._installed = self._models
+        self._is_installed = True
 
     def build(self) -> None:
         """Apply what is staged to the installed models. Raises BuildFailed where one failed."""
@@ -122,7 +136,10 @@ class Pipeline(System):
         self.target.execute(f"delete from cdc.baseline_group {of_fact}", self.slot)
         self.target.execute(f"delete from cdc.baseline {of_fact}", self.slot)
         for group, (live, archived) in counts.items():
-            for part, measures in (("live", [live, 0]), ("archived", [0, archived])):
+            for part, measures in (
+                ("public.notifications", [live, live, 0]),
+                ("public.notification_history", [archived, 0, archived]),
+            ):
                 if any(measures):
                     self.target.execute(
                         "insert into cdc.baseline_group "
@@ -134,10 +151,11 @@ class Pipeline(System):
                     )
         self.target.execute(
             "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
-            "fact.declaration, %s, system_identifier from cdc.slot_position "
-            f"inner join cdc.fact using (slot_name) {of_fact}",
+            "snapshot_lsn, system_identifier, table_identities) select slot_name, fact_name, "
+            "gen_random_uuid(), fact.declaration, %s, system_identifier, %s "
+            f"from cdc.slot_position inner join cdc.fact using (slot_name) {of_fact}",
             at,
+            json.dumps(read_current(self.source.connection, self.registered)),
             self.slot,
         )
 
@@ -164,16 +182,11 @@ class Pipeline(System):
 
     def recount(self) -> tuple[Counts, Counts]:
         """Return what counting the rows of both tables gives."""
-        (fact,) = (each for each in self.wanted.facts if each.name == "ft_service_stats")
-        live, archived = (fact.part(name).table.quoted for name in ("live", "archived"))
-        return self.rows_of(live), self.rows_of(archived)
+        return self.rows_of("notifications"), self.rows_of("notification_history")
 
     def rows_of(self, table: str) -> Counts:
         names = ", ".join(f"{name}::text" for name in DIMENSIONS)
-        found = self.source.execute(
-            f"select {names}, count(*) from {table} "
-            f"where num_nulls({', '.join(DIMENSIONS)}) = 0 group by 1, 2, 3, 4"
-        )
+        found = self.source.execute(f"select {names}, count(*) from {table} group by 1, 2, 3, 4")
         return Counter({tuple(group): count for *group, count in found})
 
     def findings(self) -> list[dict[str, Any]]:

@@ -38,7 +38,6 @@ select
     count(*) filter (where part = 'archived'),
     count(*)
 from rows
-where num_nulls({_COLUMNS}) = 0
 group by {_COLUMNS}
 """
 
@@ -47,7 +46,7 @@ def expected(dsn: str, purges: Sequence[int] | None = None) -> Counts:
     """Count the source's tables, and the rows that were purged from the archive.
 
     `purges` are the transaction ids whose purges count: a seed does not see what was purged before
-    it. None means every purge since `source.create`. Rows that lack a dimension are left out.
+    it. None means every purge since `source.create`.
     """
     return _parts(_count(dsn, purges))
 

@@ -116,11 +116,12 @@ class Condition:
 class Measure:
     """A number that is added up: rows, or the values of a column.
 
-    A roll-up may also have `distinct`, `min`, `max` or `percentile`, which cannot be added up.
+    A roll-up may also have `distinct`, `min`, `max`, `percentile` or another `value`, which cannot
+    be added up.
     """
 
     name: str
-    kind: Literal["count", "sum", "distinct", "min", "max", "percentile"]
+    kind: Literal["count", "sum", "distinct", "min", "max", "percentile", "value"]
     columns: tuple[str, ...]
     """The summed column of the declaration, or two for a product; () for a count."""
     of: tuple[str, ...]
@@ -255,7 +256,7 @@ def _parse_query(name: str, relation: Table, declaration: Declaration) -> QueryF
     measures = (
         Measure(
             kept["name"],
-            "sum" if "counted_by" in kept else "count",
+            "value" if "again" in kept else "sum" if "counted_by" in kept else "count",
             *((), names, kept["type"], ()),
         )
         for kept in (() if is_rows else declaration["kept"])

@@ -18,7 +18,6 @@ from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.facts import Fact, Measure, parse, parse_roll_up
 from waltally.freshness import say
 from waltally.tables import Table, format_names, parse_names
-from waltally.units import plural
 
 _FACTS = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
@@ -28,14 +27,18 @@ _ROLL_UPS = """
 select fact_name, declaration ->> 'schema', declaration ->> 'table', declaration
 from {}.roll_up order by fact_name
 """
+_UPPER = """
+select
+    name, split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1), declaration
+from {}.downstream_model order by name
+"""
 _STATES = """
 select
     known.slot_name, known.state, known.reason, known.remedy,
     extract(
         epoch from clock_timestamp() - {0}.exact_as_of(known.slot_name, known.model_name)
     )::float8,
-    mark.rejected_lsn::text,
-    (select sum(parts.value::bigint)::bigint from jsonb_each_text(mark.left_out) as parts)
+    mark.rejected_lsn::text
 from {0}.model_state as known
 left join {0}.model_watermark as mark
     on mark.slot_name = known.slot_name and mark.model_name = known.relation
@@ -78,6 +81,8 @@ def _read_models(target: Connection, schema: str) -> list[Fact]:
     with suppress(NotSetUp, MissingRight):
         rows = target.ask(_ROLL_UPS, None, schema)
         models += [parse_roll_up(name, Table(*at), made) for name, *at, made in rows]
+    with suppress(NotSetUp, MissingRight):
+        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_UPPER, None, schema)]
     if not models:
         raise NotSetUp(
             f"No fact is registered in schema {schema} of the target", "run `loader setup`"
@@ -180,7 +185,7 @@ def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
         rows = target.ask(_STATES, (str(fact.relation),), schema)
     if not rows:
         yield "It is unknown how fresh and complete this is: no watermark that this role may read."
-    for slot, state, reason, remedy, age, rejected, left_out in rows:
+    for slot, state, reason, remedy, age, rejected in rows:
         name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
         yield f"{name}: {say(age)}"
         if reason:
@@ -188,8 +193,6 @@ def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
         if rejected:
             yield f"Some changes, of all groups, could not be counted, the newest at {rejected}."
             yield f"{REMEDY}{rejection_remedy(fact.name)}"
-        if left_out:
-            yield f"Left out, because a dimension is null: {plural(left_out, 'row')} of all groups."
 
 
 def _shown(value: Any) -> str:

@@ -82,7 +82,7 @@ def watch(look: Callable[[], Report], positions: bool) -> None:
 
 
 def _facts(facts: Sequence[FactStatus]) -> list[str]:
-    rows = [("fact", "rows", "as of", "behind", "baseline", "audited")]
+    rows = [("fact", "rows", "as of", "behind", "baseline", "audited", "kept as")]
     for fact in facts:
         age, audited = fact.exact_age_seconds, fact.audited_age_seconds
         rows.append(
@@ -97,6 +97,7 @@ def _facts(facts: Sequence[FactStatus]) -> list[str]:
                 duration(fact.lag_seconds) if fact.lag_bytes else "no",
                 "none" if fact.baseline is None else f"{duration(fact.baseline.age_seconds)} old",
                 "never" if audited is None else f"{duration(audited)} ago",
+                fact.kind or "",
             )
         )
     return aligned(rows, right=[1])
@@ -114,8 +115,6 @@ def _remarks(fact: FactStatus) -> Iterator[str]:
         why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons)
         rows = plural(baseline.rejected_count, "row")
         yield f"{fact.name}: its baseline could not count {rows}: {why}"
-    if left_out := [f"{n:,} of {part}" for part, n in (fact.left_out or {}).items() if n]:
-        yield f"{fact.name} leaves out rows that lack a dimension: {', '.join(left_out)}"
 
 
 def _slot(state: State) -> list[tuple[str, str]]:

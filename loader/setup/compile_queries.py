@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import psycopg2
@@ -15,55 +16,136 @@ from loader.setup.query import Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
-from waltally.errors import LoaderError, SettingError
-from waltally.facts import Fact, parse
+from waltally.errors import LoaderError, SettingError, TableUnfit
+from waltally.facts import parse
 from waltally.tables import Table
+
+_KIND = "select {}.say_model(%s)"
+_INSTALLED = """
+select split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1)
+from (
+    select model_name from {0}.installed_model union select model_name from {0}.downstream_model
+) as installed
+"""
 
 
 def compile_queries(
     declared: Declared, source: Connection, target: Target
 ) -> tuple[Declared, list[LoaderError]]:
-    """Return what is declared with the queries among the facts, as the target reads them.
+    """Return what is declared with the queries among the facts, and why some are refused.
 
-    With it comes why others are refused. Nothing of it stays in the target.
+    The target reads them, and nothing of it stays there. Raises LoaderError.
     """
     if not declared.queries:
         return declared, []
-    tables = {table for query in declared.queries for _, table in query.sources}
+    own = [query for query in declared.queries if _is_of_slot(query, target.slot)]
+    tables = {table for query in own for _, table in query.sources}
     shapes = read_shapes(source, sorted(tables, key=str))
-    facts: list[Fact] = []
     refused: list[LoaderError] = []
+    wrong: set[Table] = set()
+    elsewhere: set[Table] = set()
+    compiled: dict[Table, Mapping[str, Any]] = {}
+    kinds: dict[str, str] = {}
     with suppress(_Undone), target.transaction():
         if migrate.has_other_functions(target):
             migrate.install(target)
-        for query in declared.queries:
+        # What reads a refused one is not judged, nor what reads another slot's before dbt knows it.
+        elsewhere = {query.relation for query in declared.queries if query not in own}
+        elsewhere -= {Table(*name) for name in target.ask_staging(_INSTALLED)}
+        for query in _lowest_first(own):
+            below = {table for _, table, _ in query.models}
+            if unknown := next((known for known in (wrong, elsewhere) if known & below), None):
+                unknown.add(query.relation)
+                continue
             target.ask("savepoint before")
             try:
-                facts.append(_compile(query, shapes, target))
+                made = compiled[query.relation] = _compile(query, shapes, compiled, target)
+                ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
                 refused.append(_of_model(query, error))
+                wrong.add(query.relation)
             target.ask("rollback to savepoint before")
         raise _Undone
+    taken = [query for query in own if query.relation in compiled]
+    facts = [
+        parse(query.name, query.relation, compiled[query.relation])
+        for query in taken
+        if not query.models
+    ]
     known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
-    readings = {query.name: _reading(query, shapes) for query in declared.queries}
-    return replace(declared, facts=known, readings=readings, shapes=shapes), refused
+    upper = [query for query in own if query.models and query.relation in {*compiled, *elsewhere}]
+    downstream = tuple((query.name, query.relation) for query in upper)
+    readings = {query.name: _reading(query, shapes) for query in taken if not query.models}
+    whole = replace(
+        declared,
+        facts=known,
+        downstream=downstream,
+        queries=tuple(own),
+        kinds=kinds,
+        readings=readings,
+        shapes=shapes,
+    )
+    return whole, refused
+
+
+def _is_of_slot(query: Query, slot: str) -> bool:
+    """Return whether the slot follows the query's tables, or one of them; or it reads models."""
+    return not query.slots or any(each in (None, slot) for each in query.slots)
+
+
+def _lowest_first(queries: Iterable[Query]) -> list[Query]:
+    """Return the queries, each after those that it reads."""
+    by_table = {query.relation: query for query in queries}
+    order = TopologicalSorter(
+        {
+            query.relation: [table for _, table, _ in query.models if table in by_table]
+            for query in by_table.values()
+        }
+    )
+    return [by_table[table] for table in order.static_order()]
 
 
 class _Undone(Exception):
     """Ends a transaction of which nothing stays."""
 
 
-def _compile(query: Query, shapes: Mapping[Table, Mapping[str, Any]], target: Target) -> Fact:
+def _compile(
+    query: Query,
+    shapes: Mapping[Table, Mapping[str, Any]],
+    compiled: Mapping[Table, Mapping[str, Any]],
+    target: Target,
+) -> Mapping[str, Any]:
+    declaration: Mapping[str, Any]
+    if query.models:
+        known = {str(table): compiled[table] for _, table, _ in query.models if table in compiled}
+        named = (query.text, Json(_relations(query)), Json(known), Json(query.options))
+        ((declaration,),) = target.ask_staging(
+            "select {0}.compile_query(%s, {0}.model_inputs(%s, %s), %s)", named
+        )
+        return declaration
     reading = _reading(query, shapes)
     for source in reading["sources"]:
-        if not source["columns"]:
-            raise SettingError(
+        if not source["columns"] and "slot" not in source:
+            raise TableUnfit(
                 f"The table {source['table']} does not exist at the source",
-                "name an existing table in the source's YAML",
+                f"name an existing table in the YAML of the source of {query.path}",
             )
     values = (target.slot, query.name, query.text, Json(reading["sources"]), Json(query.options))
     ((declaration,),) = target.ask_staging("select {}.compile_model(%s, %s, %s, %s, %s)", values)
-    return parse(query.name, query.relation, declaration)
+    return declaration
+
+
+def _relations(query: Query) -> list[dict[str, str]]:
+    return [
+        {
+            "relation": relation,
+            "model": str(table),
+            "schema": table.schema,
+            "name": table.name,
+            "materialized": materialized,
+        }
+        for relation, table, materialized in query.models
+    ] + [{"relation": relation, "table": str(table)} for relation, table in query.sources]
 
 
 def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:
@@ -74,8 +156,9 @@ def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[st
             "table": str(table),
             "schema": table.schema,
             **shapes[table],
+            **({"slot": slot} if len({*query.slots}) > 1 else {}),
         }
-        for relation, table in query.sources
+        for (relation, table), slot in zip(query.sources, query.slots, strict=True)
     ]
     return {"text": query.text, "sources": sources, "options": dict(query.options)}
 
@@ -83,7 +166,7 @@ def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[st
 def _of_model(query: Query, error: LoaderError) -> LoaderError:
     """Return why the model is refused, in the server's words, with its file and the place."""
     if not isinstance(cause := error.__cause__, psycopg2.Error):
-        return SettingError(f"{query.name}: {error}", f"correct {query.path}. {error.remedy}")
+        return error
     place, position = "", cause.diag.internal_position
     if position and cause.diag.internal_query:
         before = cause.diag.internal_query[: int(position) - 1]

@@ -197,7 +197,7 @@ def read_manifest(path: Path) -> Declared:
         project,
         facts,
         declared_roll_ups(nodes),
-        derived,
+        derived=derived,
         queries=declared_queries(nodes, sources),
     )
 

@@ -22,6 +22,8 @@ class Declared:
     facts: tuple[Fact, ...]
     roll_ups: tuple[tuple[str, Table], ...] = ()
     """The declared roll-ups, name and table, which dbt installs; setup forgets the others."""
+    downstream: tuple[tuple[str, Table], ...] = ()
+    """The models over models that `compile_queries` took, as roll_ups."""
     derived: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By fact and derived column, its SQL expression of the measures."""
     forget: frozenset[str] = frozenset()
@@ -30,6 +32,8 @@ class Declared:
     """Whether standbys shall keep the slot."""
     queries: tuple[Query, ...] = ()
     """The models that are queries; `compile_queries` makes facts of them."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """By query what it is and how it is kept, in words."""
     readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By query, its text, sources and options, as cdc.compile_query takes them."""
     shapes: Mapping[Table, Mapping[str, Any]] = field(default_factory=dict)
@@ -38,3 +42,9 @@ class Declared:
     """Whether to take a slot that is there, and of which the target has no record."""
     source_is_gone: bool = False
     """Whether the source of the record is gone for good, so that its slot may be left."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every query is compiled, and none was refused."""
+        taken = {fact.name for fact in self.facts} | {name for name, _ in self.downstream}
+        return {query.name for query in self.queries} <= taken

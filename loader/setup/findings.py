@@ -34,7 +34,7 @@ def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
     if not declared.facts and not declared.queries:
         yield NotSetUp(
             "The dbt project declares no fact: there is nothing to follow",
-            "add a model with {{ fact(...) }}, as the README shows",
+            "add a model with {{ config(materialized='waltally') }}, as the README shows",
         )
 
 
@@ -101,7 +101,7 @@ def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
         yield SettingError(
             f"The fact {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
             "rows with those",
-            "add a dimension such as 'source': {'from': 'slot'} to the fact; or keep the sources "
+            "write a model for each slot, and one that reads both by ref(); or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
             f"loader teardown --drop-data --slot {other}",
         )
@@ -139,6 +139,8 @@ def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
 
     A fact of which no project is known may stay as it is declared here.
     """
+    if not declared.is_whole:
+        return
     declarations = {fact.name: fact.declaration for fact in declared.facts}
     lost = []
     for fact in state.registration.facts:
@@ -240,7 +242,7 @@ def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
     """The registered facts have to be the declared ones."""
-    if state.slot.record is None or any(no_fact_is_lost(state, declared)):
+    if state.slot.record is None or not declared.is_whole or any(no_fact_is_lost(state, declared)):
         return
     if changes := difference(state.registration, declared.facts):
         yield NotSetUp(

@@ -25,6 +25,10 @@ class Query:
     """The query, as dbt compiles it."""
     sources: tuple[tuple[str, Table], ...]
     """The tables that it reads, each with its name as the text has it."""
+    slots: tuple[str | None, ...]
+    """The slot of each table; None where the project leaves it to LOADER_SLOT."""
+    models: tuple[tuple[str, Table, str], ...]
+    """The models that it reads: the name in the text, the table, and how it is materialized."""
     options: Mapping[str, Any]
     """What its config says: see cdc.compile_query."""
 
@@ -52,7 +56,8 @@ def declared_queries(
                 f"The manifest has no compiled query of {node['name']}",
                 "write it by `dbt compile` in place of `dbt parse`",
             )
-        named = [sources[name] for name in _sources_of(node, nodes, sources)]
+        inputs = _inputs_of(node, nodes)
+        named = [sources[name] for name in inputs if name in sources]
         options = {name: node["config"][name] for name in _OPTIONS if node["config"].get(name)}
         if isinstance(options.get("unique_key"), str):
             options["unique_key"] = [options["unique_key"]]
@@ -63,6 +68,8 @@ def declared_queries(
                 str(node.get("original_file_path", "its file")),
                 node["compiled_code"],
                 tuple((source["relation_name"], _table(source)) for source in named),
+                tuple(source.get("config", {}).get("meta", {}).get("slot") for source in named),
+                tuple(_model(nodes[name]) for name in inputs if name in nodes),
                 options,
             )
         )
@@ -75,16 +82,17 @@ def _table(source: Mapping[str, Any]) -> Table:
     return Table(schema, name)
 
 
-def _sources_of(
-    node: Mapping[str, Any],
-    nodes: Mapping[str, Mapping[str, Any]],
-    sources: Mapping[str, Mapping[str, Any]],
-) -> list[str]:
-    """Return the sources that a query reads, by itself or by what dbt writes into it."""
+def _model(node: Mapping[str, Any]) -> tuple[str, Table, str]:
+    materialized = node["config"].get("materialized", node["resource_type"])
+    return node["relation_name"], Table(node["schema"], node["alias"]), materialized
+
+
+def _inputs_of(node: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what a query reads, by itself or by what dbt writes into it."""
     names: dict[str, None] = {}
     for name in node["depends_on"]["nodes"]:
-        if name in sources:
+        if nodes.get(name, {}).get("config", {}).get("materialized") == "ephemeral":
+            names.update(dict.fromkeys(_inputs_of(nodes[name], nodes)))
+        else:
             names[name] = None
-        elif nodes.get(name, {}).get("config", {}).get("materialized") == "ephemeral":
-            names.update(dict.fromkeys(_sources_of(nodes[name], nodes, sources)))
     return list(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
@@ -194,20 +194,32 @@ def register_facts(
         registration.register(target, declared.facts, declared.readings, changes)
     registration.write_project(target, declared.project)
     schemas = {fact.relation.schema for fact in declared.facts}
-    schemas |= {table.schema for _, table in declared.roll_ups}
-    forgotten = registration.forget_roll_ups(target, declared.project, declared.roll_ups, schemas)
+    upper = (*declared.roll_ups, *declared.downstream)
+    schemas |= {table.schema for _, table in upper}
+    forgotten = registration.forget_roll_ups(target, declared.project, upper, schemas)
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    notes += _describe(changes, is_first=not registered.facts)
+    notes += _describe(changes, declared.kinds, is_first=not registered.facts)
+    known = {name for (name,) in target.ask_staging(_UPPER)}
+    notes += [
+        f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
+        for name, table in declared.downstream
+        if str(table) not in known and name in declared.kinds
+    ]
     written = {*changes.new, *changes.changed}
     return notes + [
         note for fact in declared.facts if fact.name in written for note in _limited_sums(fact)
     ]
 
 
-def _describe(changes: Difference, is_first: bool) -> list[str]:
+_UPPER = "select model_name from {}.downstream_model"
+
+
+def _describe(changes: Difference, kinds: Mapping[str, str], is_first: bool) -> list[str]:
     seed = "`spark-submit spark/seed.py --model {0}`, then `dbt build`"
     notes = [
-        f"registered {name}" + ("" if is_first else f"; it needs {seed.format(name)}")
+        f"registered {name}"
+        + (f", {kinds[name]}" if name in kinds else "")
+        + ("" if is_first else f"; it needs {seed.format(name)}")
         for name in changes.new
     ]
     notes += [

@@ -73,11 +73,13 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
         with closing(target):
             if only_reads:
                 target.give_up_locks()
-            declared, refused = compile_queries(declared, source, target)
+            try:
+                declared, refused = compile_queries(declared, source, target)
+            except LoaderError as error:
+                state = read_source(settings, source, declared.facts)
+                raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
             state = read_source(settings, source, declared.facts)
-            problems = findings(SOURCE_RULES, state, declared)
-            if refused:
-                raise combine([*problems, *refused])
+            problems = [*findings(SOURCE_RULES, state, declared), *refused]
             yield _Asked(declared, source, target, state, problems)
 
 

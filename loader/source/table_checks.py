@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from loader.source.table import TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.facts import Fact, FactTable, identity_columns
+from waltally.facts import Fact, FactTable, QueryFact, identity_columns
 from waltally.tables import quoted
 from waltally.units import size
 
@@ -130,20 +130,22 @@ def columns_readable(info: TableInfo) -> LoaderError | None:
 
 
 def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
-    """Say which summed columns can hold NaN, which is null in the log; None where none can."""
-    summed = {
+    """Say which needed columns can hold NaN, which is null in the log; None where none can."""
+    numeric = {
         name
         for fact in facts
         for part in fact.tables
         if part.table == info.table
-        for name in fact.summed_columns(part)
+        for name in (
+            fact.used_columns(part) if isinstance(fact, QueryFact) else fact.summed_columns(part)
+        )
         if info.types.get(name) == "numeric"
     }
-    if not summed:
+    if not numeric:
         return None
     return (
-        f"{', '.join(sorted(summed))} of {info.table} can hold NaN or an infinity, which adds "
-        "nothing to a sum: JSON has neither, so both count as null"
+        f"{', '.join(sorted(numeric))} of {info.table} can hold NaN or an infinity: JSON has "
+        "neither, so both count as null"
     )
 
 

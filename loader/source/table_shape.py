@@ -24,12 +24,11 @@ select jsonb_build_object(
     'columns', coalesce(jsonb_agg(
         jsonb_build_object('name', bases.attname, 'type', case
             when 'e' in (t.typtype, element.typtype) then 'text'
-            when named.place <> 'pg_catalog'::regnamespace or named.name ~ '^(money|reg.*)$'
-                then 'other'
+            when named.is_other then 'other'
             -- Without quotes these two are other types.
             when named.name in ('bit', 'char') then quote_ident(named.name)
             else named.name
-        end || case when element.oid is null then '' else '[]' end)
+        end || case when element.oid is null or named.is_other then '' else '[]' end)
         || case
             when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
                 select jsonb_agg(e.enumlabel order by e.enumsortorder)
@@ -61,7 +60,10 @@ left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
 cross join lateral (
     select
         coalesce(element.typname, t.typname) as name,
-        coalesce(element.typnamespace, t.typnamespace) as place
+        'e' not in (t.typtype, coalesce(element.typtype, t.typtype)) and (
+            coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
+            or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$'
+        ) as is_other
 ) as named
 """
 

@@ -186,7 +186,6 @@ class FactStatus:
     exact_as_of: str | None
     exact_age_seconds: float | None
     rejected_lsn: str | None
-    left_out: Mapping[str, int] | None
     built_on: str | None
     audited_at: str | None
     """When an audit last found it equal to its tables; None since it was built again."""
@@ -197,6 +196,8 @@ class FactStatus:
     rejected_count: int | None = None
     rejected_reasons: Reasons | None = None
     rejected_remedy: str | None = None
+    kind: str | None = None
+    """What it is and how it is kept: fact over models, and of which."""
 
     def __str__(self) -> str:
         return say_state(self.name, self.state, self.reason)

@@ -88,9 +88,17 @@ def forget_roll_ups(
         "delete from {}.roll_up where project = %s and model_name <> all (%s) and"
         " (fact_name <> all (%s) or declaration ->> 'schema' = any (%s)) returning fact_name"
     )
+    downstream = (
+        "delete from {}.downstream_model where project = %s and model_name <> all (%s) and"
+        " (name <> all (%s) or split_part(model_name, '.', 1) = any (%s)) returning name"
+    )
     tables = [str(table) for _, table in declared]
     values = (project, tables, [name for name, _ in declared], list(schemas))
-    return sorted(name for (name,) in target.ask_staging(forget, values))
+    return sorted(
+        name
+        for statement in (forget, downstream)
+        for (name,) in target.ask_staging(statement, values)
+    )
 
 
 def read_registration(target: Target) -> Registration:

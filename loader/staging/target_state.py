@@ -155,10 +155,12 @@ select
         'exact_as_of', coalesce(newest.committed_at, waiting.committed_at),
         'exact_age_seconds', {_age("coalesce(newest.committed_at, waiting.committed_at)")},
         'rejected_lsn', own.rejected_lsn,
-        'left_out', own.left_out,
         'built_on', own.baseline_id,
-        'audited_at', own.audited_at,
-        'audited_age_seconds', {_age("own.audited_at")},
+        'audited_at', coalesce(own.audited_at, upper.audited_at),
+        'audited_age_seconds', {_age("coalesce(own.audited_at, upper.audited_at)")},
+        'kind', {{0}}.describe_model(
+            coalesce(upper.declaration, own.declaration, fact.declaration)
+        ),
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
             'snapshot_lsn', baseline.snapshot_lsn,
@@ -203,6 +205,7 @@ cross join lateral (
 ) as known
 left join {{0}}.model_watermark as own
     on own.slot_name = plans.slot_name and own.model_name = plans.model_name
+left join {{0}}.downstream_model as upper on upper.model_name = plans.model_name
 left join lateral (
     -- A roll-up is as far as what it is made of.
     select stored.slot_name, stored.applied_lsn, stored.moved_at

@@ -43,8 +43,8 @@ from warehouse import loader_progress
 from warehouse.fact import Built, applied_lsn, is_gap, is_rebuild_due, open_facts
 from warehouse.groups import ROWS
 
-from auditing import evaluation, queries, roll_ups, stopped
-from auditing.report import FactReport, Report, RollUpReport
+from auditing import downstream, evaluation, queries, roll_ups, stopped
+from auditing.report import FactReport, Report, RollUpReport, UpperReport
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
@@ -123,6 +123,19 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     work = settings.work
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
+        target.position()
+        above = downstream.names(target, settings.facts)
+        if settings.facts and not {*settings.facts} - {*above}:
+            refused: Refused = {}
+            upper = downstream.compare(target, above, refused, limit)
+            position = target.position().position_lsn
+            if not upper:
+                raise combine(list(refused.values()))
+            seconds = time.monotonic() - begun
+            return Report(settings.slot, position, [], refused, seconds, upper=upper)
+        settings = replace(
+            settings, facts=tuple(name for name in settings.facts if name not in above)
+        )
         source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
         facts, refused = comparable(target, source, settings)
         rows = ranges.row_estimate(source, source_tables(facts))
@@ -157,7 +170,10 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                     queries.require_query(warehouse, fact)
                     read = warehouse_fact.read(warehouse, fact, at)
                     refuse(read, exported.position, known)
-                    reports.append(compare_query(settings, target, read, exported, limit))
+                    with spark_errors(work, exported.check):
+                        reports.append(
+                            compare_query(start, settings, target, source, read, exported, limit)
+                        )
                     built.append(read)
                 except _OF_ONE as error:
                     refused[fact.name] = error
@@ -168,13 +184,14 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         for each in found:
             refuse_gap(target, each.built)
         rolled = [] if settings.facts else roll_ups.compare(target, facts, reports, refused)
+        upper = downstream.compare(target, above, refused, limit)
         differing = {each.name for each in reports if each.comparison.difference_count} | {*refused}
         note_audited(target, [each for each in built if each.fact.name not in differing])
     if not reports:
         raise combine(list(refused.values()))
     reports.sort(key=attrgetter("name"))
     seconds = time.monotonic() - begun
-    return Report(settings.slot, exported.position, reports, refused, seconds, rolled)
+    return Report(settings.slot, exported.position, reports, refused, seconds, rolled, upper)
 
 
 def comparable(
@@ -185,7 +202,7 @@ def comparable(
     Raises what keeps all of them from it, before Spark starts.
     """
     checks.source(source, checks.staging(target, settings, stores=False))
-    declared = target.registered_facts(settings.facts)
+    declared = queries.applied(target, target.registered_facts(settings.facts))
     facts, refused = readable(target, declared)
     if not facts:
         raise combine(list(refused.values()))
@@ -391,8 +408,10 @@ def compare(
 
 
 def compare_query(
+    start: Start | None,
     settings: Settings,
     target: TargetSession,
+    source: Connection,
     built: Built,
     exported: ExportedSnapshot,
     limit: int,
@@ -401,7 +420,7 @@ def compare_query(
     fact = built.fact
     unseen = why_unseen(built, target.emptied())
     found, purged, left_out = queries.compare(
-        settings, target, built, exported, bool(unseen), limit
+        start, settings, target, source, built, exported, bool(unseen), limit
     )
     return FactReport(
         fact.name,
@@ -548,9 +567,10 @@ def finding(report: FactReport) -> AuditDiffers:
     )
 
 
-def roll_up_finding(report: RollUpReport) -> AuditDiffers:
-    """Return the error for a roll-up that differs from its recount."""
+def roll_up_finding(report: RollUpReport | UpperReport) -> AuditDiffers:
+    """Return the error for a roll-up, or a model over models, that differs from its query."""
+    what = "group" if isinstance(report, RollUpReport) else "value"
     return AuditDiffers(
-        f"{report.relation} differs in {plural(report.difference_count, 'group')} from a recount",
+        f"{report.relation} differs from its query in {plural(report.difference_count, what)}",
         f"{report.remedy()} (docs/runbook.md, The audit differs)",
     )

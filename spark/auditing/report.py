@@ -198,6 +198,47 @@ class RollUpReport:
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """A wrong value of a model over models: its group, the column, the value and the right one.
+
+    None: there is no such group, or the value is null.
+    """
+
+    keys: Mapping[str, str | None]
+    column: str
+    model: str | None
+    counted: str | None
+
+    def __str__(self) -> str:
+        group = ", ".join(f"{name} {_text(text)}" for name, text in self.keys.items())
+        value = f"{self.column} is {_text(self.model)}, the query gives {_text(self.counted)}"
+        return f"{group}: {value}" if group else value
+
+
+@dataclass(frozen=True)
+class UpperReport:
+    """A model over models against its query over its inputs; the first of what differs."""
+
+    name: str
+    relation: str
+    group_count: int
+    difference_count: int
+    differences: Sequence[Wrong]
+
+    def remedy(self) -> str:
+        """Return what makes it right."""
+        return f"`dbt build --full-refresh --select {self.name}`"
+
+    def lines(self) -> Iterator[str]:
+        """Yield its part of the report."""
+        yield from map(str, self.differences)
+        yield (
+            f"{plural(self.difference_count, 'difference')} in {plural(self.group_count, 'group')}"
+            f" of {self.relation} and its query over the models that it reads"
+        )
+
+
+@dataclass(frozen=True)
 class Report:
     """The facts against the tables at `snapshot_lsn`; `refused` by name those not compared."""
 
@@ -207,6 +248,7 @@ class Report:
     refused: Mapping[str, LoaderError]
     seconds: float
     roll_ups: Sequence[RollUpReport] = ()
+    upper: Sequence[UpperReport] = ()
 
     @property
     def differing(self) -> list[FactReport]:
@@ -214,9 +256,10 @@ class Report:
         return [each for each in self.facts if each.comparison.difference_count]
 
     @property
-    def differing_roll_ups(self) -> list[RollUpReport]:
-        """The roll-ups that differ."""
-        return [each for each in self.roll_ups if each.difference_count]
+    def differing_roll_ups(self) -> list[RollUpReport | UpperReport]:
+        """The roll-ups, and the models over models, that differ."""
+        compared: list[RollUpReport | UpperReport] = [*self.roll_ups, *self.upper]
+        return [each for each in compared if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
@@ -227,6 +270,7 @@ class Report:
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "facts": {each.name: each.as_json() for each in self.facts},
             "roll_ups": {each.name: asdict(each) for each in self.roll_ups},
+            "over_models": {each.name: asdict(each) for each in self.upper},
             "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
         }
@@ -241,6 +285,8 @@ class Report:
                 f"{plural(rolled.difference_count, 'group')} of {rolled.group_count:,} of"
                 f" {rolled.relation} {differ} from a query over what it is made of"
             )
+        for upper in self.upper:
+            yield from upper.lines()
         yield f"{self.seconds:.1f} s"
 
 
@@ -270,6 +316,10 @@ def _totals(comparison: Comparison) -> Table:
 def _numbers(each: Difference | Total) -> tuple[str, str, str]:
     sign = "" if each.difference.startswith("-") else "+"
     return _shown(each.fact), _shown(each.counted), sign + _shown(each.difference)
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else escaped(value)
 
 
 def _shown(number: str | None) -> str:

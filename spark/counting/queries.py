@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -17,7 +17,6 @@ from common.connections import connect
 from psycopg2 import DataError, NotSupportedError, errors
 
 from counting import ranges
-from counting.ranges import Leaf
 from counting.reading import for_readers
 from counting.snapshot import ExportedSnapshot
 from waltally.database import Connection, Row, Target
@@ -46,16 +45,33 @@ ROW_AT_FAULT = (
 
 
 Taken = TypeVar("Taken")
-Take = Callable[[Connection, FactTable, str], Taken]
-"""Takes at the source what a query gives of a table's range."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a model's table that are evaluated at once, from `relation`, a FROM item.
+
+    Each stands for so many that are alike.
+    """
+
+    fact: Fact
+    part: FactTable
+    relation: str
+    condition: str = "true"
+    times: int = 1
+
+
+Take = Callable[[Connection, Rows, str], Taken]
+"""Takes what a query gives of rows, in a session that sees them."""
 
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """A row that a query cannot take, and PostgreSQL's reason."""
+    """A row that a query cannot take, how many there are of it, and PostgreSQL's reason."""
 
     reason: str
     example: str
+    count: int = 1
 
 
 def counted(
@@ -63,43 +79,43 @@ def counted(
     target: Target,
     facts: Sequence[Fact],
     exported: ExportedSnapshot,
-    moved: Sequence[tuple[Fact, FactTable]] = (),
+    moved: Collection[tuple[Fact, FactTable]] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the groups of each range, and the rows that a query cannot take.
 
     The tables `moved` are left out: the target evaluates their rows. Raises LoaderError.
     """
 
-    def ask(source: Connection, _: FactTable, query: str) -> list[Row]:
+    def ask(source: Connection, _: Rows, query: str) -> list[Row]:
         return source.ask(query)
 
-    for fact, part, found in evaluated(settings, target, facts, exported, ask, moved):
+    for fact, part, found in at_source(settings, target, facts, exported, ask, moved):
         if isinstance(found, RejectedRow):
-            yield _batch(fact, part, [([], 1, [], found.reason, found.example)])
+            yield batch_of_rejected(fact, part, found)
         elif found:
             yield _batch(fact, part, [(*row, None, None) for row in found])
 
 
-def evaluated(
+def at_source(
     settings: Settings,
     target: Target,
     facts: Sequence[Fact],
     exported: ExportedSnapshot,
     take: Take[Taken],
-    moved: Sequence[tuple[Fact, FactTable]] = (),
+    moved: Collection[tuple[Fact, FactTable]] = (),
 ) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
-    """Yield what is taken of each range, and apart each row that a query cannot take.
+    """Yield what is taken of each range at the source, but for the tables `moved`.
 
-    Raises LoaderError.
+    Apart come the rows that a query cannot take. Raises LoaderError.
     """
     leaves = dict(exported.found)
     size = ranges.pages_per_range(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
     work = [
-        (fact, place, part, leaf, condition)
+        Rows(fact, part, f"only {leaf.table.quoted}", condition)
         for fact in facts
-        for place, part in enumerate(fact.tables, 1)
+        for part in fact.tables
         if (fact, part) not in moved
         for leaf in leaves[part.table]
         for condition in ranges.cut(leaf, size)
@@ -107,78 +123,102 @@ def evaluated(
     with contextlib.closing(connect(for_readers(exported.conninfo), "source")) as source:
         source.ask("begin isolation level repeatable read read only")
         source.ask(f"set transaction snapshot '{exported.name}'")
-        for fact, place, part, leaf, condition in work:
-            exported.check()
-            evaluation = _Evaluation(source, target, fact, part, place, leaf, take)
-            for found in evaluation.of(condition):
-                yield fact, part, found
+        yield from evaluated(source, target, work, take, exported.check)
+
+
+def evaluated(
+    session: Connection,
+    target: Target,
+    work: Iterable[Rows],
+    take: Take[Taken],
+    check: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+    """Yield what is taken of rows in a session, which is in a transaction.
+
+    Apart come the rows that a query cannot take. Raises LoaderError.
+    """
+    rejected: dict[tuple[str, str], int] = {}
+    for rows in work:
+        check()
+        for found in _Evaluation(session, target, take).of(rows):
+            if isinstance(found, RejectedRow):
+                key = rows.fact.name, rows.part.name
+                rejected[key] = rejected.get(key, 0) + found.count
+                if rejected[key] > MAX_REJECTED:
+                    raise RowTooLarge(
+                        f"The query of {rows.fact.name} cannot take more than {MAX_REJECTED:,} rows"
+                        f" of {rows.part.table}; the last of them: {found.reason}",
+                        "write the query so that it takes them, then `loader setup`, `dbt build`,"
+                        " and seed",
+                    )
+            yield rows.fact, rows.part, found
 
 
 class _Evaluation(Generic[Taken]):
-    """One model's query over ranges of one table."""
+    """What the queries of models give of rows that a session sees."""
 
-    def __init__(
-        self,
-        source: Connection,
-        target: Target,
-        fact: Fact,
-        part: FactTable,
-        place: int,
-        leaf: Leaf,
-        take: Take[Taken],
-    ) -> None:
-        self._source, self._target, self._take = source, target, take
-        self._fact, self._part, self._place, self._leaf = fact, part, place, leaf
-        self._rejected = 0
+    def __init__(self, session: Connection, target: Target, take: Take[Taken]) -> None:
+        self._session, self._target, self._take = session, target, take
 
-    def of(self, condition: str) -> Iterator[Taken | RejectedRow]:
-        """Yield what the rows that meet a condition give; rows that the query refuses apart."""
-        range_ = f"from only {self._leaf.table.quoted} where {condition}"
+    def of(self, rows: Rows) -> Iterator[Taken | RejectedRow]:
+        """Yield what rows give; those that the query refuses come apart."""
+        declaration = rows.fact.declaration
         ((query,),) = self._target.ask_staging(
             "select {}.write_range(%s, %s, %s)",
-            (json.dumps(self._fact.declaration), self._place, range_),
+            (
+                *(json.dumps(declaration), rows.fact.tables.index(rows.part) + 1),
+                f"from {rows.relation} where {rows.condition}",
+            ),
         )
-        self._source.ask("savepoint range")
+        if rows.times > 1:
+            query = _MULTIPLIED.format(query=query, times=rows.times)
+        self._session.ask("savepoint range")
         try:
-            self._source.ask(
-                "select set_config('timezone', %s, true)", (self._fact.declaration["timezone"],)
-            )
-            taken = self._take(self._source, self._part, query)
+            self._session.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
+            taken = self._take(self._session, rows, query)
         except LoaderError as error:
             if not isinstance(error.__cause__, ROW_AT_FAULT):
                 raise
-            self._source.ask("rollback to savepoint range")
-            yield from self._halves(condition, str(error.__cause__).partition("\n")[0])
+            self._session.ask("rollback to savepoint range")
+            yield from self._halves(rows, str(error.__cause__).partition("\n")[0])
             return
-        self._source.ask("release savepoint range")
+        self._session.ask("release savepoint range")
         yield taken
 
-    def _halves(self, condition: str, reason: str) -> Iterator[Taken | RejectedRow]:
-        """Yield the same of the halves of a range with a row that the query cannot take."""
-        ((count, middle),) = self._source.ask(
+    def _halves(self, rows: Rows, reason: str) -> Iterator[Taken | RejectedRow]:
+        """Yield the same of the halves of rows of which the query cannot take one."""
+        ((count, middle),) = self._session.ask(
             "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
-            f" from only {self._leaf.table.quoted} where {condition}"
+            f" from {rows.relation} where {rows.condition}"
         )
         if count > 1:
-            yield from self.of(f"{condition} and ctid < '{middle}'")
-            yield from self.of(f"{condition} and ctid >= '{middle}'")
+            for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'"):
+                yield from self.of(replace(rows, condition=f"{rows.condition} and {half}"))
             return
-        self._rejected += 1
-        if self._rejected > MAX_REJECTED:
-            raise RowTooLarge(
-                f"The query of {self._fact.name} cannot take more than {MAX_REJECTED:,} rows of"
-                f" {self._part.table}; the last of them: {reason}",
-                "write the query so that it takes them, then `loader setup`, `dbt build`, and seed",
-            )
         columns = ", ".join(
             f"left({quoted(name)}::text, 100) as {quoted(name)}"
-            for name in self._fact.needed_columns(self._part)
+            for name in rows.fact.needed_columns(rows.part)
         )
-        ((example,),) = self._source.ask(
+        ((example,),) = self._session.ask(
             f"select to_jsonb(example)::text from (select {columns}"
-            f" from only {self._leaf.table.quoted} where {condition}) as example"
+            f" from {rows.relation} where {rows.condition}) as example"
         )
-        yield RejectedRow(reason, example)
+        yield RejectedRow(reason, example, rows.times)
+
+
+_MULTIPLIED = """
+select dimensions, row_count * {times} as row_count, array(
+    select (number::numeric * {times})::text
+    from unnest(sums) with ordinality as one (number, place)
+    order by place
+) as sums
+from ({query}) as once
+"""
+
+
+def batch_of_rejected(fact: Fact, part: FactTable, row: RejectedRow) -> pa.RecordBatch:
+    """Return a row that a query cannot take, with COLUMNS."""
+    return _batch(fact, part, [([], row.count, [], row.reason, row.example)])
 
 
 def _batch(fact: Fact, part: FactTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:

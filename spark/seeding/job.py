@@ -27,9 +27,9 @@ from common.connections import TargetSession, connect, connect_target
 from common.errors import spark_errors
 from common.progress import print_lines, print_status
 from counting import checks, queries, ranges, snapshot
-from counting.reading import bucket_count, counted_groups, for_readers
+from counting.reading import bucket_count, counted_groups
 from pyspark.sql import SparkSession
-from waltally_jobs import evaluating, reading, rows
+from waltally_jobs import copies, rows
 from warehouse import loader_progress
 from warehouse.fact import read_state
 
@@ -40,10 +40,9 @@ from seeding.store import acquire_seed_lock
 from seeding.summary import FactSummary, Summary
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, FactTable, QueryFact, source_tables
+from waltally.facts import Fact, QueryFact, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
-from waltally.tables import Table
 
 
 def seed(settings: Settings) -> Summary:
@@ -158,41 +157,19 @@ def count(
             written = arrow.written(store.writing(target)(groups)) if of_queries else {}
         if others:
             written |= _counted_by_spark(spark(), target, settings, others, exported)
-        with evaluating.tables(target) as (moved, _):
+        with copies.made(target, parts) as empty:
+            is_small = ranges.rows_of(exported.found) <= gathering.FEW_ROWS
             with spark_errors("seed", exported.check):
-                attempts = _moved(spark, target, settings, of_queries, parts, exported, moved)
+                start = None if is_small else spark
+                filled = copies.fill(start, target, empty, exported, settings.partitions)
             # The source may clean up from here on.
             stack.close()
-            for fact, own in zip(of_queries, attempts, strict=True):
-                incoming = target.incoming
-                written |= evaluating.count(target, fact, moved, own, incoming, archived.WENT)
+            own, rejected = copies.count(target, filled, target.incoming)
+            written |= own
+            if rejected:
+                written |= arrow.written(store.writing(target)(iter(rejected)))
     store.keep(target, written)
     return replace(found, written=written)
-
-
-def _moved(
-    spark: Callable[[], SparkSession],
-    target: TargetSession,
-    settings: Settings,
-    facts: Sequence[Fact],
-    parts: Sequence[tuple[Fact, FactTable]],
-    exported: snapshot.ExportedSnapshot,
-    moved: Table,
-) -> list[list[int]]:
-    """Take the rows of these tables to the target; return by model which attempts wrote them."""
-    if not parts:
-        return [[] for _ in facts]
-    size = ranges.pages_per_range(exported.found, settings.partitions)
-    conninfo = for_readers(exported.conninfo)
-    reads = [
-        read
-        for fact, part in parts
-        for read in rows.reads(fact, facts.index(fact), part, exported, conninfo, size)
-    ]
-    is_small = ranges.rows_of(exported.found) <= gathering.FEW_ROWS
-    place = evaluating.place(target, moved, facts)
-    written = reading.move(None if is_small else spark, reads, place)
-    return [[attempt for attempt, _ in own] for own in written]
 
 
 def _counted_by_spark(

@@ -22,35 +22,39 @@ from waltally_jobs.reading import Place
 _MADE = (
     "select c.relname::text from pg_class as c"
     " inner join pg_namespace as n on n.oid = c.relnamespace"
-    " where n.nspname = %s and c.relname ~ '^(moved|groups)_[0-9a-f]{16}$'"
+    " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'"
 )
-GROUPS = (
+_GROUPS = (
     "fact text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
     " example text, attempt bigint"
 )
-"""The columns of a table that groups are counted into."""
 
 
 @contextlib.contextmanager
 def tables(target: TargetSession) -> Iterator[tuple[Table, Table]]:
     """Make a table for changes, like computed_change, and one for groups, for the block."""
-    schema, mark = jobs_schema(target.schema), secrets.token_hex(8)
-    made = Table(schema, f"moved_{mark}"), Table(schema, f"groups_{mark}")
+    with made(target, [f"like {target.table('computed_change')}", _GROUPS]) as (moved, groups):
+        yield moved, groups
+
+
+@contextlib.contextmanager
+def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]:
+    """Make a table for each of these lists of columns, for the block."""
+    schema = jobs_schema(target.schema)
+    names = [Table(schema, f"moved_{secrets.token_hex(8)}") for _ in columns]
     try:
-        for table in made:
+        for table in names:
             locks.hold(target, "moved", table.name)
         for (name,) in target.ask(_MADE, (schema,)):
             # A killed job leaves its tables, and its session no lock.
             if locks.acquire(target, "moved", name):
                 target.ask(f"drop table if exists {Table(schema, name).quoted}")
-        moved, groups = made
-        like = target.table("computed_change")
-        target.ask(f"create unlogged table {moved.quoted} (like {like})")
-        target.ask(f"create unlogged table {groups.quoted} ({GROUPS})")
-        yield made
+        for table, own in zip(names, columns, strict=True):
+            target.ask(f"create unlogged table {table.quoted} ({own})")
+        yield names
     finally:
         with contextlib.suppress(LoaderError):
-            for table in made:
+            for table in names:
                 target.ask(f"drop table if exists {table.quoted}")
 
 

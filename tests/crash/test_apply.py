@@ -12,7 +12,6 @@ import psycopg2
 from testkit.commands import wait_until
 from testkit.databases import application_database
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Server
 
@@ -69,13 +68,11 @@ def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pip
         assert pipeline.fact() == pipeline.recount()
 
 
-def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(
-    tmp_path: Path, models: Models
-) -> None:
+def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:
     """The commit of an apply does not wait for the disk, that of the log does."""
     settings = {"fsync": "off", "wal_writer_delay": "10s"}
     with Server(settings) as own, application_database(own, WAREHOUSE) as database:
-        pipeline = Pipeline(database, tmp_path, models)
+        pipeline = Pipeline(database, tmp_path)
         pipeline.begin()
         with pipeline.follow("--build") as running:
             with closing(psycopg2.connect(pipeline.dsns[1])) as holder:

@@ -56,6 +56,10 @@ from generate_series({}, {}) as n
 """
 
 
+DOWNSTREAM = ("channel_days", "busy_channels", "idle_places", "order_lists")
+"""The models over models."""
+
+
 class Shop(System):
     """A source that is its own target, and the project."""
 
@@ -152,6 +156,8 @@ class Shop(System):
         return {name: rows for name, rows in found.items() if rows}
 
     def _differences(self, name: str) -> list[tuple[Any, ...]]:
+        if name in DOWNSTREAM:
+            return self._downstream_differences(name)
         ((query, timezone, columns),) = self.target.execute(
             "select reading ->> 'text', declaration ->> 'timezone', (select string_agg("
             "format('%%I::%%s as %%1$I', name, type), ', ' order by place) from cdc.list_columns(declaration)"
@@ -163,6 +169,22 @@ class Shop(System):
         stored = f"select {columns} from analytics.{name}"
         asked = f"select {columns} from (\n{query}\n) as asked"
         return self.source.execute(
+            f"(select 'stored', * from ({stored} except all {asked}) as s)"
+            f" union all (select 'asked', * from ({asked} except all {stored}) as a)"
+        )
+
+    def _downstream_differences(self, name: str) -> list[tuple[Any, ...]]:
+        """Compare a model over models with the query that dbt has compiled, over its inputs."""
+        (path,) = self.home.glob(f"**/compiled/**/{name}.sql")
+        columns = self.target.value(
+            "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place)"
+            " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration) as one"
+            " where own.name = %s and one.is_shown and one.kind <> 'id'",
+            name,
+        )
+        stored = f"select {columns} from analytics.{name}"
+        asked = f"select {columns} from (\n{path.read_text()}\n) as asked"
+        return self.target.execute(
             f"(select 'stored', * from ({stored} except all {asked}) as s)"
             f" union all (select 'asked', * from ({asked} except all {stored}) as a)"
         )

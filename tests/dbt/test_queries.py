@@ -18,11 +18,12 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster
-from tests.dbt.shop import Shop
+from tests.dbt.shop import DOWNSTREAM, Shop
 
 QUERIES = (
     *("sales", "both", "service_stats", "current_orders", "order_total", "odd_sizes"),
     *("nightly", "stock"),
+    *DOWNSTREAM,
 )
 """The models whose queries take each row."""
 
@@ -52,7 +53,8 @@ def shop(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_a_new_model_waits_for_its_seed_and_dbt_says_so(shop: Shop) -> None:
     for name in (*QUERIES, "notes"):
-        assert re.search(rf"model analytics\.{name} \.+ \[WAITS: it waits for its seed", shop.built)
+        why = r"analytics\.\w+, which it reads, " if name in DOWNSTREAM else "it waits for its seed"
+        assert re.search(rf"model analytics\.{name} \.+ \[WAITS: {why}", shop.built)
         assert shop.waited[name][0] == "waits"
     assert re.search(r"models_follow \.+ \[WARN \d+ in", shop.built)
     assert {state for state, _ in shop.states().values()} == {"follows"}

@@ -12,7 +12,6 @@ from common.errors import CountingFailed, spark_errors
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 from waltally.database import connect
@@ -29,10 +28,10 @@ def database(cluster: Cluster, name: str, encoding: str) -> Database:
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_the_source_may_have_any_encoding_the_target_shares(
-    cluster: Cluster, models: Models, tmp_path: Path, encoding: str
+    cluster: Cluster, tmp_path: Path, encoding: str
 ) -> None:
     with database(cluster, WAREHOUSE, encoding) as source:
-        pipeline = Pipeline(source, tmp_path, models)
+        pipeline = Pipeline(source, tmp_path)
         source.load_notify()
         pipeline.set_up()
         source.execute("set client_encoding to sql_ascii")
@@ -83,13 +82,13 @@ def test_what_stops_a_seed_of_an_sql_ascii_source_is_said_and_corrected(cluster:
 
 
 def test_text_that_the_target_cannot_hold_is_rejected_and_the_rest_goes_on(
-    cluster: Cluster, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
         database(cluster, SOURCE, "WIN1252") as source,
         database(cluster, WAREHOUSE, "UTF8") as target,
     ):
-        pipeline = Pipeline(source, tmp_path, models, target)
+        pipeline = Pipeline(source, tmp_path, target)
         source.load_notify()
         pipeline.set_up()
         source.insert(3, status="envoyé", text='à ÿ \\ " £')

@@ -30,12 +30,11 @@ PAYLOADS = {
     '{"action":"i","schema":"public","table":"notifications"}': UNKNOWN,
     '{"action":"I"}': NO_TABLE,
     '{"action":"T","table":"notifications"}': NO_TABLE,
-    '{"action":"I","schema":"public","table":"notifications"}': "the row has no column service_id, "
-    "template_id, notification_type, notification_status",
+    '{"action":"I","schema":"public","table":"notifications"}': "the change has no row",
     '{"action":"I","schema":"public","table":"notifications","columns":[null,1,"x",[],{}]}': "the "
-    "row has no column service_id, template_id, notification_type, notification_status",
+    "row has no column notification_status, notification_type, service_id, template_id",
     '{"action":"D","schema":"public","table":"notifications","identity":7}': "the replica identity "
-    "does not carry the old service_id, template_id, notification_type, notification_status",
+    "carries no old row",
 }
 
 
@@ -51,7 +50,7 @@ def put(pipeline: Pipeline, payloads: list[str]) -> None:
     pipeline.source.execute("update cdc.slot_position set position_lsn = position_lsn + 8")
 
 
-NO_UUIDS = [7, True, {"a": 1}, ["x"], "{00000000}", "0" * 32, ""]
+NO_UUIDS = [7, True, {"a": 1}, ["x"], "{00000000}", ""]
 
 
 def inserted(service_id: object) -> str:
@@ -67,12 +66,13 @@ def test_any_payload_is_kept_with_a_reason(pipeline: Pipeline) -> None:
     pipeline.set_up()
     pipeline.source.insert(2)
     pipeline.stage()
-    put(pipeline, list(PAYLOADS))
-    pipeline.build()
-    listed = "select payload, reason from analytics.rejected_changes order by ordinal"
-    assert pipeline.source.execute(listed) == list(PAYLOADS.items())
-    assert pipeline.fact() == pipeline.recount()
     put(pipeline, [inserted(value) for value in NO_UUIDS])
     pipeline.build()
-    reason = "the value of service_id is not a uuid"
-    assert pipeline.rejected()[len(PAYLOADS) :] == [("I", reason)] * len(NO_UUIDS)
+    rejected = pipeline.rejected()
+    assert len(rejected) == len(NO_UUIDS)
+    assert all("invalid input syntax for type uuid" in reason for _, reason in rejected)
+    put(pipeline, list(PAYLOADS))
+    pipeline.build()
+    listed = "select payload, reason from analytics.rejected_changes order by commit_lsn, ordinal"
+    assert pipeline.source.execute(listed)[len(NO_UUIDS) :] == list(PAYLOADS.items())
+    assert pipeline.fact() == pipeline.recount()

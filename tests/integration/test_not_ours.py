@@ -6,7 +6,7 @@ from contextlib import closing
 
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, empty_database
-from testkit.facts import NOTIFY, SLOT_DIMENSION
+from testkit.model import NOTIFY, manifest_of
 from testkit.servers import Cluster, connect
 from waltally import locks
 
@@ -93,8 +93,8 @@ def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database)
 
 
 def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
-    other = {"LOADER_SLOT": f"{source.slot}_other"}
-    source.declare(ft={**NOTIFY, "dimensions": [*NOTIFY["dimensions"], SLOT_DIMENSION]})
+    manifest = str(manifest_of({"ft_other": NOTIFY}))
+    other = {"LOADER_SLOT": f"{source.slot}_other", "LOADER_MANIFEST": manifest}
     source.must("setup")
     source.must("setup", **other)
     source.insert(3)

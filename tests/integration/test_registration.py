@@ -13,14 +13,13 @@ from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Held
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database
-from testkit.facts import NOTIFY, condition, declare, manifest_of
+from testkit.model import NOTIFY, Model, counting, manifest_of
 from waltally import lsn
 from waltally.errors import Interrupted
-from waltally.facts import Declaration
 from waltally.settings import SlotSettings
 from waltally.tables import Table
 
-UNRELATED = declare("public.unrelated", ("note", "text"))
+UNRELATED = counting("public.unrelated", "note")
 HELD = "select held_since from cdc.logged_table where held_since <> '{}'"
 TO_UNRELATED = "insert into unrelated (note) select 'x' from generate_series(1, %s)"
 
@@ -32,8 +31,9 @@ def source(source: Database) -> Database:
     return source
 
 
-def registered(source: Database) -> dict[str, Declaration]:
-    return dict(source.execute("select fact_name, declaration from cdc.fact"))
+def registered(source: Database) -> dict[str, str]:
+    """The text of each registered model."""
+    return dict(source.execute("select fact_name, reading ->> 'text' from cdc.fact"))
 
 
 def staged_of(source: Database, table: str) -> int:
@@ -59,7 +59,7 @@ def test_without_a_fact_there_is_nothing_to_follow(source: Database) -> None:
 def test_check_says_what_setup_would_register(source: Database) -> None:
     source.must("setup")
     before = registered(source)
-    changed = {**NOTIFY, "where": [condition("key_type", "not_in", "test")]}
+    changed = counting("public.notifications", "notification_status")
     source.declare(ft_service_stats=changed, ft_new=UNRELATED)
     code, said = source.refused("setup", "--check")
     assert code == 20
@@ -68,7 +68,7 @@ def test_check_says_what_setup_would_register(source: Database) -> None:
     said = source.must("setup")
     assert "`spark-submit spark/seed.py --model ft_new`" in said
     assert "registered ft_service_stats as it is declared now; it stays as it was until" in said
-    assert registered(source) == {"ft_service_stats": changed, "ft_new": UNRELATED}
+    assert registered(source) == {"ft_service_stats": changed.text, "ft_new": UNRELATED.text}
     assert source.must("setup") == "Everything is set up already.\n"
     assert source.must("setup", "--check") == "Everything is set up.\n"
 
@@ -110,9 +110,9 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     assert source.staged() == 0, "its table is no longer followed"
 
 
-def in_project(project: str, **declarations: Declaration) -> dict[str, str]:
+def in_project(project: str, **models: Model) -> dict[str, str]:
     """The environment in which this dbt project is read."""
-    return {"LOADER_MANIFEST": str(manifest_of(declarations, project=project))}
+    return {"LOADER_MANIFEST": str(manifest_of(models, project=project))}
 
 
 def test_facts_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
@@ -138,7 +138,7 @@ def test_facts_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
     assert registered(source) == before
     forget = ("--forget", "ft_gone", "--forget", "ft_service_stats")
     assert "forgot ft_gone" in source.must("setup", *forget, **other)
-    assert registered(source) == {"ft_other": UNRELATED}
+    assert registered(source) == {"ft_other": UNRELATED.text}
     # One that is declared alike is taken over as it is, with its baseline.
     source.take_baseline()
     renamed = in_project("renamed", ft_other=UNRELATED)
@@ -148,7 +148,7 @@ def test_facts_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
     code, said = source.refused("setup", **replacing)
     assert (code, "forget ft_other of the dbt project renamed" in said) == (2, True)
     source.must("setup", "--forget", "ft_other", **replacing)
-    assert registered(source) == {"ft_other": NOTIFY}
+    assert registered(source) == {"ft_other": NOTIFY.text}
 
 
 def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
@@ -168,7 +168,7 @@ def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: 
         code, said = source.refused(*arguments, **second)
         assert code == 2
         assert f"ft_service_stats is fed by the slot {source.slot}" in said
-        assert "{'from': 'slot'}" in said
+        assert "write a model for each slot, and one that reads both by ref()" in said
     assert source.execute("select slot_name from cdc.slot_position") == [(source.slot,)]
     slots = "select count(*) from pg_replication_slots where slot_name = %s"
     assert source.value(slots, second["LOADER_SLOT"]) == 0, "nothing was made"

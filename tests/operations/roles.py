@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from testkit.commands import ROOT, only_environment
+from testkit.commands import ROOT
 from testkit.databases import Database, application_database
-from testkit.facts import shipped_manifest
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.servers import Cluster, Server
 from testkit.system import System
 
@@ -25,10 +23,9 @@ SEED_JOB = "spark-submit spark/seed.py"
 ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
 
 
-def install(system: System, models: Models, **more: str) -> None:
+def install(system: System, **more: str) -> None:
     """Have dbt install the models, as its role."""
-    with only_environment(system.by(DBT_ROLE).dbt_environment(**more)):
-        models.install()
+    system.by(DBT_ROLE).do("dbt", "--quiet", "run", **more)
 
 
 def grant_rights(system: System, *databases: Database, **variables: str) -> str:
@@ -68,7 +65,6 @@ def own_server(
         cluster.start()
         database = application_database(cluster, name)
         database.insert(4, "delivered")
-        database.manifest = shipped_manifest()
         yield System(database, home).by(LOADER_ROLE)
         database.connection.close()
     finally:

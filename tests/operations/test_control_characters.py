@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from testkit.databases import Database
-from testkit.facts import NOTIFY, declare
 from testkit.hostile import FORGED
+from testkit.model import NOTIFY, counting
 from waltally.escapes import escaped
 from waltally.tables import quoted
 
@@ -19,7 +19,7 @@ def harmless(said: str) -> str:
 
 def test_a_value_is_shown_in_its_place(source: Database) -> None:
     name = '100% ="of\x1b it'
-    source.declare(ft_notes=declare("public.unrelated", ("note", "text"), (name, "text")))
+    source.declare(ft_notes=counting("public.unrelated", "note", name))
     source.execute("alter table unrelated replica identity full")
     source.execute(f"alter table unrelated add {quoted(name)} text")
     source.must("setup")
@@ -46,7 +46,7 @@ def test_a_value_is_shown_in_its_place(source: Database) -> None:
 
 def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database) -> None:
     table = f"public.{quoted(FORGED)}"
-    source.declare(ft_evil=declare(f"public.{FORGED}"), ft_service_stats=NOTIFY)
+    source.declare(ft_evil=counting(f"public.{FORGED}"), ft_service_stats=NOTIFY)
     for words in (("setup", "--check"), ("setup",)):
         done = source.loader(*words)
         assert done.returncode == 17
@@ -55,7 +55,8 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     source.must("setup")
     source.take_baseline()
     source.execute(
-        "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', 'live', %s, 7, '{}')",
+        "insert into cdc.baseline_rejection"
+        " values (%s, 'ft_service_stats', 'public.notifications', %s, 7, '{}')",
         source.slot,
         FORGED,
     )
@@ -69,7 +70,7 @@ def test_the_log_of_a_run_has_a_line_for_each_record(source: Database) -> None:
         "create table first partition of parts for values from (0) to (9);"
         "alter table first replica identity full"
     )
-    source.declare(ft_notes=declare("public.parts", ("note", "text")))
+    source.declare(ft_notes=counting("public.parts", "note"))
     source.must("setup")
     source.execute(f"create table {quoted(FORGED)} partition of parts for values from (9) to (99)")
     done = source.loader("run", "--once")

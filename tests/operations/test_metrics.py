@@ -17,7 +17,6 @@ from testkit.commands import LOADER, run, sentence, wait_until
 from testkit.databases import application_database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.hostile import SECRET
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, connect, free_port
 from tests.operations.ops_files import documented
@@ -81,15 +80,13 @@ class Served(Pipeline):
 
 
 @pytest.fixture(scope="module")
-def served(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, models: Models
-) -> Iterator[Served]:
+def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with (
         Server({"fsync": "off", "max_slot_wal_keep_size": "'8GB'"}) as own,
         empty_database(cluster, WAREHOUSE) as target,
     ):
         source = application_database(own, "application")
-        made = Served(source, tmp_path_factory.mktemp("served"), models, target)
+        made = Served(source, tmp_path_factory.mktemp("served"), target)
         made.must("setup")
         target.take_baseline()
         made.serve()

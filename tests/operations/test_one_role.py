@@ -10,7 +10,6 @@ from psycopg2 import errors
 
 from testkit.commands import ROOT
 from testkit.databases import paste
-from testkit.models import Models
 from tests.operations.roles import ACCESS, SEED_JOB, SPARK_ROLE, grant_rights, own_server
 from tests.partitions.conftest import LEAVES, PARTITIONED, full
 
@@ -57,7 +56,7 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_of_partitions_runs_as_its_role(tmp_path: Path, models: Models) -> None:
+def test_a_seed_of_partitions_runs_as_its_role(tmp_path: Path) -> None:
     with own_server(tmp_path, ACCESS) as made:
         made.source.execute(PARTITIONED + "".join(map(full, LEAVES)))
         made.source.insert(3)

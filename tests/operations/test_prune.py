@@ -17,7 +17,6 @@ from loader.staging.prune import Outcome, prune
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, connect, connect_target
 from waltally.database import Connection, Target
@@ -48,14 +47,14 @@ def window_five() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def pipeline(window_five: Cluster, tmp_path: Path, models: Models) -> Iterator[Pipeline]:
+def pipeline(window_five: Cluster, tmp_path: Path) -> Iterator[Pipeline]:
     """A seeded source with a log that began at 1/0, a partition each window.
 
     What it stages and what the test adds is in one partition.
     """
     with application_database(window_five, WAREHOUSE) as database:
         database.begin_block()
-        made = Pipeline(database, tmp_path, models)
+        made = Pipeline(database, tmp_path)
         made.begin()
         with closing(connect_target(made.dsns[1])) as target:
             for number in DAYS_OLD:
@@ -334,7 +333,7 @@ def test_tables_that_are_no_partitions_of_the_log_are_left_alone(pipeline: Pipel
 
 
 def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
-    pipeline: Pipeline, tmp_path: Path, models: Models
+    pipeline: Pipeline, tmp_path: Path
 ) -> None:
     """Its log is in one partition with old rows and in others that are gone."""
     pipeline.target.execute("drop table cdc.change_log_00000002")
@@ -343,7 +342,7 @@ def test_a_renewed_source_with_lower_wal_meets_no_old_rows(
         application_database(window_one, WAREHOUSE) as database,
     ):
         database.insert(3, "delivered")
-        renewed = Pipeline(database, tmp_path, models, pipeline.target)
+        renewed = Pipeline(database, tmp_path, pipeline.target)
         renewed.must("setup", "--renew", "--source-is-gone")
         renewed.seed()
         database.insert(4, "sent")

@@ -15,7 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from loader.capture import handshake
 from testkit.commands import wait_until
 from testkit.hostile import SECRET
-from testkit.models import Models
 from testkit.servers import Cluster
 from testkit.system import System
 from tests.operations.certificates import Authority, give_to_server
@@ -78,7 +77,7 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, models: Models) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     home = tmp_path_factory.mktemp("tls")
     authority, stranger = Authority(home / "authority"), Authority(home / "stranger")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testkit.databases import paste
-from testkit.facts import declare
+from testkit.model import counting
 from testkit.pipeline import Pipeline
 from tests.partitions.conftest import begin, full, waits_for_a_seed
 
@@ -146,7 +146,7 @@ def test_a_partition_is_followed_by_its_own_name_and_not_beside_its_table(
     partitioned: Pipeline,
 ) -> None:
     source = partitioned.source
-    leaf, whole = (declare(name) for name in ("parts.created", "public.notifications"))
+    leaf, whole = (counting(name) for name in ("parts.created", "public.notifications"))
     source.declare(ft_leaf=leaf, ft_whole=whole)
     code, said = partitioned.refused("setup")
     assert code == 17

@@ -122,7 +122,7 @@ class Model:
             "where is_shown and kind <> 'id' order by place",
             spelled,
         )
-        self.step("begin", None)
+        self.step("rebuild", None)
 
     def _read_by(self, rng: Random) -> None:
         """Choose what a reader gives: what the model needs and more, in any order."""

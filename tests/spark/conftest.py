@@ -21,9 +21,8 @@ from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import ROOT
 from testkit.databases import empty_database
-from testkit.facts import NOTIFY, SLOT
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
+from testkit.model import NOTIFY, SLOT
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_jobs import local_spark
@@ -132,7 +131,7 @@ def source(cluster: Cluster) -> Iterator[Source]:
             " cross join pg_control_system()",
             made.slot,
         )
-        made.register(NOTIFY, "ft_service_stats")
+        made.register(ft_service_stats=NOTIFY)
         yield made
 
 
@@ -143,10 +142,10 @@ def log(source: Source, tmp_path: Path) -> Log:
 
 
 @pytest.fixture
-def audited(cluster: Cluster, models: Models, tmp_path: Path) -> Iterator[Audited]:
+def audited(cluster: Cluster, tmp_path: Path) -> Iterator[Audited]:
     """A pipeline of the test's own with source tables, a seed and a fact that is right."""
     with empty_database(cluster, WAREHOUSE) as database:
-        made = Audited(database, tmp_path, models)
+        made = Audited(database, tmp_path)
         notify.create(made.dsn)
         notify.fill(
             made.dsn, services=3, templates=6, live_rows=500, history_rows=800, null_share=0.02

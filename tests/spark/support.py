@@ -22,9 +22,10 @@ from common.command import Settings
 from common.connections import connect as connect_job
 from counting import grouping, snapshot
 
-from testkit import facts
+from testkit import model
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
+from testkit.model import Model
 from testkit.servers import Cluster, connect
 from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
@@ -43,14 +44,11 @@ AT_THE_GATE = """
 """
 
 COUNTS = """
-    select dimensions, sum(measures[1] + measures[2])
+    select dimensions, sum(measures[1])
     from cdc.baseline_group
     where slot_name = %s and fact_name = 'ft_service_stats' and part = %s
     group by dimensions
 """
-PARTS = {"public.notifications": "live", "public.notification_history": "archived"}
-"""What ft_service_stats calls the tables."""
-
 MOVE = """
     with gone as (delete from notifications where {} returning *)
     insert into notification_history (
@@ -63,9 +61,8 @@ MOVE = """
 
 RECOUNT = """
     select array[service_id::text, template_id::text, format('%s', notification_type),
-        format('%s', notification_status)], count(*)
-    from {} where num_nulls(service_id, template_id, notification_type, notification_status) = 0
-    group by 1
+        notification_status], count(*)
+    from {} group by 1
 """
 
 READ = """
@@ -156,7 +153,7 @@ class Source(Database):
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(cluster, name)
-        self.slot = facts.SLOT
+        self.slot = model.SLOT
         self.dsn = cluster.dsn(name)
         self.variables = {
             **os.environ,
@@ -164,6 +161,7 @@ class Source(Database):
             "PATH": f"{LOADER.parent}:{os.environ['PATH']}",
         }
         self._started: list[subprocess.Popen[str]] = []
+        self._models: dict[str, Model] = {}
 
     @contextmanager
     def session(self, application: str = "") -> Iterator[Connection]:
@@ -194,9 +192,10 @@ class Source(Database):
                 rows,
             )
 
-    def register(self, declaration: Mapping[str, Any], name: str) -> None:
-        """Register a fact beside ft_service_stats."""
-        facts.register(self.dsn, declaration, name, slot=self.slot)
+    def register(self, **models: Model) -> None:
+        """Register these models beside those that are registered."""
+        self._models |= models
+        model.register(self.dsn, self._models, self.slot)
 
     # A seed that was there before.
 
@@ -204,8 +203,8 @@ class Source(Database):
         """Store a seed that no count would give, so that its survival can be seen."""
         self.execute(
             "insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)"
-            " select slot_name, fact_name, 'live', array[gen_random_uuid()::text,"
-            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 0}' from cdc.fact"
+            " select slot_name, fact_name, 'public.notifications', array[gen_random_uuid()::text,"
+            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 7, 0}' from cdc.fact"
         )
         self.take_baseline()
 
@@ -290,10 +289,7 @@ class Source(Database):
     def baseline(self) -> Counts:
         return {
             table: Counter(
-                {
-                    tuple(group): rows
-                    for group, rows in self.execute(COUNTS, self.slot, PARTS[table])
-                }
+                {tuple(group): rows for group, rows in self.execute(COUNTS, self.slot, table)}
             )
             for table in TABLES
         }
@@ -353,7 +349,7 @@ def exported(
         closing(connect_job(settings.source, "source")) as monitor,
     ):
         patch.setattr(snapshot, "print_status", notify)
-        with snapshot.export(settings, declared or (facts.notify(),), monitor) as held:
+        with snapshot.export(settings, declared or (model.notify(),), monitor) as held:
             yield held
 
 

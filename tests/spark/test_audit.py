@@ -24,7 +24,6 @@ from warehouse import loader_progress
 from warehouse.fact import open_facts
 
 from testkit.commands import wait_until
-from testkit.facts import notify
 from tests.spark.audited import (
     ARCHIVE,
     DIMENSIONS,
@@ -266,7 +265,7 @@ def test_the_wait_says_how_far_the_loader_is_and_what_the_fact_stands_on(
     audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied = "select max(applied_lsn)::text from cdc.model_watermark"
-    own = notify()
+    [own] = audited.registered
     with closing(connect_target(audited.settings(), "audit")) as target:
         with open_facts(target, [own]) as [stored]:
             assert stored.position == lsn.parse(audited.source.value(applied))

@@ -14,7 +14,7 @@ from applying import batch
 from common import gathering
 from common.errors import ReplayDiffers
 from pyspark.sql import SparkSession
-from waltally_jobs import reading, rows
+from waltally_jobs import copies, reading, rows
 from waltally_jobs.changes import Collapsing
 from waltally_jobs.messages import truncated_table
 
@@ -23,7 +23,7 @@ from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
-from waltally.facts import Fact, parse
+from waltally.facts import parse
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -423,13 +423,13 @@ def test_rows_of_many_groups_are_moved(
         "insert into lab.a (id, flag) select n, n % 2 = 0 from generate_series(1, 20000) as n"
     )
     moved = []
-    reads = rows.reads
+    fill = copies.fill
 
-    def noted(fact: Fact, *arguments: Any) -> Any:
-        moved.append(fact.name)
-        return reads(fact, *arguments)
+    def noted(start: Any, target: Any, made: Any, *arguments: Any) -> Any:
+        moved.extend(copy.fact.name for copy in made)
+        return fill(start, target, made, *arguments)
 
-    monkeypatch.setattr(rows, "reads", noted)
+    monkeypatch.setattr(copies, "fill", noted)
     system.spark_job("spark-submit spark/seed.py")
     assert moved == ["many"]
     system.must("run", "--once")

@@ -25,7 +25,6 @@ from replaying.result import row_id
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, declare, notify
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.servers import Cluster, connect
 from tests.spark.archives import ArchivedPipeline, Log
 from tests.spark.support import MOVE, run_command
@@ -100,8 +99,8 @@ class Moment:
 class Replayed(ArchivedPipeline):
     """A source that is its own target, and what its fact was at several positions."""
 
-    def __init__(self, database: Database, home: Path, models: Models, spark: SparkSession) -> None:
-        super().__init__(database, home, models)
+    def __init__(self, database: Database, home: Path, spark: SparkSession) -> None:
+        super().__init__(database, home)
         self.spark = spark
         self.moments: list[Moment] = []
 
@@ -149,13 +148,12 @@ class Replayed(ArchivedPipeline):
 @pytest.fixture(scope="module")
 def replayed(
     cluster: Cluster,
-    models: Models,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replayed]:
     with empty_database(cluster, WAREHOUSE) as database:
         database.load_notify()
-        made = Replayed(database, tmp_path_factory.mktemp("replayed"), models, spark)
+        made = Replayed(database, tmp_path_factory.mktemp("replayed"), spark)
         database.execute(INSERT, "before the slot")
         made.set_up()
         for number, statements in enumerate(STEPS):

@@ -12,7 +12,6 @@ from common.errors import ArchiveIncomplete, SnapshotTooOld
 from testkit.databases import Database, empty_database
 from testkit.facts import NOTIFY, column, condition, day, declare, shipped_facts
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -76,15 +75,13 @@ class Archived(ArchivedPipeline):
 
 
 @pytest.fixture(scope="module")
-def archived(
-    cluster: Cluster, models: Models, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Archived]:
+def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
     with (
         empty_database(cluster, "archived_source") as source,
         empty_database(cluster, WAREHOUSE) as target,
     ):
         source.load_notify()
-        made = Archived(source, tmp_path_factory.mktemp("archived"), models, target)
+        made = Archived(source, tmp_path_factory.mktemp("archived"), target)
         [shipped] = (each for each in shipped_facts() if each.name == "ft_service_stats")
         assert shipped.declaration == NOTIFY
         for status in ("created", "x" * 1001):

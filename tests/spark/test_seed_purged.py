@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from testkit.facts import NOTIFY
 from tests.spark.support import TABLES, Source, WhenCounted
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
@@ -25,23 +24,25 @@ def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
     for group, rows in groups.items():
         source.execute(
             "insert into cdc.archived_delete values"
-            " (%s, 'analytics.ft_service_stats', 'archived', %s, %s, array[0, %s])",
+            " (%s, 'analytics.ft_service_stats', %s, %s, %s, array[%s, 0, %s])",
             source.slot,
+            ARCHIVE,
             commit_lsn,
             list(group),
+            rows,
             rows,
         )
 
 
-def mark(source: Source, applied_lsn: str, declaration: Mapping[str, Any] = NOTIFY) -> None:
+def mark(source: Source, applied_lsn: str, declaration: Mapping[str, Any] | None = None) -> None:
     """Say how far the fact is built on a baseline."""
     source.execute(
         "insert into cdc.model_watermark"
         " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
-        " values ('analytics.ft_service_stats', %s, %s, gen_random_uuid(), %s)",
-        source.slot,
+        " select 'analytics.ft_service_stats', slot_name, %s, gen_random_uuid(),"
+        " coalesce(%s, declaration) from cdc.fact",
         applied_lsn,
-        json.dumps(declaration),
+        None if declaration is None else json.dumps(declaration),
     )
 
 
@@ -130,7 +131,7 @@ def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
     followed: Source, purged: Groups
 ) -> None:
     write_down(followed, purged, "0/1")
-    mark(followed, LATE, NOTIFY | {"key": ["x"]})
+    mark(followed, LATE, {"query": "another"})
     out = followed.must_seed("--json")
     assert said(out) == {"outcome": "first", "rows": None, "groups": None}
     assert followed.baseline() == followed.recount()

@@ -16,7 +16,7 @@ from seeding import store
 from seeding.job import seed
 from seeding.store import acquire_seed_lock
 
-from testkit.facts import SLOT, declare, notify
+from testkit.model import SLOT, counting, notify
 from tests.spark.support import Source, WhenCounted, exported, job_settings
 from waltally import errors, locks, lsn
 
@@ -64,7 +64,7 @@ def test_what_is_not_there_is_refused(
 
 
 def test_a_view_in_a_table_s_place_keeps_no_other_fact_from_being_counted(source: Source) -> None:
-    source.register(declare("public.templates", ("template_type", "text")), "ft_templates")
+    source.register(ft_templates=counting("public.templates", "template_type"))
     source.execute("alter table templates replica identity full")
     source.fill()
     source.execute(
@@ -165,8 +165,8 @@ def test_a_declaration_that_changes_while_it_is_counted_is_refused(
     source: Source, when_counted: WhenCounted
 ) -> None:
     source.previous_seed()
-    other = declare("public.notifications", ("reference", "text"))
-    when_counted(lambda _: source.register(other, "ft_service_stats"))
+    other = counting("public.notifications", "reference")
+    when_counted(lambda _: source.register(ft_service_stats=other))
     with pytest.raises(CountingFailed, match="declaration of ft_service_stats") as caught:
         seed(replace(job_settings(source), forget_purged=True))
     assert caught.value.remedy == "run the seed again"

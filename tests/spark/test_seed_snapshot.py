@@ -18,7 +18,7 @@ from counting import snapshot
 from pyspark.sql import SparkSession
 
 from testkit.commands import wait_until
-from testkit.facts import notify
+from testkit.model import notify
 from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
 from waltally.database import Connection
 

@@ -12,7 +12,6 @@ import pytest
 
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.models import Models
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, administer
 
@@ -47,9 +46,7 @@ def outlasts(pipeline: Pipeline, ballast: Path, words: str) -> None:
     pipeline.goes_on()
 
 
-def test_a_full_disk_at_the_target(
-    source: Database, cluster: Cluster, models: Models, tmp_path: Path
-) -> None:
+def test_a_full_disk_at_the_target(source: Database, cluster: Cluster, tmp_path: Path) -> None:
     """The target's tables are on a small disk; the server's WAL is elsewhere."""
     place = cluster.home / "small"
     place.mkdir()
@@ -58,14 +55,14 @@ def test_a_full_disk_at_the_target(
         administer(cluster, f"create tablespace small location '{place / 'space'}'")
         try:
             with empty_database(cluster, WAREHOUSE, "tablespace small") as target:
-                pipeline = Pipeline(source, tmp_path, models, target)
+                pipeline = Pipeline(source, tmp_path, target)
                 outlasts(pipeline, ballast, "The target has no disk space")
         finally:
             administer(cluster, "drop tablespace small")
     place.rmdir()
 
 
-def test_a_full_disk_where_the_source_decodes(models: Models, tmp_path: Path) -> None:
+def test_a_full_disk_where_the_source_decodes(tmp_path: Path) -> None:
     """The server decodes a large transaction on disk: it is there, and has no room."""
     server = Server({"fsync": "off", "logical_decoding_work_mem": "64kB"})
     slots = server.data / "pg_replslot"
@@ -74,9 +71,7 @@ def test_a_full_disk_where_the_source_decodes(models: Models, tmp_path: Path) ->
         with small_disk(slots, f"size=24m,mode=0700,uid={slots.stat().st_uid}") as ballast:
             server.start()
             with application_database(server, WAREHOUSE) as source:
-                outlasts(
-                    Pipeline(source, tmp_path, models), ballast, "The source has no disk space"
-                )
+                outlasts(Pipeline(source, tmp_path), ballast, "The source has no disk space")
             server.stop("immediate")
     finally:
         server.remove()

@@ -1,8 +1,8 @@
 {# The last step of the materialization: call cdc.apply until the model holds what is staged, or waits. A model
    that somebody else builds at this moment is waited for, and one that is locked for half a minute. Front and
    behind are transactions of their own, so that the models that follow do not wait for a rebuild. #}
-{% macro apply_model() %}
-    {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(waltally.get_slot_name()) -%}
+{% macro apply_model(slot) %}
+    {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(slot) -%}
     {#- A round that leaves something to do adds another; each knows how often it may still pause. -#}
     {%- set rounds, found = [30], namespace(row=none) -%}
     {%- for pauses in rounds -%}

@@ -49,7 +49,7 @@
     {%- endif -%}
     {{ adapter.commit() }}
 
-    {%- do waltally.apply_model() -%}
+    {%- do waltally.apply_model(waltally.get_slot_name()) -%}
     {{ run_hooks(post_hooks, inside_transaction=false) }}
 
     {{ return({'relations': [relation]}) }}

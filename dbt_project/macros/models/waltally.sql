@@ -5,6 +5,9 @@
     {%- set relation = this.incorporate(type='table') -%}
     {%- set staging = waltally.get_staging_schema() -%}
     {%- set is_new = load_cached_relation(this) is none -%}
+    {%- set relations = waltally.list_relations() -%}
+    {%- set is_downstream = relations | selectattr('model', 'defined') | list | length > 0 -%}
+    {%- set slot = relations | map(attribute='slot', default=waltally.get_slot_name()) | first -%}
 
     {%- if target.get('autocommit') -%}
         {{ exceptions.raise_compiler_error(
@@ -31,20 +34,22 @@
     {% endcall %}
 
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
-    {% call statement('install') %}
-        select {{ staging }}.install_query(
-            {{ waltally.quote_literal(waltally.get_slot_name()) }},
+    {% call statement('install', fetch_result=true) %}
+        {#- A query that reads a model is kept from models, and has neither slot nor rejected changes of its own. -#}
+        select {{ staging }}.say_model({{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
+            {{ waltally.quote_literal(project_name if is_downstream else slot) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
             {{ waltally.quote_literal(model.name) }},
             {{ waltally.quote_literal(sql) }},
-            {{ waltally.quote_literal(tojson(waltally.list_relations())) }},
+            {{ waltally.quote_literal(tojson(relations)) }},
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
-            {{ waltally.quote_literal(waltally.name_rejected_changes()) }},
+            {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
             {{ flags.FULL_REFRESH or is_new }}
-        )
+        ))
     {% endcall %}
+    {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}
     {%- if is_new -%}
         {% do create_indexes(relation) %}
     {%- endif -%}
@@ -57,13 +62,17 @@
     {{ run_hooks(post_hooks, inside_transaction=true) }}
     {{ adapter.commit() }}
 
-    {%- do waltally.apply_model() -%}
+    {%- do waltally.apply_model(
+        run_query('select ' ~ staging ~ '.feeding_slot(' ~ waltally.quote_literal(waltally.get_model_key()) ~ ')').columns[0][0]
+        if is_downstream else slot
+    ) -%}
     {{ run_hooks(post_hooks, inside_transaction=false) }}
 
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
-{# The tables that the query reads, by itself or by an ephemeral model, each with its name as the compiled query has it. #}
+{# What the query reads, by itself or by an ephemeral model, each with its name as the compiled query has it: tables of the
+   source, with the slot that follows them, and models. #}
 {% macro list_relations() %}
     {%- set relations = [] -%}
     {#- What an ephemeral model reads joins the list while the loop runs. -#}
@@ -72,12 +81,20 @@
         {%- set named = graph.sources.get(id) -%}
         {#- dbt doubles no quotation mark in a name: the YAML does. -#}
         {%- set relation = {
-            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"')
+            'relation': named.relation_name, 'table': (named.schema ~ '.' ~ named.identifier) | replace('""', '"'),
+            'slot': named.config.get('meta', {}).get('slot') or waltally.get_slot_name()
         } if named -%}
         {%- if named and relation not in relations -%}
             {%- do relations.append(relation) -%}
         {%- elif id in graph.nodes and graph.nodes[id].config.materialized == 'ephemeral' -%}
             {%- do ids.extend(graph.nodes[id].depends_on.nodes) -%}
+        {%- elif id in graph.nodes -%}
+            {%- set node = graph.nodes[id] -%}
+            {%- set relation = {
+                'relation': node.relation_name, 'model': node.schema ~ '.' ~ node.alias, 'schema': node.schema, 'name': node.alias,
+                'materialized': node.config.materialized
+            } -%}
+            {%- do relations.append(relation) if relation not in relations -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(relations) }}

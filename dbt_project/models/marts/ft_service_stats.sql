@@ -1,29 +1,40 @@
 {{ config(
+    materialized='waltally',
     enabled=var('notify_facts', project_name == 'waltally'),
-    post_hook=[
-        "{{ waltally.keep_index(['service_id', 'notification_type', 'notification_status']) }}",
-        "{{ waltally.keep_index(['template_id', 'notification_type', 'notification_status']) }}",
-        "{{ waltally.keep_index(['service_id', 'template_id']) }}",
+    ignore_deletes=['public.notification_history'],
+    surrogate_key='id',
+    indexes=[
+        {'columns': ['service_id', 'notification_type', 'notification_status']},
+        {'columns': ['template_id', 'notification_type', 'notification_status']},
+        {'columns': ['service_id', 'template_id']},
     ],
 ) }}
 
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
-    measures={
-        'live_count': {'count': 'live'},
-        'archived_count': {'count': 'archived'},
-    },
-    derived={
-        'count': 'greatest(live_count + archived_count, 0)' if var('count_archived')
-            else 'greatest(live_count, 0)',
-    },
-) }}
+with notifications as (
+    select
+        service_id,
+        template_id,
+        notification_type,
+        notification_status,
+        true as is_live
+    from {{ source('notify', 'notifications') }}
+    union all
+    select
+        service_id,
+        template_id,
+        notification_type,
+        notification_status,
+        false as is_live
+    from {{ source('notify', 'notification_history') }}
+)
+
+select
+    service_id,
+    template_id,
+    notification_type,
+    notification_status,
+    count(*) as count,
+    count(*) filter (where is_live) as live_count,
+    count(*) filter (where not is_live) as archived_count
+from notifications
+group by service_id, template_id, notification_type, notification_status

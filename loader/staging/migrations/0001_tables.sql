@@ -201,6 +201,55 @@ create table roll_up_input (
 
 comment on table roll_up_input is 'What each roll-up is made of, and which function adds the changes of an input.';
 
+create table downstream_model (
+    -- The model's relation as schema.name.
+    model_name text collate "C" primary key,
+    -- The model as commands take it.
+    name text collate "C" not null,
+    project text collate "C" not null,
+    -- What its query was compiled to, over which columns of its inputs.
+    declaration jsonb not null,
+    -- The function that fills it, and adds what an input has changed, as SQL writes its name.
+    routine text not null,
+    -- The names of the indexes on its inputs that it needs.
+    indexes text[] not null,
+    -- How many models are below it at most: the highest is told first.
+    level integer not null default 1,
+    -- What it last failed with; null since it was filled.
+    error text,
+    failures integer not null default 0,
+    retry_at timestamptz,
+    -- When an audit last found it equal to its query; null since it was built again.
+    audited_at timestamptz
+);
+
+comment on table downstream_model is
+    'The models over models that dbt has installed. apply tells each what its inputs have changed, in the same transaction.';
+
+create table downstream_input (
+    model_name text collate "C" not null references downstream_model on delete cascade,
+    -- The model_name of a model that it reads.
+    input_name text collate "C" not null,
+    primary key (model_name, input_name)
+);
+
+create index downstream_input_reader on downstream_input (input_name);
+
+comment on table downstream_input is 'Which models a model over models reads.';
+
+create table to_fill (
+    model_name text collate "C" not null,
+    reason text not null,
+    asked_at timestamptz not null default now()
+);
+
+-- No key: whoever asks waits for nobody. A publication for all tables refuses deletes from a table without an identity.
+alter table to_fill replica identity full;
+
+create index to_fill_model on to_fill (model_name);
+
+comment on table to_fill is 'The models over models that are to be filled from their inputs, and why.';
+
 create table installed_object (
     -- The model's relation as schema.name; of a function that reads the change log, batch_reader.reader.
     model_name text collate "C" not null,
@@ -514,7 +563,9 @@ create type outcome as (
     is_replaced boolean,
     moved moved_row[],
     is_reset boolean,
-    lost_lsn pg_lsn
+    lost_lsn pg_lsn,
+    before text[],
+    after text[]
 );
 
 comment on type outcome is 'What a model''s routine did.';
@@ -528,6 +579,8 @@ comment on column outcome.is_replaced is 'Whether the rows of all slots went bec
 comment on column outcome.moved is 'What it changed, where a roll-up is made of the model.';
 comment on column outcome.lost_lsn is
     'The newest change that came without its old row, which cannot be attributed; null where none.';
+comment on column outcome.before is 'The rows that it changed, as texts, as they were; where another model reads them.';
+comment on column outcome.after is 'The rows that it changed, as texts, as they are; where another model reads them.';
 comment on column outcome.is_reset is
     'Whether it changed more than moved tells, so that the roll-ups have to be filled.';
 

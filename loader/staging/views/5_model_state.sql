@@ -1,5 +1,4 @@
--- model_name is the model as commands take it, a copy by its relation; relation is where its rows are. A roll-up is
--- audited with its facts.
+-- model_name is the model as commands take it, a copy by its relation; relation is where its rows are.
 create or replace view cdc.model_state as
 select
     models.slot_name,
@@ -27,9 +26,10 @@ select
     rolled.remedy,
     rolled.applied_lsn,
     rolled.engine,
-    null as audited_at
+    own.audited_at
 from cdc.slot_position as log
-cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled;
+cross join lateral cdc.plan_roll_ups(log.slot_name) as rolled
+left join cdc.downstream_model as own on own.model_name = rolled.model_name;
 
 comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';

@@ -31,5 +31,8 @@ begin
     for round in 1..(select count(*) from cdc.roll_up) loop
         exit when not cdc.fill_roll_up(slot) or is_one;
     end loop;
+    for round in 1..(select count(*) from cdc.downstream_model) loop
+        exit when not cdc.fill_downstream(slot) or is_one;
+    end loop;
 end
 $$;

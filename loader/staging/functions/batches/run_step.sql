@@ -1,4 +1,4 @@
--- One step of a model's routine, and of those of the roll-ups above it.
+-- One step of a model's routine, and of those of the models above it.
 create or replace function cdc.run_step(
     plan cdc.model_plan, step text, changes cdc.change[] default null, truncated text[] default null
 ) returns cdc.outcome
@@ -10,8 +10,9 @@ declare
     );
 begin
     -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
-    if step in ('begin', 'rebuild') then
+    if step = 'rebuild' then
         perform cdc.refill_above(plan.model_name);
+        perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
     end if;
     execute format(
         'select * from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, $7)', target.name
@@ -21,6 +22,11 @@ begin
         step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, cdc.is_watched(plan.model_name),
         target.oid, target.version;
     perform cdc.hand_on(plan.slot_name, plan.model_name, result.moved, result.is_reset);
+    if result.is_reset then
+        perform cdc.fill_above(plan.model_name, format('a table of %s was truncated', plan.model_name));
+    else
+        perform cdc.tell(plan.model_name, result.before, result.after);
+    end if;
     return result;
 end
 $$;

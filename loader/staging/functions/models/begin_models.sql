@@ -23,5 +23,7 @@ begin
             raise exception 'another session has changed it meanwhile' using errcode = 'WL001';
         end if;
     end loop;
+    -- What is above one that is built again is filled after that, and others may add to it until then.
+    perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
 end
 $$;

@@ -55,6 +55,8 @@ exception
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
         names := '{}';
         if cardinality(plans) > 1 then
+            -- In one order too: each holds its own from then on.
+            perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
             foreach plan in array plans loop
                 names := names || cdc.try_models(array[plan], to_lsn, step, batch, slice_size);
             end loop;

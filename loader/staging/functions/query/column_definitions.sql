@@ -14,9 +14,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 then format(' generated always as (case when %I > 0 then %s end) stored', compiled ->> 'rows', one.expression)
             when one.kind = 'id' then ' primary key'
             when one.kind = 'key' and compiled ->> 'kind' = 'rows' then ' not null'
-            when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' = 'fact' and one.type = 'bigint' and not exists (
+            when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' <> 'rows' and one.type = 'bigint' and not exists (
                 select from jsonb_array_elements(compiled -> 'kept') as kept
-                where kept ->> 'name' = one.name and kept ? 'counted_by'
+                where kept ->> 'name' = one.name and (kept ? 'counted_by' or kept ->> 'again' !~ '^count')
             ) then ' not null'
             else ''
         end,

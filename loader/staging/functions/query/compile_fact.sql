@@ -54,13 +54,13 @@ begin
             own.entry,
             own.pieces,
             coalesce(
-                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\(' and own.pieces[4] is null, false
+                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\((?!DISTINCT )' and own.pieces[4] is null, false
             ) as is_single
         from generate_series(1, cardinality(numbers)) as series (place)
         cross join lateral (
             select
                 parts.entries[numbers[series.place]] as entry,
-                cdc.find_aggregates(parts.entries[numbers[series.place]], array['count', 'sum', 'avg']) as pieces
+                cdc.find_aggregates(parts.entries[numbers[series.place]]) as pieces
         ) as own
         where not keys @> jsonb_build_array(jsonb_build_object('name', names[series.place]))
         order by is_single desc, series.place
@@ -80,8 +80,8 @@ begin
                 expression := expression || one.pieces[number_of];
                 continue;
             end if;
-            sum_of := regexp_replace(one.pieces[number_of], '^avg\(', 'sum(');
-            count_of := regexp_replace(one.pieces[number_of], '^avg\(', 'count(');
+            sum_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT )', 'sum(');
+            count_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT )', 'count(');
             kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of), count_of);
             expression := expression || case
                 when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)
@@ -93,7 +93,7 @@ begin
     -- How many rows a group has, and how many values a sum.
     kept := cdc.keep_aggregate(kept, 'count(*)');
     for entry in select value from jsonb_array_elements(kept) loop
-        if entry ->> 'expression' ~ '^sum\(' then
+        if entry ->> 'expression' ~ '^sum\((?!DISTINCT )' then
             kept := cdc.keep_aggregate(kept, regexp_replace(entry ->> 'expression', '^sum\(', 'count('));
         end if;
     end loop;
@@ -105,6 +105,9 @@ begin
         'kept', (
             select jsonb_agg(
                 value - 'expression' || case
+                    -- Not added up: counted by value, or computed again.
+                    when value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT )'
+                        then jsonb_build_object('again', value -> 'expression')
                     when value ->> 'expression' ~ '^sum\('
                         then jsonb_build_object('counted_by', cdc.kept_name(kept, regexp_replace(value ->> 'expression', '^sum\(', 'count(')))
                     else '{}'
@@ -115,10 +118,15 @@ begin
         ),
         'derived', derived,
         'rows', cdc.kept_name(kept, 'count(*)'),
-        'query', place.before || parts.head || e'\n' || (
-            select string_agg(format('    %s as %I', value ->> 'expression', value ->> 'name'), e',\n' order by ordinality)
-            from jsonb_array_elements(keys || kept) with ordinality
-        ) || e'\n' || parts.tail || more_groups || place.after
+        'select', jsonb_build_object(
+            'before', place.before || parts.head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')
+        ),
+        'query', place.before || parts.head || cdc.write_entries(keys || kept) || parts.tail || more_groups || place.after,
+        -- Without what is not added up.
+        'added', place.before || parts.head || cdc.write_entries(keys || (
+            select jsonb_agg(value order by place_no) from jsonb_array_elements(kept) with ordinality as one (value, place_no)
+            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT )'
+        )) || parts.tail || more_groups || place.after
     );
 end
 $$;

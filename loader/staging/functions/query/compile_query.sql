@@ -1,15 +1,16 @@
--- What a query over sources is, as PostgreSQL understands it: its kind, what it needs of each source, and what its
--- table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column that is an
+-- What a query over sources, or over models, is, as PostgreSQL understands it: its kind, what it needs of each of them,
+-- and what its table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column that is an
 -- expression of totals is derived from these.
 --
--- sources  [{"relation": as the query names it, "name": the table's own, "table": "schema.table", "key": ["id"],
---          "is_key_deferrable", "has_old_rows": whether its replica identity carries every column,
---          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}]}]
+-- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
+--          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],
+--          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity carries
+--          every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key"}
 --
 -- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
 -- error.
-create or replace function cdc.compile_query(query text, sources jsonb, options jsonb default '{}') returns jsonb
+create or replace function cdc.compile_query(query text, inputs jsonb, options jsonb default '{}') returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set row_security from current
@@ -20,9 +21,13 @@ set IntervalStyle from current
 set TimeZone from current
 as $$
 declare
+    is_downstream constant boolean := inputs @? '$[*].model';
+    named record;
     read record;
     tree jsonb;
     nodes cdc.tree_node[];
+    needed jsonb;
+    width integer;
     unwrapped record;
     top_path text;
     compiled jsonb;
@@ -31,12 +36,18 @@ begin
     if options ? 'timezone' then
         perform set_config('timezone', options ->> 'timezone', true);
     end if;
+    perform cdc.require_one_slot(inputs);
     -- dbt and its manifest name them in other orders.
-    sources := (select jsonb_agg(value order by value ->> 'table' collate "C") from jsonb_array_elements(sources));
-    perform cdc.stub_sources(sources);
-    read := cdc.read_query(query, sources);
+    inputs := (select jsonb_agg(value order by coalesce(value ->> 'table', value ->> 'model') collate "C") from jsonb_array_elements(inputs));
+    named := cdc.name_sources(query, inputs);
+    perform cdc.stub_sources(named.numbered);
+    read := cdc.read_query(named.named);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
+    needed := cdc.needed_sources(named.numbered, nodes, options);
+    if is_downstream and inputs @? '$[*].table' then
+        perform cdc.refuse_sources('The query reads sources beside models, which change at other moments.', needed, named.numbered);
+    end if;
     unwrapped := cdc.unwrap_query(tree);
     top_path := cdc.find_top(nodes, unwrapped.steps);
     select
@@ -52,29 +63,43 @@ begin
         union
         select * from cdc.judge_order(nodes)
         union
-        select * from cdc.judge_constants(query, sources, read.tree, nodes, options ? 'timezone')
+        select * from cdc.judge_constants(named.named, read.tree, nodes, options ? 'timezone')
         union
         select * from cdc.judge_levels(nodes, top_path)
+        union
+        select * from cdc.judge_aggregates(nodes, top_path, case when is_downstream then jsonb_array_length(named.numbered) end)
         union
         select * from cdc.judge_totals(nodes, top_path, unwrapped.inner_tree -> 'groupClause' = 'null')
     ) as found;
     if refused.reasons is not null then
         raise exception '%', refused.reasons using errcode = 'WL003', hint = refused.remedies;
     end if;
-    if cdc.source_width(tree) = 0 then
-        raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source().';
-    end if;
-
     compiled := jsonb_build_object(
-        'sources', cdc.needed_sources(sources, nodes, options),
+        'sources', needed,
         'timezone', coalesce(options ->> 'timezone', 'UTC')
-    ) || case
-        when (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null'
-            then cdc.compile_fact(read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers)
-        else cdc.compile_rows(read.printed, read.columns, nodes, sources, options)
-    end;
+    );
+    width := case when not is_downstream then cdc.source_width(tree) end;
+    if width > 1 then
+        perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
+    elsif width = 0 then
+        raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source(), or a model by ref().';
+    elsif (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null' then
+        compiled := compiled || cdc.compile_fact(
+            read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
+        );
+    elsif is_downstream then
+        raise exception 'A query over models without an aggregate: a table of it would hold what the models hold.'
+            using errcode = 'WL003', hint = 'Instead: a view.';
+    else
+        compiled := compiled || cdc.compile_rows(read.printed, read.columns, nodes, named.numbered, options);
+    end if;
+    if is_downstream then
+        compiled := cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree);
+    else
+        compiled := compiled - 'select' - 'added';
+    end if;
     compiled := cdc.complete_model(compiled, options);
-    perform cdc.drop_stubs(sources);
+    perform cdc.drop_stubs(named.numbered);
     return compiled;
 end
 $$;

@@ -4,10 +4,8 @@ create or replace function cdc.complete_model(compiled jsonb, options jsonb) ret
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     types jsonb;
-    query text;
     refused record;
     share integer;
-    size integer;
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
@@ -15,7 +13,7 @@ begin
         'create temporary view waltally_query as with %s select * from (%s) as query',
         (
             select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
-            from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+            from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
         ),
         compiled ->> 'query'
     );
@@ -23,6 +21,7 @@ begin
     from pg_attribute as a
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
+    compiled := cdc.value_types(compiled);
 
     select value ->> 'name' as name, types ->> (value ->> 'name') as type into refused
     from jsonb_array_elements(compiled -> 'keys')
@@ -63,35 +62,15 @@ begin
     select least(1000, 2000 / greatest(count(*), 1)) into share
     from jsonb_array_elements(compiled -> 'keys')
     where cdc.is_text(types ->> (value ->> 'name'));
-    select 1000 / greatest(count(*), 1) into size
-    from jsonb_array_elements(compiled -> 'keys')
-    where types ->> (value ->> 'name') in ('numeric', 'bytea');
-    query := format(
-        e'select\n%s\nfrom (\n%s\n) as query',
-        (
-            select string_agg(
-                case
-                    when is_key and cdc.is_text(type)
-                        then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
-                    when is_key and type in ('numeric', 'bytea') and not is_rows then format(
-                        '    case when octet_length(query.%1$I::text) > %2$s then cdc.long_key(query.%1$I::text)::%3$s else %4$s end as %1$I',
-                        name, size, type, format(case type when 'numeric' then 'trim_scale(query.%I)' else 'query.%I' end, name)
-                    )
-                    else format('    query.%I', name)
-                end,
-                e',\n' order by place
-            )
-            from (
-                select value ->> 'name' as name, types ->> (value ->> 'name') as type, place <= jsonb_array_length(compiled -> 'keys') as is_key, place
-                from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
-            ) as columns
-        ),
-        compiled ->> 'query'
-    );
     return compiled || case
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
+    end || case
+        when compiled ->> 'kind' = 'roll-up' then jsonb_build_object('added', cdc.spell_keys(
+            compiled, types, share, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
+        ))
+        else '{}'
     end || jsonb_build_object(
-        'query', query,
+        'query', cdc.spell_keys(compiled, types, share, compiled ->> 'query', compiled -> 'kept'),
         'derived', (
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)

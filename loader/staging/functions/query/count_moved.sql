@@ -21,6 +21,7 @@ declare
     changes cdc.change[];
     bad cdc.change[];
     messages text[];
+    count_all text;
 begin
     -- The names of a model's dbt role are not run: what is registered is written again, for this session alone.
     drop function if exists pg_temp.waltally_deltas(cdc.change[], integer[], integer[]);
@@ -32,8 +33,7 @@ begin
         'from %s as moved where moved.model_name = $1 and moved.attempt = $2',
         moved
     ) into changes using model, attempt;
-    select * into changes, bad, messages from cdc.find_bad_images('pg_temp.waltally_deltas', changes, own.table_nos, own.places);
-    return query execute format(
+    count_all := format(
         $template$
         select
             ($1)[delta.waltally_source_no],
@@ -49,30 +49,16 @@ begin
         format('delta.%I', compiled ->> 'rows'),
         (select string_agg(format('(delta.%I * (case when delta.waltally_archived_lsn is null then 1 else -1 end))::text', value ->> 'name'), ', ' order by place)
         from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place))
-    ) using tables, changes, own.table_nos, own.places, went;
-    return query
-    select
-        tables[rejected.source_no],
-        '{}'::text[],
-        sum(case rejected.action when 'I' then rejected.change_count else -rejected.change_count end)::bigint,
-        '{}'::text[],
-        rejected.message,
-        min(rejected.example)
-    from (
-        select
-            array_position(own.table_nos, change.table_no) as source_no, change.action, change.change_count,
-            messages[ordinality] as message,
-            (
-                select jsonb_object_agg(name.value ->> 'name', left(image.value, 100))::text
-                from jsonb_path_query_array(
-                    compiled, '$.sources[$no].columns[*] ? (@.is_needed == true)',
-                    jsonb_build_object('no', array_position(own.table_nos, change.table_no) - 1)
-                ) as needed (list)
-                cross join lateral jsonb_array_elements(needed.list) with ordinality as name (value, place)
-                cross join lateral (select (coalesce(change.new_values, change.old_values))[name.place] as value) as image
-            ) as example
-        from unnest(bad) with ordinality as change
-    ) as rejected
-    group by 1, 5;
+    );
+    begin
+        -- The function fails before it gives its first row.
+        return query execute count_all using tables, changes, own.table_nos, own.places, went;
+        return;
+    exception
+        when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+            select * into changes, bad, messages from cdc.find_bad_images('pg_temp.waltally_deltas', changes, own.table_nos, own.places);
+    end;
+    return query execute count_all using tables, changes, own.table_nos, own.places, went;
+    return query select * from cdc.count_bad_rows(compiled, bad, messages, own.table_nos);
 end
 $$;

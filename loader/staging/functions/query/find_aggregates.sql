@@ -1,7 +1,10 @@
 -- An expression over totals as the tokens between its aggregates and the aggregates: pieces 2, 4, ... are aggregates.
-create or replace function cdc.find_aggregates(expression text, names text[]) returns text[]
+create or replace function cdc.find_aggregates(expression text) returns text[]
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare
+    -- Those of is_orderless.
+    names constant text[] := '{count,sum,avg,min,max,bool_and,bool_or,every,bit_and,bit_or,bit_xor,stddev,stddev_pop,stddev_samp,variance,'
+        'var_pop,var_samp,array_agg,string_agg,percentile_disc,percentile_cont,mode}';
     pieces text[] := array[''];
     open_at bigint;
     one record;
@@ -22,8 +25,8 @@ begin
         pieces[cardinality(pieces)] := pieces[cardinality(pieces)] || one.token;
         if
             open_at is not null and one.token = ')' and one.depth = open_at + 1
-            -- A filter belongs to the aggregate before it.
-            and one.filter_token is distinct from 'FILTER'
+            -- A filter belongs to the aggregate before it, and so does the order of a percentile.
+            and coalesce(one.filter_token, '') not in ('FILTER', 'WITHIN')
         then
             pieces := array_append(pieces, '');
             open_at := null;

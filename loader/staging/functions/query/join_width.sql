@@ -4,6 +4,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     entry jsonb;
     width integer := 0;
+    left_width integer;
 begin
     case part ->> '_'
         when 'FROMEXPR' then
@@ -12,11 +13,12 @@ begin
             end loop;
         when 'JOINEXPR' then
             width := cdc.join_width(part -> 'rarg', entries, ctes);
-            if width > 0 and part ->> 'jointype' <> '0' then
+            left_width := cdc.join_width(part -> 'larg', entries, ctes);
+            if width > 0 and left_width = 0 and part ->> 'jointype' <> '0' then
                 raise exception 'A table on the right of a LEFT JOIN: constants would be counted once more for each change.'
                     using errcode = 'WL003', hint = 'Put the table on the left, or leave the constants without a row to the query that reads.';
             end if;
-            width := width + cdc.join_width(part -> 'larg', entries, ctes);
+            width := width + left_width;
         else
             entry := entries -> ((part ->> 'rtindex')::integer - 1);
             case entry ->> 'rtekind'
@@ -29,10 +31,6 @@ begin
                 else null;
             end case;
     end case;
-    if width > 1 then
-        raise exception 'A join of two tables that change.'
-            using errcode = 'WL003', hint = 'Write a rows model of each of them, and the query over the models.';
-    end if;
     return width;
 end
 $$;

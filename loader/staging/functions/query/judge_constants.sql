@@ -1,7 +1,7 @@
 -- Constants that PostgreSQL reads in one way today, and in another tomorrow or under other settings: it is asked again
 -- under these, and with another word where a text could be the clock's.
 create or replace function cdc.judge_constants(
-    query text, sources jsonb, tree text, nodes cdc.tree_node[], has_timezone boolean
+    named text, tree text, nodes cdc.tree_node[], has_timezone boolean
 )
 returns table (reason text, remedy text)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -30,7 +30,7 @@ begin
             perform set_config(trial.name, trial.value, true);
             select regexp_replace(again.tree, ':relid [0-9]+', '', 'g') = regexp_replace(judge_constants.tree, ':relid [0-9]+', '', 'g')
             into same
-            from cdc.read_query(query, sources) as again;
+            from cdc.read_query(named) as again;
             -- Leaves nothing of the trial.
             raise exception using errcode = 'WL000';
         exception
@@ -43,23 +43,20 @@ begin
     end loop;
 
     for trial in
-        select one.place, one.token from cdc.scan(query) as one where one.token ~* $re$^e?'$re$
+        select one.place, one.token from cdc.scan(named) as one where one.token ~* $re$^e?'$re$
     loop
         execute 'select ' || trial.token into content;
         continue when content !~* '\m(now|today|tomorrow|yesterday)';
         begin
-            perform cdc.read_query(
-                (
-                    select string_agg(
-                        case when one.place = trial.place
-                            then quote_literal(regexp_replace(content, '\m(now|today|tomorrow|yesterday)', 'waltally', 'gi'))
-                            else one.token end,
-                        '' order by one.place
-                    )
-                    from cdc.scan(query) as one
-                ),
-                sources
-            );
+            perform cdc.read_query((
+                select string_agg(
+                    case when one.place = trial.place
+                        then quote_literal(regexp_replace(content, '\m(now|today|tomorrow|yesterday)', 'waltally', 'gi'))
+                        else one.token end,
+                    '' order by one.place
+                )
+                from cdc.scan(named) as one
+            ));
             raise exception using errcode = 'WL000';
         exception
             when sqlstate 'WL000' then null;

@@ -31,33 +31,6 @@ begin
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'
         and (node.fields ->> 'relid')::oid::regclass::text !~ '^(pg_temp(_[0-9]+)?\.)?waltally_source_[0-9]+$'
-        and node.fields ->> 'relkind' <> 'v'
-    union
-    select distinct
-        case
-            when called.aggdistinct then 'DISTINCT in an aggregate cannot be taken back row by row'
-            when called.aggorder then 'ORDER BY in an aggregate'
-            when p.proname in ('min', 'max', 'bool_or', 'bool_and', 'every') then format('%s() cannot be taken back row by row', p.proname)
-            when p.proname in ('sum', 'avg') and p.proargtypes[0] in ('real'::regtype, 'double precision'::regtype)
-                then format('%s() of floats depends on the order of rows', p.proname)
-            else format('%s(%s) is no sum over rows', p.proname, oidvectortypes(p.proargtypes))
-        end,
-        case
-            when p.proname in ('sum', 'avg') and not called.aggdistinct then '`sum(x::text::numeric)`, which is exact'
-            else 'the same query over a rows model, or over a fact that also groups by the value'
-        end
-    from (
-        select
-            (node.fields ->> 'aggfnoid')::oid as function_oid,
-            exists (select from unnest(nodes) as part where part.parent = node.path and part.path ~ '\.aggdistinct\.[0-9]+$') as aggdistinct,
-            exists (select from unnest(nodes) as part where part.parent = node.path and part.path ~ '\.aggorder\.[0-9]+$') as aggorder
-        from unnest(nodes) as node
-        where node.type = 'AGGREF' and node.queries[cardinality(node.queries)] = top_path
-    ) as called
-    inner join pg_proc as p on p.oid = called.function_oid
-    where
-        called.aggdistinct or called.aggorder
-        -- count(*), count(x), and sums and averages of integers and numerics.
-        or p.oid not in (2803, 2147, 2107, 2108, 2109, 2114, 2100, 2101, 2102, 2103);
+        and node.fields ->> 'relkind' <> 'v';
 end
 $$;

@@ -1,13 +1,22 @@
--- The sources with the columns that the query names: with `is_needed`, those on whose values its result depends.
+-- The inputs with the columns that the query names: with `is_needed`, those on whose values its result depends.
 create or replace function cdc.needed_sources(sources jsonb, nodes cdc.tree_node[], options jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return (
         select jsonb_agg(
-            jsonb_build_object(
+            case when source.value ? 'model' then jsonb_build_object(
+                'model', source.value -> 'model', 'schema', source.value -> 'schema', 'name', source.value -> 'name',
+                'key', (
+                    select coalesce(jsonb_agg(jsonb_build_object('name', own.value -> 'name', 'type', own.value -> 'type') order by own.place), '[]')
+                    from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
+                    where source.value -> 'key' ? (own.value ->> 'name')
+                )
+            )
+            else jsonb_build_object(
                 'table', source.value ->> 'table',
                 'schema', source.value ->> 'schema',
-                'keeps_deleted', coalesce(options -> 'ignore_deletes' ? (source.value ->> 'table'), false),
+                'keeps_deleted', coalesce(options -> 'ignore_deletes' ? (source.value ->> 'table'), false)
+            ) end || jsonb_build_object(
                 'columns', coalesce((
                     select jsonb_agg(
                         jsonb_build_object(

@@ -15,7 +15,7 @@ begin
                 lag(one.match[2]) over (order by one.place) as former
             from regexp_matches(
                 tree,
-                $re$(?::([A-Za-z_]+) )?(\{[A-Z_]+|[})(]|[0-9]+ \[ [-0-9 ]*\]|(?:\\.|[^\s(){}\\])+)$re$,
+                $re$(?::([A-Za-z_]+) )?(\{[A-Z_]+|[})(]|[0-9]+ \[ [-0-9 ]*\]|(?:\\.|[^ \n\t(){}\\])+)$re$,
                 'g'
             ) with ordinality as one (match, place)
         )

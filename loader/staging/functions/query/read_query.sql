@@ -1,29 +1,10 @@
--- Let PostgreSQL read a query over the tables of stub_sources, and return what it made of it: the text with every name
--- resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog prints it, and the
--- columns.
-create or replace function cdc.read_query(
-    query text, sources jsonb, out printed text, out tree text, out columns jsonb
-)
+-- Let PostgreSQL read a query over the tables of stub_sources, as name_sources names them, and return what it made of it:
+-- the text with every name resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog
+-- prints it, and the columns.
+create or replace function cdc.read_query(named text, out printed text, out tree text, out columns jsonb)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-    named constant text := cdc.name_sources(query, sources);
-    source record;
 begin
-    for source in
-        select one.place, cdc.stub_name(sources, one.place) as name
-        from jsonb_array_elements(sources) with ordinality as one (value, place)
-        where cdc.stub_name(sources, one.place) <> 'waltally_source_' || one.place
-    loop
-        execute format('alter table pg_temp.waltally_source_%s rename to %I', source.place, source.name);
-    end loop;
     execute format('create temporary view waltally_query as %s', named);
-    for source in
-        select one.place, cdc.stub_name(sources, one.place) as name
-        from jsonb_array_elements(sources) with ordinality as one (value, place)
-        where cdc.stub_name(sources, one.place) <> 'waltally_source_' || one.place
-    loop
-        execute format('alter table pg_temp.%I rename to waltally_source_%s', source.name, source.place);
-    end loop;
     select
         (
             select string_agg(

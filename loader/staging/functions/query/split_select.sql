@@ -17,7 +17,9 @@ begin
     select coalesce(min(one.place), cardinality(tokens) + 1) into list_end
     from unnest(tokens, depths) with ordinality as one (token, depth, place)
     where one.place > list_start and one.depth = 0
-        and one.token in ('FROM', 'WHERE', 'GROUP', 'HAVING', 'ORDER', 'LIMIT', 'OFFSET', 'UNION', 'INTERSECT', 'EXCEPT', ';');
+        and one.token in ('FROM', 'WHERE', 'GROUP', 'HAVING', 'ORDER', 'LIMIT', 'OFFSET', 'UNION', 'INTERSECT', 'EXCEPT', ';')
+        -- Of a percentile: WITHIN GROUP (ORDER BY ...).
+        and tokens[one.place - 2] is distinct from 'WITHIN';
     select coalesce(min(one.place), cardinality(tokens) + 1) into tail_end
     from unnest(tokens, depths) with ordinality as one (token, depth, place)
     where one.place >= list_end and one.depth = 0 and one.token in ('ORDER', ';');

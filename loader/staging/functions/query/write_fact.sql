@@ -46,12 +46,11 @@ declare
     waltally_tried cdc.change[];
 begin
     lock table {relation} in row exclusive mode nowait;
-    if $1 in ('begin', 'rebuild') then
+    if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
-        {first_row}
-        {merge_baseline}
+        {listing}
+        {baseline}
         return result;
     end if;
 
@@ -65,9 +64,7 @@ begin
     if $1 <> 'list' then
         select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
         into result.rejected_lsn, result.lost_lsn
-        from unnest($3) as change
-        where (change.table_no = any ($4) or change.table_no is null)
-            and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5));
+        from unnest(cdc.reject($3, {needs}, $4, $5)) as change;
         {truncates}
         loop
             begin
@@ -84,9 +81,8 @@ begin
                         -- Once without those that are bad, and without updates that move other models' values alone.
                         waltally_tried := good;
                         select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
-                        -- An old row that cannot be taken was never counted.
                         select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
-                        from unnest(bad) as change where change.action = 'I';
+                        from unnest(cdc.name_bad_rows(bad, messages)) as change;
                         waltally_is_row := good <> waltally_tried;
                     else
                         waltally_is_row := false;
@@ -108,35 +104,9 @@ begin
     end if;
 
     select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
-    insert into {listed} (
-        fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
-    )
-    select
-        {model_key},
-        log.slot_name,
-        log.commit_lsn,
-        log.ordinal,
-        log.xid,
-        log.committed_at,
-        ({tables})[array_position($4, rejected.table_no)],
-        -- Of an update only one row may be bad.
-        coalesce(log.action::text, rejected.action),
-        rejected.reason,
-        log.payload
-    from (
-        select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[change.ordinality] as reason
-        from unnest(bad) with ordinality as change
-        where change.action = 'I'
-        union all
-        select
-            change.table_no, change.action, change.commit_lsn, change.ordinal,
-            coalesce(change.problem, cdc.explain_lack(change, {needs}, $4, $5))
-        from unnest($3) as change
-        where (change.table_no = any ($4) or change.table_no is null)
-            and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, $5))
-    ) as rejected
-    inner join cdc.change_log as log
-        on log.slot_name = $2 and log.commit_lsn = rejected.commit_lsn and log.ordinal = rejected.ordinal;
+    perform cdc.list_rejected(
+        {listed_name}, {model_key}, $2, {tables}, $4, cdc.name_bad_rows(bad, messages) || cdc.reject($3, {needs}, $4, $5)
+    );
     return result;
 end
 $routine$
@@ -147,17 +117,14 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
+            'listed_name', quote_literal(listed),
             'deltas_name', quote_literal(deltas),
             'deltas', deltas,
             'group_text', group_text,
             'model_key', quote_literal(model_key),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
-            'first_row', case when (compiled ->> 'is_total')::boolean then cdc.write_merge(
-                compiled, relation,
-                'select 1 as waltally_source_no, ' || (
-                    select string_agg(format('0 as %I', value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'kept')
-                )
-            ) else '' end,
+            'baseline', cdc.write_baseline(compiled, relation, model_name),
             'tables', (
                 select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
@@ -170,40 +137,28 @@ $template$,
                 ) order by source.place)
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
             )::text),
-            'merge_baseline', cdc.write_merge(compiled, relation, (
-                select format(
-                    e'select\n            array_position(%s, counted.part) as waltally_source_no%s%s\n        from '
-                    -- Apart: the schema may have a backslash in its name.
-                    || 'cdc.baseline_group as counted'
-                    || e'\n        where\n            counted.slot_name = $2\n            and counted.fact_name = %L\n            and counted.part <> all (coalesce($6, ''{}''))',
-                    (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
-                    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
-                    (select string_agg(format(e',\n            counted.dimensions[%s]::%s as %I', place, value ->> 'type', value ->> 'name'), '' order by place)
-                    from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)),
-                    (select string_agg(format(e',\n            counted.measures[%s] as %I', place, value ->> 'name'), '' order by place)
-                    from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
-                    model_name
-                )
-            )),
             'merge_changes', cdc.write_merge(
                 compiled, relation,
                 format(
                     'select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null'
                     ' and (waltally_group is null or %s = waltally_group)', deltas, group_text
-                )
+                ), '$7'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
                 'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
                 'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
-                'from %s(good, $4, $5) as delta where delta.waltally_archived_lsn is not null;',
+                'from %s(array(select change from unnest(good) as change where change.action = ''D'' and change.table_no in (%s)), $4, $5)'
+                ' as delta where delta.waltally_archived_lsn is not null;',
                 model_key,
                 (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
                 key_texts,
                 (select string_agg(format('-delta.%I', value ->> 'name'), ', ' order by place)
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
-                deltas
+                deltas,
+                (select string_agg(format('($4)[%s]', place), ', ') from jsonb_array_elements(compiled -> 'sources')
+                with ordinality as one (value, place) where (value ->> 'keeps_deleted')::boolean)
             ) else '' end
         )
     );

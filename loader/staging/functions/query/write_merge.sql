@@ -1,12 +1,17 @@
 -- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
--- that gives the source's number, the keys and what is added to what is kept.
-create or replace function cdc.write_merge(compiled jsonb, relation text, totals text) returns text
+-- that gives the source's number, the keys and what is added to what is kept, or is kept now. `is_watched` is a
+-- condition: then result.before and result.after get the rows that it changes, as texts.
+create or replace function cdc.write_merge(compiled jsonb, relation text, totals text, is_watched text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     key_list constant text := coalesce((
         select string_agg(quote_ident(value ->> 'name'), ', ' order by place)
         from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
     ), '');
+    -- Not added up, but computed anew for a group.
+    anew constant text[] := array(
+        select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT '
+    );
 begin
     return cdc.fill(
 $template$
@@ -18,6 +23,10 @@ with totals as (
     ) as delta{grouped}
 ),
 
+before as (
+    {before}
+),
+
 merged as (
     insert into {relation} as stored ({columns})
     select
@@ -26,13 +35,16 @@ merged as (
     on conflict ({conflict}) do update
     set
         {additions}
-    returning stored.ctid as place, {rows} as row_count, least({counts}) as least_count{shown_key}
+    returning stored.ctid as place, {rows} as row_count, least({counts}) as least_count,
+        case when {is_watched} then (stored.*)::text end as row
 )
 
 select
     array_agg(merged.place) filter (where merged.row_count = 0),
-    min(merged.least_count)
-into waltally_emptied, waltally_least_count
+    min(merged.least_count),
+    array_agg(merged.row) filter (where {is_watched}{and_rows}),
+    (select array_agg(before.row) from before)
+into waltally_emptied, waltally_least_count, result.after, result.before
 from merged;
 if waltally_least_count < 0 then
     raise exception 'a number of rows or values would fall below zero'
@@ -47,13 +59,21 @@ $template$,
             'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
             'rows', format('stored.%I', compiled ->> 'rows'),
-            'shown_key', '',
+            'is_watched', is_watched,
+            'and_rows', case when key_list <> '' then ' and merged.row_count > 0' else '' end,
+            'before', cdc.write_before(compiled, relation, 'totals', is_watched),
             'counts', (
                 select string_agg(format('stored.%I', value ->> 'name'), ', ')
-                from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by'
+                from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by' and value ->> 'name' <> all (anew)
             ),
             'sums', (
-                select string_agg(format('sum(%I)%s as %I', value ->> 'name', case value ->> 'type' when 'bigint' then '::bigint' else '' end, value ->> 'name'), e',\n        ' order by place)
+                select string_agg(format(
+                    case
+                        when value ->> 'name' = any (anew) then '(array_agg(%I))[1] as %I'
+                        when value ->> 'type' = 'bigint' then 'sum(%I)::bigint as %I'
+                        else 'sum(%I) as %I'
+                    end, value ->> 'name', value ->> 'name'
+                ), e',\n        ' order by place)
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
             ) || coalesce((
                 select string_agg(
@@ -87,6 +107,7 @@ $template$,
             'additions', (
                 select string_agg(
                     case
+                        when one.name = any (anew) then format('%1$I = excluded.%1$I', one.name)
                         when kept.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
                         -- A sum of no values is null.
                         else format(

@@ -1,4 +1,5 @@
--- SQL: bring what is left of a batch, `remaining`, into a rows model's table.
+-- SQL: bring what is left of a batch, `remaining`, into a rows model's table. Where it is watched, result.before and
+-- result.after get the rows that it changes, as texts.
 create or replace function cdc.write_row_merge(
     compiled jsonb, relation text, deltas text, columns text[], keys text[]
 ) returns text
@@ -13,14 +14,29 @@ $template${check}with changed as materialized (
                     delete from {relation} as stored
                     using (select {keys} from changed group by {keys} having max(waltally_sign) < 0) as former
                     where ({stored_keys}) = ({former_keys})
+                    returning {returned_keys}
+                ),
+
+                kept as (
+                    insert into {relation} as stored ({columns})
+                    select {columns} from changed where waltally_sign = 1
+                    on conflict ({keys}) do update
+                    set ({columns}) = row({excluded})
+                    -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
+                    where record_image_ne(row({stored}), row({excluded}))
+                    returning {returned_keys}, case when $7 then (stored.*)::text end as waltally_row
+                ),
+
+                touched as (
+                    select {keys} from gone
+                    union all
+                    select {keys} from kept
                 )
 
-                insert into {relation} as stored ({columns})
-                select {columns} from changed where waltally_sign = 1
-                on conflict ({keys}) do update
-                set ({columns}) = row({excluded})
-                -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
-                where record_image_ne(row({stored}), row({excluded}));$template$,
+                select
+                    (select array_agg(former.row) from ({before}) as former),
+                    (select array_agg(kept.waltally_row) from kept where $7)
+                into result.before, result.after;$template$,
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
@@ -28,6 +44,8 @@ $template${check}with changed as materialized (
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),
+            'returned_keys', 'stored.' || array_to_string(keys, ', stored.'),
+            'before', cdc.write_before(compiled, relation, 'touched', '$7'),
             'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
             'former_keys', 'former.' || array_to_string(keys, ', former.'),
             -- A part of a transaction may end while two rows have one key.

@@ -42,13 +42,14 @@ declare
     remaining cdc.change[];
     bad cdc.change[] := '{}';
     messages text[] := '{}';
+    rejected cdc.change[];
     tried record;
 begin
     lock table {relation} in row exclusive mode nowait;
-    if $1 in ('begin', 'rebuild') then
+    if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {listing}
         insert into {relation} ({columns})
         select
             {baseline}
@@ -85,37 +86,12 @@ begin
             end;
         end loop;
     end if;
-    select max(rejected.last_lsn), max(rejected.last_lsn) filter (where rejected.is_lost)
+    rejected := cdc.name_bad_rows(bad, messages) || {reject};
+    select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
     into result.rejected_lsn, result.lost_lsn
-    from (
-        select change.last_lsn, false as is_lost from unnest(bad) as change where change.action = 'I'
-        union all
-        select change.last_lsn, cdc.is_lost(change) from unnest($3) as change
-        where (change.table_no = any ($4) or change.table_no is null)
-            and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, {carried}))
-    ) as rejected;
-    if ($1 = 'list' or {is_listed}) and result.rejected_lsn is not null then
-        insert into {listed} (fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload)
-        select
-            {model_key}, log.slot_name, log.commit_lsn, log.ordinal, log.xid, log.committed_at,
-            case when rejected.table_no is not null then {table_name} end, rejected.action, rejected.reason, log.payload
-        from (
-            select change.table_no, change.action, change.commit_lsn, change.ordinal, messages[place] as reason
-            from unnest(bad) with ordinality as change (
-                table_no, action, commit_lsn, ordinal, is_cancelled, problem, old_values, new_values, change_count, last_lsn,
-                missing, place
-            )
-            where change.action = 'I'
-            union all
-            select
-                change.table_no, change.action, change.commit_lsn, change.ordinal,
-                coalesce(change.problem, cdc.explain_lack(change, {needs}, $4, {carried}))
-            from unnest($3) as change
-            where (change.table_no = any ($4) or change.table_no is null)
-                and (change.problem is not null or change.missing is not null and cdc.lacks(change, $4, {carried}))
-        ) as rejected
-        inner join cdc.change_log as log
-            on log.slot_name = $2 and log.commit_lsn = rejected.commit_lsn and log.ordinal = rejected.ordinal;
+    from unnest(rejected) as change;
+    if $1 = 'list' or {is_listed} then
+        perform cdc.list_rejected({listed_name}, {model_key}, $2, array[{table_name}], $4, rejected);
     end if;
     return result;
 end
@@ -127,6 +103,8 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
+            'listed_name', quote_literal(listed),
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),
             'table_name', quote_literal(table_name),
@@ -140,8 +118,11 @@ $template$,
             'left_by', case when has_old_rows then 'cdc.net_rows' else 'cdc.last_rows' end,
             'key_nos', case when has_old_rows then '' else ', ' || key_nos end,
             'carried', case when has_old_rows then '$5' else format('case change.action when ''I'' then $5 else array[%s] end', key_nos) end,
-            'needs', case when has_old_rows then format('%L', jsonb_build_array(needs)) else
-                format('case change.action when ''I'' then %L else %L end::jsonb', jsonb_build_array(needs), jsonb_build_array(compiled -> 'identity')) end,
+            'reject', case when has_old_rows then format('cdc.reject($3, %L, $4, $5)', jsonb_build_array(needs)) else format(
+                'cdc.reject(array(select change from unnest($3) as change where change.action = ''I''), %L, $4, $5) || '
+                'cdc.reject(array(select change from unnest($3) as change where change.action is distinct from ''I''), %L, $4, array[%s])',
+                jsonb_build_array(needs), jsonb_build_array(compiled -> 'identity'), key_nos
+            ) end,
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation, deltas) end,
             'merge', cdc.write_row_merge(compiled, relation, deltas, columns, keys)

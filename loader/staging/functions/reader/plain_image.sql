@@ -4,5 +4,5 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     select '[' || string_agg(
         format('{"name":%s,"value":%s}', entry.value -> 'name', entry.value -> 'value'), ',' order by entry.place
     ) || ']'
-    from jsonb_array_elements(image) with ordinality as entry (value, place)
+    from jsonb_array_elements(case jsonb_typeof(image) when 'array' then image else '[]' end) with ordinality as entry (value, place)
 $$;

@@ -8,6 +8,9 @@ begin
         from cdc.roll_up_input as input
         inner join cdc.roll_up as rolled on rolled.model_name = input.model_name
         where input.input_name = model and not rolled.is_due
+    ) or exists (
+        select from cdc.downstream_input as input
+        where input.input_name = model and not cdc.is_to_be_filled(input.model_name)
     );
 end
 $$;

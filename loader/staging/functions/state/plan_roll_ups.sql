@@ -53,6 +53,8 @@ begin
             else 'follows'
         end as verdict
         offset 0
-    ) as judged;
+    ) as judged
+    union all
+    select * from cdc.plan_downstream(slot);
 end
 $$;

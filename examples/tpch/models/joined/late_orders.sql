@@ -1,0 +1,7 @@
+{{ config(materialized='waltally') }}
+
+select o.o_orderpriority, count(*) as order_count
+from {{ ref('orders') }} as o
+inner join {{ ref('order_lines') }} as l on l.l_orderkey = o.o_orderkey
+where o.o_orderdate >= '1993-07-01' and o.o_orderdate < '1993-10-01' and l.late_count > 0
+group by 1

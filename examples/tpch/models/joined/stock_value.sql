@@ -1,0 +1,6 @@
+{{ config(materialized='waltally') }}
+
+select s.s_nationkey, ps.ps_partkey, sum(ps.ps_supplycost * ps.ps_availqty) as value
+from {{ ref('partsupp') }} as ps
+inner join {{ ref('supplier') }} as s on s.s_suppkey = ps.ps_suppkey
+group by 1, 2

@@ -1,0 +1,3 @@
+{{ config(materialized='waltally') }}
+
+select n_nationkey, n_name, n_regionkey from {{ source('tpch', 'nation') }}

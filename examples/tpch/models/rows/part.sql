@@ -1,0 +1,11 @@
+{{ config(materialized='waltally') }}
+
+select
+    p_partkey,
+    p_name,
+    p_mfgr,
+    p_brand,
+    p_type,
+    p_size,
+    p_container
+from {{ source('tpch', 'part') }}

@@ -1,0 +1,3 @@
+{{ config(materialized='waltally') }}
+
+select r_regionkey, r_name from {{ source('tpch', 'region') }}

@@ -1,0 +1,4 @@
+select l_orderkey, revenue, o_orderdate, o_shippriority
+from {{ ref('unshipped_orders') }}
+order by revenue desc, o_orderdate, l_orderkey
+limit 10

@@ -1,0 +1,1 @@
+select revenue from {{ ref('forecast_revenue') }}

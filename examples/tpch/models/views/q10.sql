@@ -1,0 +1,14 @@
+select
+    customer.c_custkey,
+    customer.c_name,
+    returned.revenue,
+    customer.c_acctbal,
+    nation.n_name,
+    customer.c_address,
+    customer.c_phone,
+    customer.c_comment
+from {{ ref('returned_revenue') }} as returned
+inner join {{ ref('customer') }} as customer on customer.c_custkey = returned.o_custkey
+inner join {{ ref('nation') }} as nation on nation.n_nationkey = customer.c_nationkey
+order by returned.revenue desc, customer.c_custkey
+limit 20

@@ -1,0 +1,1 @@
+select revenue from {{ ref('discounted_revenue') }}

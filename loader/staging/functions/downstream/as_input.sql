@@ -1,0 +1,11 @@
+-- A compiled model as an input of compile_query; `relation` says how the query names it, and where it is.
+create or replace function cdc.as_input(relation jsonb, declared jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select relation - 'materialized' || jsonb_build_object(
+        'key', jsonb_path_query_array(declared, '$.keys[*].name'),
+        'columns', (
+            select jsonb_agg(jsonb_build_object('name', one.name, 'type', one.type) order by one.place)
+            from cdc.list_columns(declared) as one where one.is_shown
+        )
+    )
+$$;

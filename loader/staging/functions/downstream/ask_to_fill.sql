@@ -1,0 +1,7 @@
+-- Have a model over models filled from its inputs. Only a row is added, so that nobody is waited for; one for each reason.
+create or replace function cdc.ask_to_fill(model text, reason text) returns void
+language sql set search_path = pg_catalog, pg_temp as $$
+    insert into cdc.to_fill (model_name, reason)
+    select model, ask_to_fill.reason
+    where not exists (select from cdc.to_fill as asked where asked.model_name = model and asked.reason = ask_to_fill.reason)
+$$;

@@ -1,0 +1,46 @@
+-- A compiled fact over models: what it joins, and of a roll-up how a group's rows are found in the model below.
+--
+-- inputs   by the numbers in the query: {"model": "schema.table", "key": [...], "columns": [{"name", "type", "is_needed"}]}
+-- joins    see read_joins
+-- select   of a roll-up: what stands "before" its list, "from", "where" and "after"; its "keys" as it computes them; "base":
+--          by a column's name in it that of the model
+create or replace function cdc.compile_downstream(compiled jsonb, tree jsonb, nodes cdc.tree_node[], inner_tree jsonb)
+returns jsonb
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    joins constant record := cdc.read_joins(tree);
+    is_roll_up constant boolean := compiled @? '$.kept[*].again';
+    parts record;
+begin
+    if exists (
+        select from unnest(nodes) as named
+        where
+            named.type = 'COMMONTABLEEXPR' and named.fields ->> 'cterefcount' not in ('0', '1')
+            and exists (
+                select from unnest(nodes) as entry
+                where
+                    starts_with(entry.path, named.path || '.') and entry.type = 'RANGETBLENTRY' and entry.fields ->> 'rtekind' = '0'
+                    and cdc.stub_number(entry.fields ->> 'relid') is not null
+            )
+    ) then
+        raise exception 'A CTE that reads a model is used twice.'
+            using errcode = 'WL003', hint = 'Name the model twice: a CTE for each use.';
+    end if;
+    if exists (select from jsonb_array_elements(joins.terms) as term where term.value = '[]') then
+        raise exception 'The query reads no model.' using errcode = 'WL003', hint = 'Name a model by ref().';
+    end if;
+    compiled := compiled - 'select' - 'added' || jsonb_build_object(
+        'kind', case when is_roll_up then 'roll-up' else 'fact' end,
+        'sources', '[]'::jsonb,
+        'inputs', compiled -> 'sources',
+        'joins', jsonb_build_object('terms', joins.terms, 'equal', joins.equal, 'nullable', joins.nullable)
+    ) || case when is_roll_up then jsonb_build_object('select', compiled -> 'select', 'added', compiled -> 'added') else '{}' end;
+    if is_roll_up then
+        parts := cdc.split_tail(compiled #>> '{select,tail}');
+        compiled := jsonb_set(compiled, '{select}', (compiled -> 'select') - 'tail' || jsonb_build_object(
+            'from', parts.from_part, 'where', parts.where_part, 'base', cdc.base_columns(tree, inner_tree)
+        ));
+    end if;
+    return compiled;
+end
+$$;

@@ -1,0 +1,48 @@
+-- Fill one model over models that is to be filled, and return whether one was tried. Its inputs are locked until it is
+-- full; one that somebody else has locked is not waited for, since this session may hold what the other waits for.
+create or replace function cdc.fill_downstream(slot text) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    plan record;
+    target record;
+    filled cdc.outcome;
+begin
+    for plan in
+        select plans.* from cdc.plan_downstream(slot) as plans
+        where plans.step = 'fill' and coalesce(plans.retry_at <= clock_timestamp(), true)
+        order by cardinality(plans.inputs), plans.model_name
+    loop
+        begin
+            if exists (
+                select from cdc.downstream_input as input
+                cross join lateral (values (input.input_name), (input.model_name)) as needed (name)
+                where input.model_name = plan.model_name and not pg_try_advisory_xact_lock(cdc.lock_key('model', needed.name))
+            ) then
+                raise exception 'another session builds an input' using errcode = 'WL001';
+            end if;
+            -- What is asked for from now on is asked for again.
+            delete from cdc.to_fill as asked where asked.model_name = plan.model_name;
+            if not found then
+                raise exception 'another session has filled it meanwhile' using errcode = 'WL001';
+            end if;
+            target := cdc.find_installed(plan.routine, '(text, text, text[], text[], boolean)', 'cdc.outcome');
+            execute format('select * from %s(cdc.unless_replaced($1, $2, $3), null, null, null, false)', target.name)
+            into filled
+            using 'fill', target.oid, target.version;
+            perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
+            update cdc.downstream_model as own set error = null, failures = 0, retry_at = null, audited_at = null where own.model_name = plan.model_name;
+            perform pg_notify('waltally', json_build_object('slot', slot, 'position', plan.applied_lsn)::text);
+        exception
+            when sqlstate 'WL001' then
+                continue;
+            when lock_not_available or deadlock_detected then
+                perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
+                perform cdc.note_downstream_failure(plan.model_name, null);
+            when others then
+                perform cdc.note_downstream_failure(plan.model_name, sqlerrm);
+        end;
+        return true;
+    end loop;
+    return false;
+end
+$$;

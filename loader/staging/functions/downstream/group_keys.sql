@@ -1,0 +1,24 @@
+-- The keys of a roll-up as its select computes them from a row of the model below, in the one spelling that a key has; and
+-- by what an index finds them: of a text its beginning, which is that of the key too. `sought_key` is this of a row that has
+-- the keys.
+create or replace function cdc.group_keys(compiled jsonb, group_row text default null)
+returns table (name text, type text, expression text, sought text, sought_key text, place bigint)
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select
+        key.value ->> 'name',
+        key.value ->> 'type',
+        case when own.is_text then cdc.short_text(own.spelled, own.share) else own.spelled end,
+        case when own.is_text then format('left(%s, %s)', own.spelled, own.size) else own.spelled end,
+        case when own.is_text then format('left(%s.%I, %s)', group_row, key.value ->> 'name', own.size) else format('%s.%I', group_row, key.value ->> 'name') end,
+        key.place
+    from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+    cross join lateral (
+        select
+            format(
+                case key.value ->> 'type' when 'text' then '(%s)::text' else '%s' end, compiled #>> array['select', 'keys', (key.place - 1)::text]
+            ) as spelled,
+            key.value ->> 'type' = 'text' as is_text,
+            (compiled ->> 'text_share')::integer as share,
+            ((compiled ->> 'text_share')::integer - 33) / 4 as size
+    ) as own
+$$;

@@ -1,0 +1,32 @@
+-- The models that a query reads, as compile_query takes them: what of `relations` is installed, or compiled beside it
+-- ("schema.table": what compile_query gave), with its shown columns.
+create or replace function cdc.model_inputs(relations jsonb, compiled jsonb default '{}') returns jsonb
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    relation jsonb;
+    declared jsonb;
+    inputs jsonb := '[]';
+begin
+    for relation in select value from jsonb_array_elements(relations) loop
+        if relation ? 'table' then
+            inputs := inputs || relation;
+            continue;
+        end if;
+        select coalesce(
+            compiled -> (relation ->> 'model'),
+            (select own.declaration from cdc.downstream_model as own where own.model_name = relation ->> 'model'),
+            (select min(own.declaration::text)::jsonb from cdc.installed_model as own where own.model_name = relation ->> 'model' and own.declaration ? 'query')
+        ) into declared;
+        if declared is null then
+            raise exception '% is no model of waltally: its changes are not seen.', relation ->> 'model' using
+                errcode = 'WL003', hint = case relation ->> 'materialized'
+                    when 'waltally' then 'Run `dbt build`, which builds it first.'
+                    when 'view' then 'Instead: `materialized=''ephemeral''` for it, which dbt writes into the query.'
+                    else 'Instead: `materialized=''waltally''` for it, if its query can be kept.'
+                end;
+        end if;
+        inputs := inputs || cdc.as_input(relation, declared);
+    end loop;
+    return inputs;
+end
+$$;

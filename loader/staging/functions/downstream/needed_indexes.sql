@@ -1,0 +1,83 @@
+-- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
+-- each as SQL writes its table and its columns, with the columns' names where an index on the table itself may serve.
+-- No index holds a value of unbounded length: that would make the input fail.
+create or replace function cdc.needed_indexes(compiled jsonb) returns table (relation text, name text, method text, columns text, plain_names text[])
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    with joined as (
+        select distinct sides.own_no, sides.column_name, sides.other_no
+        from jsonb_array_elements(compiled #> '{joins,equal}') as pair
+        cross join lateral (
+            values
+            ((pair.value ->> 0)::integer, pair.value ->> 1, (pair.value ->> 2)::integer),
+            ((pair.value ->> 2)::integer, pair.value ->> 3, (pair.value ->> 0)::integer)
+        ) as sides (own_no, column_name, other_no)
+    ),
+
+    typed as (
+        select
+            joined.*,
+            input.value as input,
+            own.value ->> 'type' as type,
+            own.value ->> 'type' ~ '^(boolean|smallint|integer|bigint|uuid|date|real|double precision|"char"|(time|timestamp) .*|inet|cidr|macaddr8?|pg_lsn)$'
+            or input.value -> 'key' @> jsonb_build_array(jsonb_build_object('name', joined.column_name)) as is_short
+        from joined
+        cross join lateral (select compiled -> 'inputs' -> (joined.own_no - 1) as value) as input
+        inner join jsonb_array_elements(input.value -> 'columns') as own on own.value ->> 'name' = joined.column_name
+    ),
+
+    of_joins as (
+        select
+            format('%I.%I', typed.input ->> 'schema', typed.input ->> 'name') as relation,
+            case when bool_or(typed.is_short) then 'btree' else 'hash' end as method,
+            array_agg(typed.column_name order by typed.column_name) filter (where typed.is_short) as short_names,
+            min(typed.column_name) as first_name,
+            jsonb_object_agg(typed.column_name, typed.type) as types
+        from typed
+        group by typed.own_no, typed.other_no, typed.input
+    ),
+
+    of_group as (
+        select array(
+            select unnest(cdc.null_safe(own.expression, key.type))
+            from cdc.group_keys(compiled) as key
+            cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
+            order by key.place
+        ) as keys
+        where compiled ->> 'kind' = 'roll-up' and not exists (
+            select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
+            where cdc.in_base(compiled, key.expression) is null
+        )
+    ),
+
+    of_values as (
+        select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
+        from jsonb_array_elements(compiled -> 'kept') as one
+        cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
+        -- The order of texts is that of no index on their beginnings.
+        where one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')
+    ),
+
+    listed as (
+        select
+            of_joins.relation,
+            of_joins.method,
+            (
+                select string_agg(
+                    format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place
+                )
+                from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
+            ) as columns,
+            of_joins.short_names as plain_names
+        from of_joins
+        union
+        select
+            format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree',
+            array_to_string(of_group.keys || of_values.expression, ', '), null
+        from of_group
+        left join of_values on of_values.expression is not null
+        where of_group.keys <> '{}' or of_values.expression is not null
+    )
+
+    select listed.relation, 'waltally_' || md5(listed.relation || listed.method || listed.columns), listed.method, listed.columns, listed.plain_names
+    from listed
+$$;

@@ -1,0 +1,45 @@
+-- Write down a model over models that dbt has installed, and have it filled where what it holds is not what its query
+-- gives.
+create or replace function cdc.register_downstream(
+    model text, name text, project text, declaration jsonb, routine text, indexes text[], is_refresh boolean
+) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    former jsonb;
+begin
+    perform cdc.note_objects(model, array[routine], '{}', array(select one.name from cdc.list_columns(declaration) as one order by one.place));
+    -- The same model in another schema, which its project has left.
+    delete from cdc.downstream_model as own
+    where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model
+        and not exists (
+            select from pg_class as c inner join pg_namespace as n on n.oid = c.relnamespace where n.nspname || '.' || c.relname = own.model_name
+        );
+    select own.declaration into former from cdc.downstream_model as own where own.model_name = model;
+    insert into cdc.downstream_model as own (model_name, name, project, declaration, routine, indexes)
+    values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, register_downstream.routine, register_downstream.indexes)
+    on conflict on constraint downstream_model_pkey do update
+    set
+        name = excluded.name, project = excluded.project, declaration = excluded.declaration, routine = excluded.routine,
+        indexes = excluded.indexes, error = null, failures = 0, retry_at = null;
+    delete from cdc.downstream_input as input where input.model_name = model;
+    insert into cdc.downstream_input (model_name, input_name)
+    select distinct model, value ->> 'model' from jsonb_array_elements(register_downstream.declaration -> 'inputs');
+    if is_refresh or former is distinct from register_downstream.declaration then
+        perform cdc.ask_to_fill(model, case when former is null then 'it is new' when is_refresh then 'dbt asked for it' else 'its query has changed' end);
+    end if;
+    with recursive walk as (
+        select input.model_name, 1 as level from cdc.downstream_input as input
+        union
+        select input.model_name, walk.level + 1
+        from walk inner join cdc.downstream_input as input on input.input_name = walk.model_name
+        where walk.level < 100
+    )
+
+    update cdc.downstream_model as own
+    set level = found.level
+    from (select walk.model_name, max(walk.level) as level from walk group by walk.model_name) as found
+    where found.model_name = own.model_name and found.level <> own.level;
+end
+$$;
+
+revoke execute on function cdc.register_downstream(text, text, text, jsonb, text, text[], boolean) from public;

@@ -1,0 +1,23 @@
+-- A compiled roll-up with the type of the values that each count(distinct) counts: `value_type`.
+create or replace function cdc.value_types(compiled jsonb) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    place integer;
+    type_name text;
+begin
+    for place in
+        select one.place - 1 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+        where one.value ->> 'again' ~ '^(count\(DISTINCT|min\(|max\()'
+    loop
+        execute format('create temporary view waltally_value as %s', cdc.write_group(
+            compiled, (cdc.split_call(compiled -> 'kept' -> place ->> 'again')).arguments || ' as value', null, '{}',
+            'select ' || cdc.null_columns(compiled -> 'inputs' -> 0)
+        ));
+        select cdc.plain_type(a.atttypid) into type_name
+        from pg_attribute as a where a.attrelid = to_regclass('pg_temp.waltally_value') and a.attnum = 1;
+        drop view pg_temp.waltally_value;
+        compiled := jsonb_set(compiled, array['kept', place::text, 'value_type'], to_jsonb(type_name));
+    end loop;
+    return compiled;
+end
+$$;

@@ -1,0 +1,71 @@
+-- SQL: the routine of a model over models. step fill: from its inputs as they are. step add: what rows of one input that
+-- changed, before and after, do to it; all other inputs are as they are now.
+create or replace function cdc.write_downstream(compiled jsonb, routine text, relation text) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return cdc.fill(
+$template$
+create or replace function {routine}(step text, input text, before text[], after text[], is_watched boolean) returns cdc.outcome
+language plpgsql security definer {pins}
+-- Few rows meet many: an index finds them, however small the tables were when the plan was made.
+set enable_seqscan = off set enable_mergejoin = off
+as $routine$
+#variable_conflict use_column
+declare
+    result cdc.outcome;
+    -- The table may have a column of any other name.
+    waltally_emptied tid[];
+    waltally_least_count numeric;
+begin
+    lock table {relation} in row exclusive mode nowait;
+    if $1 = 'fill' then
+        perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
+        {indexes}{reshape}
+        delete from {relation};
+        insert into {relation} ({columns})
+        select {values}
+        from (
+            with {inputs}
+
+{query}
+        ) as query;
+        return result;
+    end if;
+    {branches}
+    delete from {relation} where ctid = any (waltally_emptied){unless_total};
+    return result;
+end
+$routine$
+$template$,
+        jsonb_build_object(
+            'routine', routine,
+            'pins', cdc.routine_pins(compiled),
+            'relation', relation,
+            'indexes', coalesce((
+                select string_agg(format(
+                    e'perform cdc.keep_join_index(%L, %L, %L, %L, %L);\n        ', needed.relation, needed.name, needed.method, needed.columns, needed.plain_names
+                ), '')
+                from cdc.needed_indexes(compiled) as needed
+            ), ''),
+            'reshape', cdc.write_reshape(compiled, relation),
+            'columns', (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
+            'values', (
+                select string_agg(case when one.kind = 'id' then format('md5(row(%s)::text)::uuid', (
+                    select string_agg(format('query.%I', value ->> 'name'), ', ' order by place)
+                    from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+                )) else format('query.%I', one.name) end, ', ' order by one.place)
+                from cdc.list_columns(compiled) as one where one.kind <> 'derived'
+            ),
+            'inputs', cdc.write_inputs(compiled),
+            'query', compiled ->> 'query',
+            'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
+            'branches', (
+                select string_agg(format(
+                    e'if $2 = %L then\n        %s\n    end if;', own.model, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5')
+                ), e'\n    ' order by own.model)
+                from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
+            )
+        )
+    );
+end
+$$;

@@ -1,0 +1,66 @@
+-- SQL: what a roll-up's groups that changed rows touch have now: sums and counts by what is added, the other aggregates by
+-- asking the model below again.
+create or replace function cdc.write_roll_up(compiled jsonb, terms text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    keys constant text := coalesce((
+        select string_agg(quote_ident(value ->> 'name') || ', ', '' order by place)
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    ), '');
+    kept constant jsonb := (
+        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT ', false)) order by place)
+        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+    );
+begin
+    return cdc.fill(
+$template$select {keys}{all}
+        from (
+            select {keys}{added}
+            from (
+                select {keys}{linear} from ({terms}) as term{values}
+            ) as part
+            {grouped}
+        ) as touched$template$,
+        jsonb_build_object(
+            'keys', keys,
+            'grouped', case when keys = '' then 'having count(*) > 0' else 'group by ' || rtrim(keys, ', ') end,
+            'terms', terms,
+            'all', (
+                select string_agg(
+                    case
+                        when value ? 'again' and not (value ->> 'is_distinct')::boolean
+                            then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
+                        else format('touched.%I', value ->> 'name')
+                    end, ', ' order by place
+                )
+                from jsonb_array_elements(kept) with ordinality as one (value, place)
+            ),
+            'added', (
+                select string_agg(format('sum(%1$I) as %1$I', value ->> 'name'), ', ' order by place)
+                from jsonb_array_elements(kept) with ordinality as one (value, place)
+                where (value ->> 'is_distinct')::boolean or not value ? 'again'
+            ),
+            'linear', (
+                select string_agg(format(case when (value ->> 'is_distinct')::boolean then '0 as %1$I' else '%1$I' end, value ->> 'name'), ', ' order by place)
+                from jsonb_array_elements(kept) with ordinality as one (value, place)
+                where (value ->> 'is_distinct')::boolean or not value ? 'again'
+            ),
+            'values', coalesce((
+                select string_agg(format(
+                    e'\n                union all\n                select %s%s from (%s) as counted',
+                    keys,
+                    (
+                        select string_agg(case when other.place = one.place
+                            then '(waltally_now > 0)::integer - (waltally_now - waltally_change > 0)::integer' else '0' end, ', ' order by other.place)
+                        from jsonb_array_elements(kept) with ordinality as other (value, place)
+                        where (other.value ->> 'is_distinct')::boolean or not other.value ? 'again'
+                    ),
+                    cdc.write_value_counts(compiled, one.value ->> 'again', one.value ->> 'value_type')
+                ), '' order by one.place)
+                from jsonb_array_elements(kept) with ordinality as one (value, place)
+                where (one.value ->> 'is_distinct')::boolean
+            ), '')
+        )
+    );
+end
+$$;

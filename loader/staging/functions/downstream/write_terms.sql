@@ -1,0 +1,38 @@
+-- SQL: what the changed rows of a model add to a query over it, as selects of a UNION ALL: the query of the new rows less
+-- the query of the old ones, with all other models as they are. Of a model that is named several times each choice of
+-- places has the changed rows; the signs make up for what they count twice.
+create or replace function cdc.write_terms(compiled jsonb, model text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    numbers constant integer[] := array(
+        select place::integer from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
+        where value ->> 'model' = write_terms.model order by place
+    );
+    written text[] := '{}';
+    chosen integer[];
+begin
+    for subset in 1..(1 << cardinality(numbers)) - 1 loop
+        chosen := array(select numbers[n] from generate_subscripts(numbers, 1) as n where subset >> (n - 1) & 1 = 1 order by n);
+        continue when not cdc.meet(compiled, chosen);
+        written := array_append(written, cdc.write_term(
+            compiled,
+            (
+                select format(
+                    '(select %s%s as sign, %s from %s)',
+                    string_agg(format('s%s.sign', n), ' * ' order by n), case when cardinality(chosen) % 2 = 0 then ' * -1' else '' end,
+                    string_agg(format('s%1$s.sign as sign_%1$s', n), ', ' order by n),
+                    string_agg(format('(select distinct waltally_sign as sign from changed) as s%s', n), ' cross join ' order by n)
+                )
+                from unnest(chosen) as n
+            ),
+            cdc.write_inputs(compiled, (
+                select jsonb_object_agg(n, format(
+                    'select %s from changed where waltally_sign = signs.sign_%s', cdc.changed_columns(compiled -> 'inputs' -> (n - 1)), n
+                ))
+                from unnest(chosen) as n
+            ), chosen)
+        ));
+    end loop;
+    return array_to_string(written, e'\n        union all\n        ');
+end
+$$;

@@ -1,0 +1,44 @@
+-- Refuse a query that joins sources, or reads them beside models, with the rows models to make: their columns, and how many
+-- bytes a row of these takes beside its values of no fixed length. `needed` and `numbered` as needed_sources and name_sources
+-- give them.
+create or replace function cdc.refuse_sources(reason text, needed jsonb, numbered jsonb) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    models text;
+begin
+    with columns as (
+        select
+            source.place,
+            source.value ->> 'table' as table_name,
+            own.name,
+            row_number() over (partition by source.place order by not own.is_key, own.place) as place_no,
+            (select t.typlen from pg_type as t where t.oid = to_regtype(own.type) and t.typlen > 0) as size
+        from jsonb_array_elements(needed) with ordinality as source (value, place)
+        cross join lateral (
+            select
+                listed.value ->> 'name' as name,
+                listed.value ->> 'type' as type,
+                listed.place,
+                coalesce(numbered -> (source.place::integer - 1) -> 'key' ? (listed.value ->> 'name'), false) as is_key,
+                source.value -> 'columns' @> jsonb_build_array(jsonb_build_object('name', listed.value -> 'name', 'is_needed', true)) as is_needed
+            from jsonb_array_elements(numbered -> (source.place::integer - 1) -> 'columns') with ordinality as listed (value, place)
+        ) as own
+        where source.value ? 'table' and (own.is_key or own.is_needed)
+    )
+
+    select string_agg(format('of %s `select %s from {{ source(...) }}`, %s bytes a row%s', told.table_name, told.names, told.size, told.others), '; ' order by told.place)
+    into models
+    from (
+        select
+            place,
+            table_name,
+            string_agg(quote_ident(name), ', ' order by place_no) as names,
+            -- A row's header and its place in the page.
+            28 + coalesce(sum(size), 0) as size,
+            coalesce(' and the values of ' || string_agg(quote_ident(name), ', ' order by place_no) filter (where size is null), '') as others
+        from columns
+        group by place, table_name
+    ) as told;
+    raise exception '%', reason using errcode = 'WL003', hint = 'Instead: the query over models by ref(), with rows models ' || models || '.';
+end
+$$;

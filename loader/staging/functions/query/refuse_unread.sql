@@ -1,0 +1,41 @@
+-- Refuse, before anything is given to the server, what cdc.scan would not read as PostgreSQL does, names of ours, and more
+-- than one statement.
+create or replace function cdc.refuse_unread(query text, inputs jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    code constant text[] := array(
+        select one.token from cdc.scan(query) as one where one.token !~ $re$^(\s|--|/\*)$re$ order by one.place
+    );
+    refused record;
+begin
+    select said.reason, said.remedy into refused
+    from cdc.scan(query) as one
+    cross join lateral (
+        values
+        (
+            one.token ~ '^/\*.*/\*' or one.token ~ '^\$',
+            'A comment within a comment, or a text between dollars, is not read.', 'Write the text between quotation marks.'
+        ),
+        (
+            one.token ~* '^"?waltally_' and not exists (
+                select from jsonb_array_elements(inputs) as own where one.token in (own ->> 'name', quote_ident(own ->> 'name'))
+            ), 'A name that begins with waltally_ is not read: such names are ours.', 'Give it another name.'
+        )
+    ) as said (is_so, reason, remedy)
+    where said.is_so
+    union all
+    select 'Two texts that follow each other, or a text that begins with U&, are not read.', 'Write one text between quotation marks.'
+    from unnest(code) with ordinality as one (token, place)
+    where
+        one.token ~* $re$^e?'$re$
+        and (code[one.place - 1] ~* $re$^e?'$re$ or code[one.place - 1] = '&' and code[one.place - 2] ~* '^u$')
+    union all
+    select 'A model is one query, and this has several statements.', 'Write a model for each of them.'
+    from unnest(code) with ordinality as one (token, place)
+    where one.token = ';' and one.place < cardinality(code)
+    limit 1;
+    if found then
+        raise exception '%', refused.reason using errcode = 'WL003', hint = refused.remedy;
+    end if;
+end
+$$;

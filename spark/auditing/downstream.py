@@ -1,0 +1,90 @@
+"""Compares models over models with their queries over their inputs, in one snapshot of the target.
+
+PostgreSQL evaluates the query there, by SQL of the staging schema. No Spark is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+from common.connections import TargetSession, exported_snapshot
+from common.errors import AuditIncomplete
+from common.progress import print_status
+
+from auditing.report import UpperReport, Wrong
+from waltally.errors import LoaderError
+from waltally.tables import Table
+
+_NAMES = """
+select state.model_name
+from {0}.model_state as state
+inner join {0}.downstream_model as own on own.model_name = state.relation
+where state.slot_name = %s and (state.model_name <> state.relation or state.model_name = any (%s))
+order by own.level, state.model_name
+"""
+# Whatever its inputs wait for, it is what its query gives over them, unless it is to be filled.
+_MODEL = """
+select
+    n.nspname,
+    c.relname,
+    own.declaration,
+    case
+        when own.error is not null or {0}.is_to_be_filled(own.model_name)
+            or {0}.changed_input(own.model_name) is not null
+            then state.reason
+    end,
+    state.remedy
+from {0}.model_state as state
+inner join {0}.downstream_model as own on own.model_name = state.relation
+cross join pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where
+    state.slot_name = %s and state.model_name = %s
+    and n.nspname || '.' || c.relname = state.relation
+"""
+_NOTE = (
+    "update {}.downstream_model set audited_at = now() where model_name = %s and declaration = %s"
+)
+
+
+def names(target: TargetSession, chosen: Collection[str]) -> list[str]:
+    """Return the models over models of the slot, the lowest first: all, or the chosen ones."""
+    rows = target.ask_staging(_NAMES, (target.slot, list(chosen)))
+    return [name for (name,) in rows if not chosen or name in chosen]
+
+
+def compare(
+    target: TargetSession, chosen: Sequence[str], refused: dict[str, LoaderError], limit: int
+) -> list[UpperReport]:
+    """Compare these models; note in `refused` why one cannot be compared."""
+    found = []
+    for name in chosen:
+        try:
+            found.append(_compare(target, name, limit))
+        except LoaderError as error:
+            refused[name] = error
+    return found
+
+
+def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
+    with exported_snapshot(target):
+        schema, table, declaration, reason, remedy = target.ask_staging(
+            _MODEL, (target.slot, name)
+        )[0]
+        relation = Table(schema, table)
+        if reason is not None:
+            raise AuditIncomplete(f"{relation} was not compared: {reason}", remedy)
+        print_status(f"comparing {relation} with its query")
+        values = (json.dumps(declaration), relation.quoted, limit)
+        ((query,),) = target.ask_staging("select {}.write_difference(%s, %s, %s)", values)
+        target.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
+        ((groups, differing, first),) = target.ask(query)
+    keys = [key["name"] for key in declaration["keys"]]
+    wrong = [
+        Wrong(dict(zip(keys, texts, strict=True)), column, own, counted)
+        for texts, column, own, counted in first
+    ]
+    if not differing:
+        target.ask_staging(_NOTE, (str(relation), json.dumps(declaration)))
+    return UpperReport(name, str(relation), groups, differing, wrong)

@@ -1,0 +1,211 @@
+"""Models of a dbt project as its manifest holds them, and their registration without dbt."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Template
+
+from loader.setup.compile_queries import compile_queries
+from loader.setup.dbt_project import read_manifest
+from loader.staging.registration import read_registration
+from testkit.commands import ROOT
+from testkit.servers import connect, connect_target
+from testkit.source import DIMENSIONS
+from waltally.database import Target
+from waltally.facts import Fact, parse
+from waltally.tables import Table, quoted
+
+SLOT = "waltally"
+_NAMED = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model whose file is a query."""
+
+    query: str
+    """It names its tables as {schema.table}."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that the query reads."""
+        return [_table(name) for name in dict.fromkeys(_NAMED.findall(self.query))]
+
+    @property
+    def text(self) -> str:
+        """The query as dbt compiles it."""
+        return _NAMED.sub(lambda named: _relation(_table(named[1])), self.query)
+
+    def install(self, target: Target, name: str) -> None:
+        """Install the registered model for the target's slot, as dbt does."""
+        relations = [{"relation": _relation(each), "table": str(each)} for each in self.tables]
+        target.ask_staging(
+            "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
+            " 'analytics.rejected_changes', null, true)",
+            (target.slot, name, name, self.text, json.dumps(relations), json.dumps(self.config)),
+        )
+
+
+def _table(name: str) -> Table:
+    return Table(*name.split(".", 1))
+
+
+def _relation(table: Table) -> str:
+    return f'"db".{table.quoted}'
+
+
+def read_model(path: Path) -> Model:
+    """Return the model of a file of a dbt project, whose sources are in the schema public."""
+    config: dict[str, Any] = {}
+    text = Template(path.read_text()).render(
+        config=lambda **given: config.update(given) or "",
+        source=lambda _, name: f"{{public.{name}}}",
+        var=lambda *_: True,
+    )
+    options = ("timezone", "ignore_deletes", "surrogate_key", "unique_key")
+    return Model(text.strip(), {name: config[name] for name in options if name in config})
+
+
+NOTIFY = read_model(ROOT / "dbt_project/models/marts/ft_service_stats.sql")
+"""The model ft_service_stats."""
+
+
+def counting(table: str, *columns: str, where: str = "true", **totals: str) -> Model:
+    """Return the model that counts a table's rows by these columns, and has other totals."""
+    keys = [quoted(column) for column in columns]
+    named = [f"{total} as {name}" for name, total in totals.items()]
+    query = f"select {', '.join([*keys, 'count(*) as row_count', *named])} from {{{table}}}"
+    return Model(f"{query} where {where}" + (f" group by {', '.join(keys)}" if keys else ""))
+
+
+def register(dsn: str, models: Mapping[str, Model], slot: str = SLOT) -> None:
+    """Register these models beside others, as `loader setup` does for a slot that is there."""
+    declared = read_manifest(manifest_of(models))
+    with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
+        compiled, refused = compile_queries(declared, source, target)
+        assert not refused, refused
+        with target.transaction():
+            for fact in compiled.facts:
+                target.ask_staging(
+                    _REGISTER,
+                    (
+                        *(slot, fact.name, json.dumps(fact.declaration), json.dumps(fact.needed)),
+                        json.dumps(compiled.readings[fact.name]),
+                        *(fact.relation.schema, fact.relation.name),
+                    ),
+                )
+            for table, shape in compiled.shapes.items():
+                values = (slot, table.schema, table.name, json.dumps(shape))
+                target.ask_staging(_REGISTER_TABLE, values)
+
+
+_REGISTER = """
+insert into {}.fact
+    (slot_name, fact_name, declaration, needed, reading, relation_schema, relation_name)
+values (%s, %s, %s, %s, %s, %s, %s)
+on conflict (slot_name, fact_name) do update set
+    declaration = excluded.declaration, needed = excluded.needed, reading = excluded.reading
+"""
+_REGISTER_TABLE = """
+insert into {}.logged_table (slot_name, table_schema, table_name, shape) values (%s, %s, %s, %s)
+on conflict (slot_name, table_schema, table_name) do update set shape = excluded.shape
+"""
+
+
+def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
+    """Return the models that are registered for a slot."""
+    with closing(connect_target(dsn, slot)) as target:
+        return read_registration(target).facts
+
+
+def parsed(name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "") -> Fact:
+    """Return the model that counts the rows of these tables by these texts, without a server."""
+    columns = [{"name": key, "type": "text", "is_needed": True} for key in keys]
+    declaration = {
+        "query": "",
+        "kind": "fact",
+        "sources": [
+            {
+                "table": table,
+                "schema": table.partition(".")[0],
+                "columns": columns,
+                "keeps_deleted": table == keeps_deleted,
+            }
+            for table in tables
+        ],
+        "keys": columns,
+        "kept": [{"name": "count", "type": "bigint"}],
+        "rows": "count",
+        "timezone": "UTC",
+    }
+    return parse(name, Table("analytics", name), declaration)
+
+
+def notify() -> Fact:
+    """Return ft_service_stats as far as its tables and what it needs of them are concerned."""
+    history = "public.notification_history"
+    return parsed(
+        "ft_service_stats", DIMENSIONS, history, "public.notifications", keeps_deleted=history
+    )
+
+
+def manifest_of(
+    models: Mapping[str, Model | Mapping[str, Any]],
+    schema: str = "analytics",
+    project: str = "tests",
+) -> Path:
+    """Write a file for LOADER_MANIFEST: these models, by name, as dbt would write them."""
+    nodes: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
+    for name, model in models.items():
+        node: dict[str, Any] = {
+            "resource_type": "model",
+            "name": name,
+            "schema": schema,
+            "alias": name,
+            "original_file_path": f"models/{name}.sql",
+        }
+        if isinstance(model, Model):
+            named = {f"source.tests.{table}": table for table in model.tables}
+            sources |= {
+                key: {
+                    "schema": table.schema,
+                    "identifier": table.name.replace('"', '""'),
+                    "relation_name": _relation(table),
+                }
+                for key, table in named.items()
+            }
+            node |= {
+                "config": {"materialized": "waltally", "meta": {}, **model.config},
+                "compiled_code": model.text,
+                "depends_on": {"nodes": list(named)},
+            }
+        else:
+            node["config"] = {"meta": {"waltally": model}}
+        nodes[f"model.tests.{name}"] = node
+    metadata = {"project_name": project}
+    text = json.dumps({"metadata": metadata, "nodes": nodes, "sources": sources})
+    path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    path.write_text(text)
+    return path
+
+
+@cache
+def _folder() -> Path:
+    """Make the folder of the manifests, once per test process."""
+    made = Path(tempfile.mkdtemp(prefix="waltally-manifests-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

@@ -1,0 +1,449 @@
+"""Models over models whose inputs come from three databases: who may see which project."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from random import Random
+from typing import Any
+
+import pytest
+
+from testkit.commands import run_dbt, wait_until
+from testkit.databases import empty_database
+from testkit.fixtures import WAREHOUSE
+from testkit.project import host_project
+from testkit.servers import Cluster, connect
+from testkit.system import System
+from tests.spark.support import run_command
+
+TABLES = {
+    "people": """
+create table member (id int primary key, name text, team_id int, is_active boolean);
+create table entry (id int primary key, kind text, hours numeric);
+alter table entry replica identity full;
+insert into member select n, 'm' || n, n % 5, n % 4 > 0 from generate_series(1, 20) as n;
+insert into entry select n, 'k' || n % 3, n from generate_series(1, 9) as n;
+""",
+    "org": """
+create table team (id int primary key, name text, is_archived boolean not null default false);
+create table entry (id int primary key, kind text, hours numeric);
+alter table entry replica identity full;
+insert into team select n, 't' || n from generate_series(0, 5) as n;
+insert into entry select n, 'k' || n % 4, n from generate_series(1, 9) as n;
+""",
+    "access": """
+create table project_grant (id int primary key, team_id int, project text, role text);
+insert into project_grant select n, n % 6, 'p' || n % 4, (array['read', 'write'])[1 + n % 2]
+from generate_series(1, 15) as n;
+""",
+}
+"""By database, and the source that stands for it, its tables."""
+
+KEPT = "{{ config(materialized='waltally') }}\n"
+MODELS = {
+    "members": "select id, name, team_id, is_active from {{ source('people', 'member') }}",
+    "teams": "select id, name, is_archived from {{ source('org', 'team') }}",
+    "grants": "select id, team_id, project, role from {{ source('access', 'project_grant') }}",
+    **{
+        f"{place}_entries": "select kind, count(*) as entry_count, sum(hours) as hours"
+        f" from {{{{ source('{place}', 'entry') }}}} group by 1"
+        for place in ("people", "org")
+    },
+    "may_see": """
+select g.project, m.id as member_id, m.name, count(*) as grant_count,
+    count(*) filter (where g.role = 'write') as write_count
+from {{ ref('grants') }} as g
+inner join {{ ref('teams') }} as t on t.id = g.team_id
+inner join {{ ref('members') }} as m on m.team_id = t.id
+where m.is_active and not t.is_archived
+group by 1, 2, 3""",
+    "projects": "select project, count(distinct member_id) as member_count, max(name) as last_name"
+    " from {{ ref('may_see') }} group by 1",
+    "entries": """
+select place, kind, sum(entry_count) as entry_count, sum(hours) as hours
+from (
+    select 'people' as place, * from {{ ref('people_entries') }}
+    union all
+    select 'org', * from {{ ref('org_entries') }}
+) as each_of
+group by 1, 2""",
+}
+UPPER = ("may_see", "projects", "entries")
+
+
+class Lab:
+    """Three sources, a target, and one dbt project, whose sources name their slots."""
+
+    def __init__(self, systems: dict[str, System]) -> None:
+        self.systems = systems
+        self.target = systems["people"].target
+        one = systems["people"]
+        project = host_project(one.home, {name: KEPT + text for name, text in MODELS.items()})
+        tables = {"people": ("member", "entry"), "org": ("team", "entry")}
+        sources = [
+            {
+                "name": name,
+                "schema": "public",
+                "config": {"meta": {"slot": system.slot}},
+                "tables": [{"name": table} for table in tables.get(name, ("project_grant",))],
+            }
+            for name, system in systems.items()
+        ]
+        (project / "models" / "sources.yml").write_text(json.dumps({"sources": sources}))
+        self.project = project
+        self.said = ""
+        """What setup and dbt said when they made the models."""
+        for name, system in systems.items():
+            system.project = project
+            system.given["LOADER_MANIFEST"] = ""
+            system.source.execute(TABLES[name])
+
+    def dbt(self, *arguments: str) -> tuple[int, str]:
+        place = ("--project-dir", str(self.project), "--no-use-colors")
+        done = run_dbt((*arguments, *place), self.systems["people"].dbt_environment())
+        return done.returncode, done.stdout + done.stderr
+
+    def states(self, name: str) -> dict[str, tuple[str, str | None, str | None]]:
+        """Return state, reason and remedy of a model in each slot, by the source's name."""
+        slots = {system.slot: name for name, system in self.systems.items()}
+        return {
+            slots[slot]: (state, reason, remedy)
+            for slot, state, reason, remedy in self.target.execute(
+                "select slot_name, state, reason, remedy from cdc.model_state"
+                " where model_name = %s",
+                name,
+            )
+        }
+
+    def catch_up(self) -> None:
+        for system in self.systems.values():
+            system.must("run", "--once", "--build")
+
+    def write(self, dice: Random) -> None:
+        for name in dice.choices(list(self.systems), k=4):
+            statements = [change(dice, name) for _ in range(dice.randint(1, 3))]
+            self.systems[name].source.execute("begin; " + "; ".join(statements) + "; commit")
+
+    def differences(self) -> list[tuple[Any, ...]]:
+        """Return where a model differs from the query that dbt has compiled, both ways."""
+        found: list[tuple[Any, ...]] = []
+        for name in UPPER:
+            (path,) = self.project.parent.glob(f"**/compiled/**/{name}.sql")
+            columns = self.target.value(
+                "select string_agg(format('%%I::%%s', one.name, one.type), ', ')"
+                " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration)"
+                " as one where own.name = %s and one.is_shown",
+                name,
+            )
+            stored = f"select {columns} from analytics.{name}"
+            asked = f"select {columns} from ({path.read_text()}) as asked"
+            found += self.target.execute(
+                f"(select '{name} stored', s::text from ({stored} except all {asked}) as s)"
+                " union all "
+                f"(select '{name} asked', a::text from ({asked} except all {stored}) as a)"
+            )
+        return found
+
+    def is_exact(self) -> bool:
+        """Whether the rows models hold their tables, and what is above equals its queries."""
+        for name, place, table in (
+            ("members", "people", "member"),
+            ("teams", "org", "team"),
+            ("grants", "access", "project_grant"),
+        ):
+            columns = self.target.value(
+                "select string_agg(attname, ', ' order by attnum) from pg_attribute"
+                " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+                f"analytics.{name}",
+            )
+            query = f"select {columns} from {{}} order by id"
+            source = self.systems[place].source
+            assert source.execute(query.format(table)) == self.target.execute(
+                query.format(f"analytics.{name}")
+            ), name
+        assert self.differences() == []
+        return True
+
+
+def change(dice: Random, place: str) -> str:
+    key = dice.randint(1, 25)
+    some = f"where id % {dice.randint(2, 6)} = 0"
+    if place != "access" and dice.random() < 0.3:
+        return dice.choice(
+            (
+                f"insert into entry values ({key}, 'k{key % 4}', {key})"
+                " on conflict (id) do update set hours = entry.hours + 1",
+                f"update entry set kind = 'k{key % 3}' {some}",
+                f"delete from entry where id = {key}",
+                "truncate entry" if key == 1 else f"delete from entry {some} and id > 20",
+            )
+        )
+    return dice.choice(
+        {
+            "people": (
+                f"insert into member values ({key}, 'n{key}', {key % 6}, true)"
+                " on conflict (id) do update set team_id = excluded.team_id",
+                f"update member set name = name || '!' where id = {key}",
+                f"update member set is_active = not is_active {some}",
+                f"delete from member where id = {key}",
+            ),
+            "org": (
+                f"update team set is_archived = not is_archived {some}",
+                f"insert into team values ({key % 8}, 'new')"
+                " on conflict (id) do update set name = excluded.name",
+                f"delete from team where id = {key % 8}",
+            ),
+            "access": (
+                f"insert into project_grant values ({key}, {key % 6}, 'p{key % 5}', 'write')"
+                " on conflict (id) do update set project = excluded.project",
+                f"update project_grant set team_id = {key % 6}, role = 'read' {some}",
+                f"delete from project_grant where id = {key}",
+                "truncate project_grant" if key == 1 else "select 1",
+            ),
+        }[place]
+    )
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("several")
+    with ExitStack() as databases:
+        target = databases.enter_context(empty_database(cluster, WAREHOUSE))
+        made = Lab(
+            {
+                name: System(databases.enter_context(empty_database(cluster)), home, target)
+                for name in TABLES
+            }
+        )
+        code, said = made.dbt("compile")
+        assert code == 0, said
+        # Each setup would parse the project again.
+        (manifest,) = home.glob("**/manifest.json")
+        for system in made.systems.values():
+            system.given["LOADER_MANIFEST"] = str(manifest)
+            made.said += system.must("setup")
+        code, said = made.dbt("run")
+        assert code == 0, said
+        made.said += said
+        for system in made.systems.values():
+            system.spark_job("spark-submit spark/seed.py")
+        made.catch_up()
+        yield made
+
+
+def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
+    assert lab.is_exact()
+    assert lab.target.execute(
+        "select slot_name, array_agg(fact_name order by fact_name) from cdc.fact"
+        " group by 1 order by 1"
+    ) == sorted(
+        (lab.systems[place].slot, names)
+        for place, names in {
+            "people": ["members", "people_entries"],
+            "org": ["org_entries", "teams"],
+            "access": ["grants"],
+        }.items()
+    )
+    follows = ("follows", None, None)
+    assert lab.states("may_see") == dict.fromkeys(TABLES, follows)
+    assert lab.states("entries") == dict.fromkeys(("people", "org"), follows)
+    for name, system in lab.systems.items():
+        done = system.must("setup")
+        assert "forgot" not in done
+        assert "may_see" in system.must("status"), name
+        assert "entries" in system.must("stats") or name == "access"
+
+
+def test_what_each_model_is_and_how_it_is_kept_is_said(lab: Lab) -> None:
+    kinds = {
+        "may_see": "fact over models: grants × teams × members, found by team_id",
+        "projects": "roll-up of may_see",
+        "entries": "fact over models: people_entries, org_entries",
+    }
+    status = lab.systems["people"].must("status")
+    for name, kind in kinds.items():
+        assert f"{name} is to be made by `dbt build`: {kind}\n" in lab.said
+        assert f"analytics.{name}: {kind}\n" in lab.said
+        assert kind in status
+    assert "registered members, rows of public.member" in lab.said
+
+
+def audited(lab: Lab, *flags: str, code: int = 0) -> dict[str, Any]:
+    """Return what the audit says of the models over models, by name."""
+    found, out, err = run_command("audit", ("--json", *flags), lab.systems["people"].environment())
+    assert found == code, out + err
+    report: dict[str, Any] = json.loads(out)
+    assert report["equal"] is (code == 0), report
+    over: dict[str, Any] = report["over_models"]
+    return over
+
+
+def test_an_audit_finds_each_wrong_value_of_a_model_over_models(lab: Lab) -> None:
+    with lab.systems["people"].follow("--build"):
+        over = audited(lab)
+    assert {name: each["difference_count"] for name, each in over.items()} == dict.fromkeys(
+        UPPER, 0
+    )
+    assert all(each["group_count"] > 2 for each in over.values())
+    state = (
+        "select model_name, audited_at is not null from cdc.model_state where model_name = any (%s)"
+    )
+    assert set(lab.target.execute(state, list(UPPER))) == {(name, True) for name in UPPER}
+    status = json.loads(lab.systems["org"].must("status", "--json"))
+    assert {fact["name"] for fact in status["facts"] if fact["audited_at"]} >= set(UPPER)
+
+    first = "ctid = (select min(ctid) from {0})"
+    for name, change, wrong in (
+        ("may_see", "update {0} set grant_count = grant_count + 1 where " + first, ["grant_count"]),
+        ("entries", "update {0} set hours = hours - 0.01 where " + first, ["hours"]),
+        ("projects", "update {0} set last_name = 'zz' where " + first, ["last_name"]),
+        (
+            "projects",
+            "delete from {0} where " + first,
+            ["last_name", "member_count", "waltally_rows"],
+        ),
+        (
+            "entries",
+            "insert into {0} select 'none', kind, entry_count from {0} limit 1",
+            ["entry_count"],
+        ),
+    ):
+        relation = f"analytics.{name}"
+        lab.target.execute(change.format(relation))
+        over = audited(lab, "--model", name, code=42)
+        assert list(over) == [name]
+        found = [each["column"] for each in over[name]["differences"]]
+        assert [each for each in found if each in wrong] == wrong, found
+        assert over[name]["difference_count"] == len(found)
+        said = run_command("audit", ("--model", name), lab.systems["people"].environment())[2]
+        assert f"`dbt build --full-refresh --select {name}`" in said
+        lab.target.execute(f"insert into cdc.to_fill values ('{relation}', 'a test asks for it')")
+        out = run_command("audit", ("--model", name), lab.systems["people"].environment())[2]
+        assert f"{relation} was not compared: it is to be filled" in out
+        lab.target.execute("select from cdc.apply(%s)", lab.systems["people"].slot)
+    assert lab.is_exact()
+    assert (
+        lab.target.value("select audited_at from cdc.downstream_model where name = 'entries'")
+        is None
+    )
+
+
+def test_loader_stats_shows_models_over_models(lab: Lab) -> None:
+    system = lab.systems["people"]
+    total = lab.target.value("select sum(grant_count)::int from analytics.may_see")
+    assert str(total) in system.must("stats", "may_see", "--by", "project")
+    assert "member_count" in system.must("stats", "projects", "project=p1", "--by", "project")
+    for each in lab.systems.values():
+        each.must("run", "--once", "--build")
+        fresh = "select cdc.exact_as_of(%s, 'may_see') is not null"
+        assert lab.target.value(fresh, each.slot)
+
+
+def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab) -> None:
+    dice = Random(3)
+    for failpoint in ("applied:5", "before-commit", "after-commit"):
+        victim = dice.choice(list(TABLES))
+        with ExitStack() as running:
+            for name, system in lab.systems.items():
+                if name != victim:
+                    running.enter_context(system.follow("--build"))
+            killed = running.enter_context(
+                lab.systems[victim].start("--build", WALTALLY_KILL_AT=failpoint)
+            )
+
+            def is_dead(killed: Any = killed) -> bool:
+                lab.write(dice)
+                return killed.process.poll() is not None
+
+            wait_until(is_dead, "it is killed")
+            assert killed.process.returncode == -signal.SIGKILL, killed.said()
+            with lab.systems[victim].follow("--build"):
+                for _ in range(20):
+                    lab.write(dice)
+                for system in lab.systems.values():
+                    system.must("wait", "--timeout", "20s")
+        assert lab.is_exact()
+        for name in UPPER:
+            assert {state for state, *_ in lab.states(name).values()} == {"follows"}
+    said = "".join(path.read_text() for path in lab.project.parent.glob("*.log"))
+    assert "deadlock" not in said and "could not be locked" not in said, said
+
+
+def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
+    lab.systems["people"].source.execute("update member set name = 'one' where id = 2")
+    lab.systems["org"].source.execute("update team set name = 'two'; delete from team where id = 2")
+    for system in lab.systems.values():
+        system.must("run", "--once")
+    dsn = lab.target.cluster.dsn(lab.target.name)
+    with closing(connect(dsn)) as one, closing(connect(dsn)) as other:
+        one.autocommit = False
+        one.ask("select from cdc.apply(%s)", (lab.systems["people"].slot,))
+        other.ask("set statement_timeout to '20s'")
+        with ExitStack() as stack:
+            stack.callback(one.rollback)
+            held = "select count(*) from cdc.to_fill"
+            other.ask("select from cdc.apply(%s)", (lab.systems["org"].slot,))
+            # Longer than a second: what is above is left out, the slot's own models are not.
+            assert lab.target.value(held) == 2
+            why = "it is to be filled from its inputs: another session kept it locked for a second"
+            for place in TABLES:
+                state, reason, remedy = lab.states("may_see")[place]
+                assert (state, reason) == ("waits", why)
+                assert remedy == "`loader run --build` or `dbt build`"
+            assert lab.states("teams")["org"][0] == "follows"
+        one.commit()
+    lab.catch_up()
+    assert lab.is_exact()
+    assert {state for state, *_ in lab.states("projects").values()} == {"follows"}
+
+
+def test_where_an_input_of_one_slot_fails_the_others_changes_are_added(lab: Lab) -> None:
+    people, org = lab.systems["people"], lab.systems["org"]
+    lab.target.execute("alter table analytics.teams rename column name to other")
+    org.source.execute("update team set name = name || '?'")
+    org.must("run", "--once")
+    org.target.execute("select from cdc.apply(%s)", org.slot)
+    people.source.execute(
+        "insert into member values (99, 'late', 1, true); insert into entry values (99, 'late', 1)"
+    )
+    people.must("run", "--once", "--build")
+    found = "select count(*) > 0 from analytics.may_see where member_id = 99"
+    assert lab.target.value(found)
+    state, reason, remedy = lab.states("may_see")["org"]
+    assert state == "waits"
+    assert reason is not None and reason.startswith("analytics.teams, which it reads, failed: ")
+    assert remedy == lab.states("teams")["org"][2]
+    assert lab.states("may_see")["people"][0] == "follows"
+    assert lab.states("entries")["org"][0] == "follows"
+    code = org.loader("status").returncode
+    assert code and people.loader("status").returncode != code
+    assert people.loader("wait", "--model", "may_see", "--timeout", "9s").returncode == 0
+    org.source.execute("update team set name = name || '!'")
+    org.must("run", "--once")
+    assert org.loader("wait", "--model", "may_see", "--timeout", "100ms").returncode
+    lab.target.execute("alter table analytics.teams rename column other to name")
+    lab.target.execute("update cdc.installed_model set retry_at = null")
+    lab.catch_up()
+    assert lab.is_exact()
+    assert lab.states("may_see")["org"][0] == "follows"
+
+
+def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
+    path = lab.project / "models" / "wrong.sql"
+    path.write_text(
+        KEPT + "select kind, count(*) as n from (select kind from {{ source('people', 'entry') }}"
+        " union all select kind from {{ source('org', 'entry') }}) as e group by 1"
+    )
+    slots = ", ".join(sorted(lab.systems[place].slot for place in ("people", "org")))
+    sentence = f"The query reads sources of several slots: {slots}."
+    try:
+        _, here = lab.systems["people"].refused("setup", LOADER_MANIFEST="")
+        code, said = lab.dbt("run", "--select", "wrong")
+    finally:
+        path.unlink()
+    assert f"wrong: {sentence.rstrip('.')}" in here
+    assert "a model for each slot, and a query over these models by ref()" in here
+    assert code and sentence in " ".join(said.split())
