@@ -28,11 +28,19 @@ GOALS = {"source's CPU, x COPY": "0.5 with few groups, 1.0 with many"}
 
 _SERVER = {"autovacuum": "off", "max_wal_size": "'64GB'", "checkpoint_timeout": "'1h'"}
 _MODEL = """\
-{{ waltally.fact(
-    tables={'live': 'public.orders', 'archived': 'public.old_orders'},
-    dimensions={'customer_id': 'integer', 'state': 'text'},
-    measures={'order_count': {'count': ['live', 'archived']}, 'cents': {'sum': 'cents'}},
-) }}
+{{ config(materialized='waltally') }}
+
+select customer_id, state, count(*) as order_count, sum(cents) as cents
+from (
+    select customer_id, state, cents from {{ source('shop', 'orders') }}
+    union all
+    select customer_id, state, cents from {{ source('shop', 'old_orders') }}
+) as orders
+group by 1, 2
+"""
+_SOURCES = """\
+sources:
+  - {name: shop, schema: public, tables: [{name: orders}, {name: old_orders}]}
 """
 _TABLES = """
 create table orders (
@@ -94,7 +102,8 @@ def start(stack: ExitStack, server: dict[str, str], rows: int, groups: int) -> S
     """Start source and warehouse, fill the tables, register the fact; nine rows of ten are old."""
     project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     source, warehouse = (stack.enter_context(Cluster(server)) for _ in range(2))
-    workload.declare(project, {"models/ft_orders.sql": _MODEL})
+    models = {"models/ft_orders.sql": _MODEL, "models/sources.yml": _SOURCES}
+    workload.declare(project, models)
     begun = time.monotonic()
     workload.ask(source.dsn(), _TABLES)
     live = rows // 10

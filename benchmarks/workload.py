@@ -20,7 +20,9 @@ from testkit.servers import Cluster
 
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
-MODELS = ("config.materialized:waltally_fact", "config.materialized:kept_table")
+MODELS = tuple(
+    f"config.materialized:{name}" for name in ("waltally", "waltally_fact", "kept_table")
+)
 """What dbt installs."""
 FACT = "analytics.ft_service_stats"
 
@@ -158,7 +160,7 @@ def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) ->
 
 def install(settings: Mapping[str, str]) -> None:
     """Do so with these settings. The project is parsed once."""
-    run([BIN / "dbt", "parse", "--quiet"], settings, {})
+    run([BIN / "dbt", "compile", "--quiet"], settings, {})
     manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
     run([LOADER, "setup", "--manifest", manifest], settings, {})
     run([BIN / "dbt", "run", "--quiet", "--select", *MODELS], settings, {})

@@ -242,29 +242,24 @@ cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 where n.nspname || '.' || c.relname = own.model_name \gexec
 
--- The columns that the facts need of the source's tables, and the address of each row.
+-- The columns that the models need of the source's tables, and the address of each row.
 prepare source_grants as
 with needed as (
-    select distinct
-        part.value ->> 'schema' as place,
-        part.value ->> 'table' as name,
-        coalesce(part.value -> 'columns' ->> used.name, used.name) as own
+    select
+        logged.table_schema as place,
+        logged.table_name as name,
+        used.own
     from :"schema".fact
-    cross join jsonb_array_elements(fact.declaration -> 'tables') as part
+    cross join jsonb_each(fact.needed) as source (name, columns)
+    inner join :"schema".logged_table as logged
+        on
+            logged.slot_name = fact.slot_name
+            and logged.table_schema || '.' || logged.table_name = source.name
     cross join lateral (
-        select dimension.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'dimensions') as dimension
-        union
-        select condition.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'where') as condition
-        union
-        select measure.value ->> 'column'
-        from jsonb_array_elements(fact.declaration -> 'measures') as measure
-        where measure.value -> 'of' ? (part.value ->> 'name')
+        select value from jsonb_array_elements_text(source.columns)
         union
         select 'ctid'
-    ) as used (name)
-    where used.name is not null
+    ) as used (own)
 ),
 
 -- A job reads the partitions by themselves.

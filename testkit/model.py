@@ -15,9 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
+
 from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
-from loader.setup.registering import read_tables, register_facts
 from loader.staging.registration import read_registration
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
@@ -66,14 +67,19 @@ def _relation(table: Table) -> str:
     return f'"db".{table.quoted}'
 
 
-def _shipped_model() -> Model:
-    text = (ROOT / "dbt_project/models/marts/ft_service_stats.sql").read_text()
-    source = re.compile(r"\{\{ source\('notify', '(\w+)'\) \}\}")
-    query = source.sub(r"{public.\1}", text.partition("}}\n")[2])
-    return Model(query, {"ignore_deletes": ["public.notification_history"], "surrogate_key": "id"})
+def read_model(path: Path) -> Model:
+    """Return the model of a file of a dbt project, whose sources are in the schema public."""
+    config: dict[str, Any] = {}
+    text = Template(path.read_text()).render(
+        config=lambda **given: config.update(given) or "",
+        source=lambda _, name: f"{{public.{name}}}",
+        var=lambda *_: True,
+    )
+    options = ("timezone", "ignore_deletes", "surrogate_key", "unique_key")
+    return Model(text.strip(), {name: config[name] for name in options if name in config})
 
 
-NOTIFY = _shipped_model()
+NOTIFY = read_model(ROOT / "dbt_project/models/marts/ft_service_stats.sql")
 """The model ft_service_stats."""
 
 
@@ -86,14 +92,37 @@ def counting(table: str, *columns: str, where: str = "true", **totals: str) -> M
 
 
 def register(dsn: str, models: Mapping[str, Model], slot: str = SLOT) -> None:
-    """Register these models and no others, as `loader setup` does for a slot that is there."""
+    """Register these models beside others, as `loader setup` does for a slot that is there."""
     declared = read_manifest(manifest_of(models))
     with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
         compiled, refused = compile_queries(declared, source, target)
         assert not refused, refused
-        tables = read_tables(source, slot, compiled)
         with target.transaction():
-            register_facts(target, compiled, tables)
+            for fact in compiled.facts:
+                target.ask_staging(
+                    _REGISTER,
+                    (
+                        *(slot, fact.name, json.dumps(fact.declaration), json.dumps(fact.needed)),
+                        json.dumps(compiled.readings[fact.name]),
+                        *(fact.relation.schema, fact.relation.name),
+                    ),
+                )
+            for table, shape in compiled.shapes.items():
+                values = (slot, table.schema, table.name, json.dumps(shape))
+                target.ask_staging(_REGISTER_TABLE, values)
+
+
+_REGISTER = """
+insert into {}.fact
+    (slot_name, fact_name, declaration, needed, reading, relation_schema, relation_name)
+values (%s, %s, %s, %s, %s, %s, %s)
+on conflict (slot_name, fact_name) do update set
+    declaration = excluded.declaration, needed = excluded.needed, reading = excluded.reading
+"""
+_REGISTER_TABLE = """
+insert into {}.logged_table (slot_name, table_schema, table_name, shape) values (%s, %s, %s, %s)
+on conflict (slot_name, table_schema, table_name) do update set shape = excluded.shape
+"""
 
 
 def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
@@ -142,7 +171,7 @@ def manifest_of(
     nodes: dict[str, Any] = {}
     sources: dict[str, Any] = {}
     for name, model in models.items():
-        node = {
+        node: dict[str, Any] = {
             "resource_type": "model",
             "name": name,
             "schema": schema,

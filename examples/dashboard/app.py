@@ -33,26 +33,32 @@ AGE = """
 select
     extract(epoch from clock_timestamp() - cdc.exact_as_of(%s, 'ft_service_stats'))::float8 as age
 """
-COUNTS = """
-select notification_type, requested, delivered, failed from analytics.service_totals
-where service_id = %s order by notification_type
+TOTALS = """
+    coalesce(sum(count) filter (where notification_status <> 'cancelled'), 0)::bigint as requested,
+    coalesce(sum(count) filter (where notification_status in ('delivered', 'sent')), 0)::bigint
+        as delivered,
+    coalesce(sum(count) filter (where notification_status in (
+        'failed', 'permanent-failure', 'technical-failure', 'temporary-failure',
+        'validation-failed', 'virus-scan-failed'
+    )), 0)::bigint as failed
+from analytics.ft_service_stats
 """
-TYPES = """
-select
-    notification_type as name, sum(requested)::bigint as requested,
-    sum(delivered)::bigint as delivered, sum(failed)::bigint as failed
-from analytics.service_totals group by notification_type order by requested desc, name
+COUNTS = f"""
+select notification_type, {TOTALS}
+where service_id = %s group by notification_type order by notification_type
+"""
+TYPES = f"""
+select notification_type as name, {TOTALS}
+group by notification_type order by requested desc, name
 """
 STATUSES = """
 select notification_status as name, sum(count)::bigint as count
 from analytics.ft_service_stats group by notification_status having sum(count) <> 0
 order by count desc, name limit 12
 """
-SERVICES = """
-select
-    service_id::text as id, left(service_id::text, 8) as name, sum(requested)::bigint as requested,
-    sum(delivered)::bigint as delivered, sum(failed)::bigint as failed
-from analytics.service_totals group by service_id order by requested desc, id limit 8
+SERVICES = f"""
+select service_id::text as id, left(service_id::text, 8) as name, {TOTALS}
+group by service_id order by requested desc, id limit 8
 """
 NAMES = """
 select id::text, name from analytics.services where id = any (%s::uuid[])

@@ -57,9 +57,7 @@ def recount(fact: str, keys: Sequence[tuple[str, str]], where: str = "true") -> 
                 count(*) filter (where part = 'archived'),
                 count(*)
             from rows
-            where
-                {where}
-                and num_nulls({expressions}) = 0
+            where {where}
             group by {", ".join(str(place) for place, _ in enumerate(keys, start=1))}
         """,
     )

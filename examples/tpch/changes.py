@@ -5,8 +5,6 @@ Values are often those that a query looks for, and keys often such as no other r
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from testkit.traffic import BaseSession, Changes
 
 KEYS = {

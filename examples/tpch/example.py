@@ -7,9 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demo.example import Example
 from examples.tpch.changes import CHANGES, KEYS, TRUNCATES, TradeSession
-from testkit.comparison import Recount
 from testkit.source import transaction
 from testkit.traffic import Sessions
 

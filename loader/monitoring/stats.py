@@ -18,7 +18,6 @@ from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.facts import Fact, Measure, parse, parse_roll_up
 from waltally.freshness import say
 from waltally.tables import Table, format_names, parse_names
-from waltally.units import plural
 
 _FACTS = """
 select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
@@ -42,8 +41,7 @@ select
     extract(
         epoch from clock_timestamp() - {0}.exact_as_of(known.slot_name, known.model_name)
     )::float8,
-    mark.rejected_lsn::text,
-    (select sum(parts.value::bigint)::bigint from jsonb_each_text(mark.left_out) as parts)
+    mark.rejected_lsn::text
 from {0}.model_state as known
 left join {0}.model_watermark as mark
     on mark.slot_name = known.slot_name and mark.model_name = known.relation
@@ -190,7 +188,7 @@ def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
         rows = target.ask(_STATES, (str(fact.relation),), schema)
     if not rows:
         yield "It is unknown how fresh and complete this is: no watermark that this role may read."
-    for slot, state, reason, remedy, age, rejected, left_out in rows:
+    for slot, state, reason, remedy, age, rejected in rows:
         name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
         yield f"{name}: {say(age)}"
         if reason:
@@ -198,8 +196,6 @@ def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
         if rejected:
             yield f"Some changes, of all groups, could not be counted, the newest at {rejected}."
             yield f"{REMEDY}{rejection_remedy(fact.name)}"
-        if left_out:
-            yield f"Left out, because a dimension is null: {plural(left_out, 'row')} of all groups."
 
 
 def _shown(value: Any) -> str:

@@ -115,8 +115,6 @@ def _remarks(fact: FactStatus) -> Iterator[str]:
         why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons)
         rows = plural(baseline.rejected_count, "row")
         yield f"{fact.name}: its baseline could not count {rows}: {why}"
-    if left_out := [f"{n:,} of {part}" for part, n in (fact.left_out or {}).items() if n]:
-        yield f"{fact.name} leaves out rows that lack a dimension: {', '.join(left_out)}"
 
 
 def _slot(state: State) -> list[tuple[str, str]]:

@@ -186,7 +186,6 @@ class FactStatus:
     exact_as_of: str | None
     exact_age_seconds: float | None
     rejected_lsn: str | None
-    left_out: Mapping[str, int] | None
     built_on: str | None
     audited_at: str | None
     """When an audit last found it equal to its tables; None since it was built again."""

@@ -155,7 +155,6 @@ select
         'exact_as_of', coalesce(newest.committed_at, waiting.committed_at),
         'exact_age_seconds', {_age("coalesce(newest.committed_at, waiting.committed_at)")},
         'rejected_lsn', own.rejected_lsn,
-        'left_out', own.left_out,
         'built_on', own.baseline_id,
         'audited_at', coalesce(own.audited_at, upper.audited_at),
         'audited_age_seconds', {_age("coalesce(own.audited_at, upper.audited_at)")},

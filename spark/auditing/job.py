@@ -170,7 +170,10 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                     queries.require_query(warehouse, fact)
                     read = warehouse_fact.read(warehouse, fact, at)
                     refuse(read, exported.position, known)
-                    reports.append(compare_query(settings, target, read, exported, limit))
+                    with spark_errors(work, exported.check):
+                        reports.append(
+                            compare_query(start, settings, target, source, read, exported, limit)
+                        )
                     built.append(read)
                 except _OF_ONE as error:
                     refused[fact.name] = error
@@ -199,7 +202,7 @@ def comparable(
     Raises what keeps all of them from it, before Spark starts.
     """
     checks.source(source, checks.staging(target, settings, stores=False))
-    declared = target.registered_facts(settings.facts)
+    declared = queries.applied(target, target.registered_facts(settings.facts))
     facts, refused = readable(target, declared)
     if not facts:
         raise combine(list(refused.values()))
@@ -405,8 +408,10 @@ def compare(
 
 
 def compare_query(
+    start: Start | None,
     settings: Settings,
     target: TargetSession,
+    source: Connection,
     built: Built,
     exported: ExportedSnapshot,
     limit: int,
@@ -415,7 +420,7 @@ def compare_query(
     fact = built.fact
     unseen = why_unseen(built, target.emptied())
     found, purged, left_out = queries.compare(
-        settings, target, built, exported, bool(unseen), limit
+        start, settings, target, source, built, exported, bool(unseen), limit
     )
     return FactReport(
         fact.name,

@@ -1,6 +1,7 @@
 """Compares models that are queries with the query itself, which the source's server evaluates.
 
-No rule of a query is written here. What ranges of a table give travels as PostgreSQL's text into a
+Where it differs from the target's server, that one does over the source's values. No rule of a
+query is written here. What ranges of a table give travels as PostgreSQL's text into a
 table of the target's session, where SQL adds it up and compares it with what the model keeps.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -19,21 +20,39 @@ from common.progress import print_status
 from counting import queries
 from counting.queries import RejectedRow, Rows
 from counting.snapshot import ExportedSnapshot
+from pyspark.sql import SparkSession
+from waltally_jobs import copies
+from waltally_jobs.rows import differ
 from warehouse.fact import Built
 
 from auditing.report import Comparison, Difference, LeftOut, Total
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact
+from waltally.facts import Declaration, Fact, parse
 from waltally.tables import literal
 
 _BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
 _COUNTED = "pg_temp.waltally_counted"
 
 
+def applied(target: TargetSession, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the models with the query that is applied: one that has changed waits for its seed."""
+    rows = target.ask_staging(
+        "select fact_name, compiled from {}.known_model where slot_name = %s and is_former",
+        (target.slot,),
+    )
+    former: dict[str, Declaration] = dict(rows)
+    return [
+        parse(fact.name, fact.relation, former[fact.name]) if fact.name in former else fact
+        for fact in facts
+    ]
+
+
 def compare(
+    start: Callable[[], SparkSession] | None,
     settings: Settings,
     target: TargetSession,
+    source: Connection,
     built: Built,
     exported: ExportedSnapshot,
     is_uncertain: bool,
@@ -55,7 +74,7 @@ def compare(
         )
     print_status(f"evaluating {fact.name} at {lsn.show(exported.position)}")
     with TemporaryFile() as file:
-        left_out = list(_evaluate(settings, target, fact, exported, file))
+        left_out = list(_evaluate(start, settings, target, source, fact, exported, file))
         file.seek(0)
         with _stored(target, file), _at(target, built):
             print_status(f"comparing {fact.relation}")
@@ -92,18 +111,20 @@ def require_query(target: TargetSession, fact: Fact) -> None:
 
 
 def _evaluate(
+    start: Callable[[], SparkSession] | None,
     settings: Settings,
     target: TargetSession,
+    source: Connection,
     fact: Fact,
     exported: ExportedSnapshot,
     file: IO[bytes],
 ) -> Iterator[LeftOut]:
     """Append what each range gives to the file; yield the rows that the query cannot take."""
 
-    def take(source: Connection, rows: Rows, query: str) -> None:
+    def take(session: Connection, rows: Rows, query: str) -> None:
         begin = file.tell()
         try:
-            source.copy(
+            session.copy(
                 f"copy (select {literal(rows.part.name)}, dimensions, sums"
                 f" from ({query}) as counted) to stdout",
                 file,
@@ -114,11 +135,19 @@ def _evaluate(
             file.truncate()
             raise
 
-    rejected: dict[tuple[str, str], int] = {}
-    for _, part, found in queries.at_source(settings, target, [fact], exported, take):
-        if isinstance(found, RejectedRow):
-            key = (str(part.table), found.reason)
-            rejected[key] = rejected.get(key, 0) + found.count
+    with contextlib.ExitStack() as stack:
+        if differ(source, target):
+            parts = [(fact, part) for part in fact.tables]
+            empty = stack.enter_context(copies.made(target, parts))
+            filled = copies.fill(start, target, empty, exported, settings.partitions)
+            taken = copies.evaluated(target, filled, take)
+        else:
+            taken = queries.at_source(settings, target, [fact], exported, take)
+        rejected: dict[tuple[str, str], int] = {}
+        for _, part, found in taken:
+            if isinstance(found, RejectedRow):
+                key = (str(part.table), found.reason)
+                rejected[key] = rejected.get(key, 0) + found.count
     yield from (LeftOut(*key, count) for key, count in sorted(rejected.items()))
 
 

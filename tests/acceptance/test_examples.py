@@ -101,7 +101,7 @@ class ExamplePipeline:
 
     def set_up(self) -> None:
         """Register the facts as the models declare them now."""
-        self._systems[0].do("dbt", "--quiet", "parse")
+        self._systems[0].do("dbt", "--quiet", "compile")
         self.run("loader", "setup")
 
     def seed(self, *facts: str) -> None:
@@ -161,7 +161,7 @@ class ExamplePipeline:
         """That of days has another zone; until its own baseline is there it stays as it was."""
         fact, before = self.of_days, self.rows(self.of_days)
         model = self._model(fact).read_text()
-        (zone,) = re.findall("'timezone': '(.*?)'", model)
+        (zone,) = re.findall("timezone'?(?:=|: )'(.*?)'", model)
         above = {each.stem for each in self._models.glob("*.sql") if fact in each.read_text()}
         for name in {fact} | above:
             query = self.recounts[name].query.replace(zone, OTHER_ZONE)

@@ -26,6 +26,7 @@ from dbt.flags import set_from_args
 from dbt.mp_context import get_mp_context
 
 from testkit.commands import ROOT, dbt_runner
+from testkit.model import Model, read_model
 from waltally import facts
 from waltally.tables import Table
 
@@ -88,6 +89,14 @@ class Project:
             for node in self.nodes(*variables)
             if "waltally" in node.config.meta
         ]
+
+    def models(self) -> dict[str, Model]:
+        """The models that are queries."""
+        return {
+            node.name: read_model(self.home / node.original_file_path)
+            for node in self.nodes()
+            if getattr(node.config, "materialized", None) == "waltally"
+        }
 
     def forget(self) -> None:
         """Let the models be parsed again: they have changed."""

@@ -24,11 +24,13 @@ from loader.staging import target_state
 from loader.staging.migrate import upgrade
 from loader.staging.records import ModelState
 from loader.staging.target_state import Part
+from testkit import model as testkit_model
 from testkit.commands import wait_until
 from testkit.facts import register
+from testkit.model import Model
 from testkit.servers import APPLICATION, Cluster, administer, connect, connect_target
 from tests.dbt.project import Project, messages
-from tests.dbt.workload import Group
+from tests.dbt.workload import ARCHIVE, LIVE, Group
 from waltally import facts, lsn
 from waltally.database import Connection
 from waltally.settings import Settings
@@ -62,7 +64,8 @@ create table kept.roll_up as
         select input from cdc.roll_up_input as input where input.model_name = rolled.model_name
     ) as made_of
     from cdc.roll_up as rolled;
-truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.roll_up_input, cdc.model_watermark
+truncate cdc.installed_model, cdc.batch_reader, cdc.roll_up, cdc.roll_up_input,
+    cdc.model_watermark, cdc.baseline
 """
 _MADE = """array(
     select own.name from cdc.installed_object as own
@@ -133,7 +136,7 @@ class Warehouse:
         self._applying = connect_target(self.cluster.dsn(DATABASE))
         if template == STAGING:
             self.add_slot(SLOT)
-            self.register(*project.facts())
+            self.register_all()
 
     def close(self) -> None:
         self._applying.close()
@@ -169,11 +172,26 @@ class Warehouse:
             lsn.show(self.position),
         )
 
-    def register(self, *declared: facts.Fact, slot: str = SLOT, followed: int = START) -> None:
-        """Register facts, and let the log hold their tables from a position on."""
+    def register_all(self) -> None:
+        """Register the project's models; of their tables nothing was there before the log."""
+        queries = self.project.models()
+        self.register(*self.project.facts(), queries=queries)
+        for name in queries:
+            self.seed_fact(name, {}, at=START)
+
+    def register(
+        self,
+        *declared: facts.Fact,
+        queries: Mapping[str, Model] | None = None,
+        slot: str = SLOT,
+        followed: int = START,
+    ) -> None:
+        """Register models, and let the log hold their tables from a position on."""
         for fact in declared:
             place = {"dbt_schema": fact.relation.schema, "slot": slot}
             register(self.cluster.dsn(DATABASE), fact.declaration, fact.name, **place)
+        if queries:
+            testkit_model.register(self.cluster.dsn(DATABASE), queries, slot)
         self.execute(
             "update cdc.logged_table set held_since = %s "
             "where slot_name = %s and held_since = '{}'",
@@ -213,9 +231,9 @@ class Warehouse:
 
     def seed(self, counts: dict[Group, tuple[int, int]], at: int | None = None) -> None:
         """Replace the baseline of ft_service_stats by these live and archived counts."""
-        live = {group: [count, 0] for group, (count, _) in counts.items() if count}
-        archived = {group: [0, count] for group, (_, count) in counts.items() if count}
-        self.seed_fact(FACT, {"live": live, "archived": archived}, at)
+        live = {group: [count, count, 0] for group, (count, _) in counts.items() if count}
+        archived = {group: [count, 0, count] for group, (_, count) in counts.items() if count}
+        self.seed_fact(FACT, {LIVE: live, ARCHIVE: archived}, at)
 
     def seed_fact(
         self,
@@ -288,7 +306,19 @@ class Warehouse:
         return messages(done)
 
     def install(self, *names: str, refresh: bool = False) -> None:
-        """Register models as dbt does at the end of an install; without names, all of them."""
+        """Register models as dbt does at the end of an install; without names, all of them.
+
+        A query that is new and has no baseline gets an empty one at the log's start.
+        """
+        of_all = "select fact_name from kept.model union select fact_name from kept.roll_up"
+        chosen = set(names) or {name for (name,) in self.execute(of_all)}
+        unseeded = (
+            "select fact_name from cdc.fact where slot_name = %s and declaration ? 'query' and"
+            " fact_name not in (select fact_name from cdc.baseline where slot_name = %s)"
+        )
+        for (name,) in self.execute(unseeded, self.slot, self.slot):
+            if name in chosen - self._installed:
+                self.seed_fact(name, {}, at=START)
         values = {
             "slot": self.slot,
             "is_refresh": refresh,
@@ -298,8 +328,7 @@ class Warehouse:
         with self.connection.cursor() as cursor:
             for statement in (_INSTALL_MODEL, _INSTALL_ROLL_UP):
                 cursor.execute(statement, values)
-        of_all = "select fact_name from kept.model union select fact_name from kept.roll_up"
-        self._installed |= set(names) or {name for (name,) in self.execute(of_all)}
+        self._installed |= chosen
 
     def bring(self, *names: str, refresh: bool = False) -> list[ModelState]:
         """Install, apply all that is staged, and return the models' states."""
@@ -395,6 +424,11 @@ class Warehouse:
     def states(self) -> dict[str, str]:
         """The state of each model by its fact's name."""
         return dict(self.execute("select model_name, state from cdc.model_state"))
+
+    def routine(self, fact: str) -> str:
+        """The function that applies a model, as SQL writes it with its arguments."""
+        routine = "select routine from cdc.installed_model where fact_name = %s"
+        return str(self.value(routine, fact))
 
     # Others, who get into the way.
 

@@ -42,10 +42,9 @@ def must_be_exact(warehouse: Warehouse, application: Application) -> None:
     """Apply; each of the facts has the counts of the rows."""
     warehouse.apply()
     assert warehouse.counts() == application.counts()
-    live = [each for each in application.live.values() if each["service_id"]]
     for fact, column in (("ft_key_types", "count"), ("ft_services", "live_count")):
         counted = f"select coalesce(sum({column}), 0)::int from analytics.{fact}"
-        assert warehouse.value(counted) == len(live), fact
+        assert warehouse.value(counted) == len(application.live), fact
 
 
 def test_a_model_behind_is_not_applied_by_two_callers(
@@ -78,7 +77,7 @@ def test_no_model_goes_beyond_the_log(warehouse: Warehouse) -> None:
     first, then = (change("I", LIVE, new=row(id=number)) for number in "12")
     group = (row()["service_id"], row()["key_type"])
     warehouse.append([first])
-    warehouse.seed_fact("ft_key_types", {"live": {group: [2]}}, at=warehouse.position + STEP)
+    warehouse.seed_fact("ft_key_types", {LIVE: {group: [2]}}, at=warehouse.position + STEP)
     for fact in (FACT, "ft_services"):
         warehouse.seed_fact(fact, {}, at=START)
     warehouse.build("ft_key_types")
@@ -177,7 +176,7 @@ def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, application: App
         built.try_again()
         must_be_exact(built, application)
         assert built.states()["ft_key_types"] == "follows"
-        built.execute("alter routine analytics.ft_key_types__apply set lock_timeout = '1h'")
+        built.execute(f"alter routine {built.routine('ft_key_types')} set lock_timeout = '1h'")
 
 
 def test_a_locked_model_that_is_tried_again_holds_up_no_front(
@@ -247,7 +246,9 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
 
 def test_a_batch_calls_the_models_alone_that_it_touches(built: Warehouse) -> None:
     """The others move without a call."""
-    called = "select sum(calls)::int from pg_stat_user_functions where funcname like '%\\_\\_apply'"
+    called = (
+        "select sum(calls)::int from pg_stat_user_functions where funcname like '%\\_\\_apply\\_%'"
+    )
     built.apply()
     built.watch("set track_functions = 'pl'")
     for table, models in ((LIVE, 3), (ARCHIVE, 2), ("public.x", 0)):
@@ -288,14 +289,14 @@ def test_a_function_that_is_lost_stops_its_project_alone(
 ) -> None:
     reader = built.value("select distinct reader from cdc.installed_model")
     name = reader.partition("(")[0]
+    lost = reader.replace(name, "cdc.lost")
     built.execute(f"alter function {reader} rename to lost")
     built.apply()
     assert [built.states()[fact] for fact in FACTS] == ["failed"] * 3
     ((said, remedy),) = built.execute("select distinct error, remedy from cdc.installed_model")
     assert "is not there" in said
     assert remedy == "`dbt build`"
-    built.execute(f"alter function {reader.replace(name, 'analytics.lost')} rename to "
-                  f"{name.partition('.')[2]}")  # fmt: skip
+    built.execute(f"alter function {lost} rename to {name.partition('.')[2]}")
     built.install(*FACTS)
     must_be_exact(built, application)
 

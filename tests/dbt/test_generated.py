@@ -14,7 +14,9 @@ from tests.dbt.staged import DATABASE, FACT, Warehouse
 FOLDER = ROOT / "docs" / "generated"
 ROLL_UP = "ft_regions"
 ROUTINES = """
-select p.proname, pg_get_functiondef(p.oid)
+select
+    regexp_replace(p.proname, '_[0-9a-f]{8}$', ''),
+    regexp_replace(pg_get_functiondef(p.oid), '(__apply|__deltas)_[0-9a-f]{8}', '\\1', 'g')
 from pg_proc as p
 where p.pronamespace = 'analytics'::regnamespace and starts_with(p.proname, %s || '__')
 order by p.proname
@@ -24,14 +26,14 @@ LONGEST = 120
 
 def compiled(warehouse: Warehouse) -> dict[str, str]:
     """The functions of the shipped fact and of one roll-up by the names of their files."""
-    project = warehouse.project
     found = {
         name: text for model in (FACT, ROLL_UP) for name, text in warehouse.execute(ROUTINES, model)
     }
-    declared = [fact.declaration for fact in project.facts() if fact.name == FACT]
-    readables = project.call("list_readables", declarations=declared)
-    reader = project.call("write_reader", reader="read_changes", readables=readables)
-    found["read_changes"] = str(reader).strip()
+    found["read_changes"] = warehouse.value(
+        "select cdc.write_reader('cdc.read_changes', cdc.list_needs(declaration))"
+        " from kept.model where fact_name = %s",
+        FACT,
+    ).strip()
     head = "-- Compiled by dbt and installed in the database; `make generated` writes this file.\n"
     return {f"{name}.sql": head + formatted(text) for name, text in found.items()}
 

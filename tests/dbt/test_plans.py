@@ -8,7 +8,7 @@ import pytest
 
 from testkit.servers import Server
 from tests.dbt.project import Project
-from tests.dbt.staged import FACT, SLOT, Warehouse, set_environment
+from tests.dbt.staged import FACT, Warehouse, set_environment
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 
 PLANNED = "select query, plans from pg_stat_statements where not toplevel"
@@ -64,10 +64,3 @@ def test_a_batch_plans_only_the_calls_of_its_functions(
             assert all("change_log" in query for query in again), again
             assert all(map(is_call, planned(warehouse, 3)))
         warehouse.close()
-
-
-def test_the_delta_rules_are_part_of_the_routines_plan(warehouse: Warehouse) -> None:
-    """A call of the function for each batch would store its rows, and read them again."""
-    call = f"explain select * from analytics.{FACT}__deltas('{SLOT}', null, null, null)"
-    lines = [line for (line,) in warehouse.execute(call)]
-    assert not [line for line in lines if f"Function Scan on {FACT}__deltas" in line]

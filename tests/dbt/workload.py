@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 Row = dict[str, Any]
-Group = tuple[str, str, str, str]
+Group = tuple[str | None, ...]
 
 LIVE = "public.notifications"
 ARCHIVE = "public.notification_history"
@@ -138,6 +138,5 @@ class Application:
 
 
 def counted(rows: Any) -> Counter[Group]:
-    """How many rows each group has; a row with a null dimension is in none."""
-    groups = (tuple(each[name] for name in DIMENSIONS) for each in rows)
-    return Counter(group for group in groups if None not in group)
+    """How many rows each group has."""
+    return Counter(tuple(each[name] for name in DIMENSIONS) for each in rows)

@@ -249,6 +249,6 @@ def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it
     must("run", "--once", "--build")
     must("wait", "--lsn", pipeline.position())
     must("status")
-    assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "0"]
+    assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "3", "0"]
     must("prune", "--keep", "0s")
     assert "dropped the slot" in must("teardown", "--drop-data", "--yes")

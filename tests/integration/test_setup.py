@@ -137,7 +137,8 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
         "drop table notification_history"
     )
     source.execute(
-        f"create database {role} owner {role} encoding 'latin1' template template0 lc_collate 'C' lc_ctype 'C'"
+        f"create database {role} owner {role} encoding 'latin1' template template0"
+        " lc_collate 'C' lc_ctype 'C'"
     )
     days = 'select "to"::date as day, count(*) from {public.notifications} group by 1'
     keys = counting("public.notifications", "key_type")

@@ -33,7 +33,7 @@ def test_status_is_a_contract(source: Database) -> None:
     source.insert(5)
     source.must("run", "--once")
     body = json.loads(source.must("status", "--json"))
-    assert body["version"] == 4
+    assert body["version"] == 5
     assert body["healthy"] is True
     assert set(body) == {
         "version", "source", "slot", "position", "facts",

@@ -55,7 +55,8 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     source.must("setup")
     source.take_baseline()
     source.execute(
-        "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', 'public.notifications', %s, 7, '{}')",
+        "insert into cdc.baseline_rejection"
+        " values (%s, 'ft_service_stats', 'public.notifications', %s, 7, '{}')",
         source.slot,
         FORGED,
     )

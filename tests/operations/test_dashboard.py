@@ -35,7 +35,8 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The URL of the page."""
     home = tmp_path_factory.mktemp("dashboard")
     source.must("setup")
-    source.dbt("run", "--select", "+service_totals", **profiles(home))
+    source.take_baseline()
+    source.dbt("run", "--select", "+ft_service_stats", **profiles(home))
     build(source)
     port = free_port()
     app = ["uvicorn", "examples.dashboard.app:app", "--timeout-graceful-shutdown", "1"]

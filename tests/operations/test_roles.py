@@ -36,7 +36,7 @@ order by n.nspname
 
 
 EXAMPLE = {
-    "readable": "analytics.service_totals",
+    "readable": "public.services",
     "lookups": "public.services,public.templates",
 }
 """What the shipped example has besides its facts."""
@@ -75,10 +75,12 @@ def test_the_pipeline_is_exact_as_its_roles(whole: System) -> None:
 
 def test_a_reader_sees_the_counts_and_nothing_else(whole: System) -> None:
     said = whole.by(READER_ROLE).do("loader", "stats", "ft_service_stats")
-    assert said.splitlines()[4].split() == ["5", "0"]
+    assert said.splitlines()[4].split() == ["5", "5", "0"]
     with whole.session(READER_ROLE).cursor() as cursor:
-        cursor.execute("select sum(requested) from analytics.service_totals")
-        assert cursor.fetchone() == (5,)
+        cursor.execute(
+            "select sum(count), (select count(*) > 0 from services) from analytics.ft_service_stats"
+        )
+        assert cursor.fetchone() == (5, True)
         cursor.execute("select count(*) from cdc.model_watermark")
         assert cursor.fetchone() == (1,)
 
@@ -220,7 +222,7 @@ def test_what_a_role_does_not_need_is_refused(whole: System, role: str) -> None:
 
 
 def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: System) -> None:
-    names = ("service_id", "template_id", "notification_type", "notification_status", "ctid")
+    names = ("notification_status", "notification_type", "service_id", "template_id", "ctid")
     columns = "(" + ", ".join(f'"{name}"' for name in names) + ")"
     whole.source.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
     grant = f'grant select {columns} on "public"."notifications" to "{SPARK_ROLE}";'

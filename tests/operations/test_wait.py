@@ -49,7 +49,7 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     )
     apart.catch_up()
     refused(3, "could not count")
-    apart.target.execute("update cdc.model_watermark set rejected_lsn = null")
+    apart.target.execute("update cdc.model_watermark set rejected_lsn = null, lost_lsn = null")
     apart.must("wait", "--lsn", apart.position())
     # As a seed stores them.
     apart.target.execute(
@@ -64,8 +64,8 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     refused(35, "public.notifications")
     apart.target.execute(
         "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, "
-        "needed) select slot_name, 'ft_history', jsonb_set(declaration, '{tables}', "
-        "jsonb_path_query_array(declaration, '$.tables[1]')), relation_schema, 'ft_history', "
+        "needed) select slot_name, 'ft_history', jsonb_set(declaration, '{sources}', "
+        "jsonb_path_query_array(declaration, '$.sources[0]')), relation_schema, 'ft_history', "
         "needed from cdc.fact"
     )
     found, _ = apart.refused("wait", "--timeout", "0s", "--model", "ft_history")
@@ -84,7 +84,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     refused(2, "--lsn", "7")
     assert "--timeout is 'soon'" in refused(2, "--timeout", "soon")
     refused(20)
-    pipeline.must("setup")
+    pipeline.set_up()
     said = refused(48, "--timeout", "0s")
     assert "ft_service_stats waits: dbt has not installed it\nTry: `dbt build`" in said
     pipeline.build()
@@ -103,7 +103,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
 
 
 def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipeline) -> None:
-    pipeline.must("setup")
+    pipeline.set_up()
     pipeline.build()
     pipeline.target.execute(
         "insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, "
@@ -121,7 +121,7 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
 def test_a_role_with_the_rights_of_status_waits_if_it_may_call_the_function(
     pipeline: Pipeline,
 ) -> None:
-    pipeline.must("setup")
+    pipeline.set_up()
     pipeline.build()
     at = pipeline.position()
     pipeline.target.execute(
@@ -142,7 +142,7 @@ def test_a_role_with_the_rights_of_status_waits_if_it_may_call_the_function(
 def test_what_is_in_a_partition_that_was_attached_meanwhile_is_waited_for(
     pipeline: Pipeline,
 ) -> None:
-    pipeline.must("setup")
+    pipeline.set_up()
     pipeline.build()
     pipeline.source.insert(3)
     end = pipeline.source.value("select pg_current_wal_insert_lsn()")

@@ -10,6 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from common import gathering
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database
@@ -283,3 +284,48 @@ def test_the_loaders_commands_know_a_query(kept: Kept) -> None:
     kept.must("teardown", "--drop-data", "--yes")
     assert kept.target.value("select to_regnamespace('cdc')::text") is None
     assert kept.target.value("select count(*) from analytics.by_day") > 0
+
+
+@pytest.mark.parametrize("few", [300_000, -1])
+def test_servers_that_differ_are_compared_by_the_target(
+    cluster: Cluster, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the source lower() knows no Ü."""
+    monkeypatch.setattr(gathering, "FEW_ROWS", few)
+    locale = "template template0 lc_collate 'C' lc_ctype '{}'"
+    with (
+        empty_database(cluster, options=locale.format("C")) as source,
+        empty_database(cluster, options=locale.format("C.UTF-8")) as target,
+    ):
+        kept = Kept(source, tmp_path, target)
+        kept.declare(
+            {
+                "lower": ("select lower(note) as note, count(*) as n from {orders} group by 1", {}),
+                "inverse": ("select count(*) as n, sum(1 / (id - 2)) as x from {orders}", {}),
+                "all": ("select id, upper(note) as note from {orders}", {}),
+            }
+        )
+        insert = "insert into orders (note) select 'Ü' || n % 2 from generate_series(1, 7) as n"
+        kept.source.execute(insert)
+        kept.must_run("seed")
+        kept.source.execute(insert)
+        kept.must("run", "--once")
+        kept.apply()
+        rows = "select note, n from analytics.lower order by 1"
+        assert kept.target.execute(rows) == [("ü0", 6), ("ü1", 8)]
+        with kept.follow():
+            report = audited(kept)
+            assert report["facts"]["inverse"]["left_out"][0]["row_count"] == 1
+            kept.target.execute("update analytics.lower set n = n + 1 where note = 'ü0'")
+            assert audited(kept, code=42)["facts"]["lower"]["difference_count"] == 1
+
+
+@one_database
+def test_a_changed_query_is_audited_by_the_one_that_is_applied(kept: Kept) -> None:
+    kept.declare({**MODELS, "total": ("select count(*) + 1 as order_count from {orders}", {})})
+    kept.apply()
+    kept.write(10)
+    with kept.follow("--build"):
+        assert "total" in audited(kept)["facts"]
+        kept.target.execute("update analytics.total set net = net + 0.01")
+        assert audited(kept, code=42)["facts"]["total"]["difference_count"] == 1

@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 
 from testkit.databases import empty_database
-from testkit.models import Models
 from testkit.project import host_project
 from testkit.servers import Cluster
 from tests.spark.audited import Audited
@@ -558,7 +557,7 @@ APART = {"ft_conditions", "rows_of_long"}
 def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("values")
     with empty_database(cluster, "odd") as database:
-        made = World(Audited(database, home, Models()))
+        made = World(Audited(database, home))
         made.pipeline.use_project(host_project(home, MODELS))
         database.execute(TABLE)
         made.insert()

@@ -10,7 +10,8 @@ import pytest
 
 from loader.setup.dbt_project import declared_facts, find_project, read_manifest
 from testkit.commands import ROOT
-from testkit.facts import NOTIFY, declare, manifest_of
+from testkit.facts import NOTIFY, declare
+from testkit.model import manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 

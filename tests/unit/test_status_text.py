@@ -45,7 +45,6 @@ def fact(age: float | None = 0.2, **other: Any) -> FactStatus:
         "exact_as_of": None if age is None else MOMENT,
         "exact_age_seconds": age,
         "rejected_lsn": None,
-        "left_out": {},
         "built_on": None,
         "audited_at": None,
         "audited_age_seconds": None,

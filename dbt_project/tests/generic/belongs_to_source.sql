@@ -1,4 +1,4 @@
-{# Every id with a count is the id of a row of the table that the variable names. It only warns,
+{# Every id is the id of a row of the table that the variable names. It only warns,
    because the table belongs to the application, and a failure would stop the models after it. It
    passes, and says so in the log, where the table is not in this database or this role may not read
    it. #}
@@ -36,6 +36,6 @@ select 1 as skipped where false
 select distinct facts.{{ column_name }}
 from {{ model }} as facts
 left join {{ table }} as named on facts.{{ column_name }}::text = named.id::text
-where named.id is null and facts.count > 0
+where named.id is null and facts.{{ column_name }} is not null
 {%- endif -%}
 {% endtest %}

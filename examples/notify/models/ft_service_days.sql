@@ -1,19 +1,41 @@
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={
-        'bst_date': {'type': 'date', 'date_of': 'created_at', 'timezone': 'Europe/London'},
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
-    measures={
-        'live_count': {'count': 'live'},
-        'archived_count': {'count': 'archived'},
-    },
-    where={'key_type': {'not_in': ['test']}},
-    derived={'count': 'greatest(live_count + archived_count, 0)'},
+{{ config(
+    materialized='waltally',
+    timezone='Europe/London',
+    ignore_deletes=['public.notification_history'],
+    surrogate_key='id',
 ) }}
+
+with notifications as (
+    select
+        service_id,
+        template_id,
+        notification_type,
+        notification_status,
+        created_at,
+        key_type,
+        true as is_live
+    from {{ source('notify', 'notifications') }}
+    union all
+    select
+        service_id,
+        template_id,
+        notification_type,
+        notification_status,
+        created_at,
+        key_type,
+        false as is_live
+    from {{ source('notify', 'notification_history') }}
+)
+
+select
+    (created_at at time zone 'UTC')::date as bst_date,
+    service_id,
+    template_id,
+    notification_type,
+    notification_status,
+    count(*) as count,
+    count(*) filter (where is_live) as live_count,
+    count(*) filter (where not is_live) as archived_count
+from notifications
+where key_type <> 'test'
+group by 1, 2, 3, 4, 5

@@ -1,12 +1,18 @@
-{{ waltally.roll_up(
-    fact=ref('ft_service_stats'),
-    lookups={'service': {'rows': ref('services'), 'by': {'id': 'service_id'}}},
-    dimensions={'service_id': 'service_id', 'service_name': 'service.name'},
-    measures={
-        'live_count': {'sum': 'live_count'},
-        'archived_count': {'sum': 'archived_count'},
-        'template_count': {'distinct': 'template_id'},
-    },
-    present='live_count',
-    derived={'count': 'live_count + archived_count'},
-) }}
+with stats as (
+    select * from {{ ref('waltally', 'ft_service_stats') }}
+),
+
+services as (
+    select * from {{ ref('services') }}
+)
+
+select
+    stats.service_id,
+    services.name as service_name,
+    sum(stats.count)::bigint as count,
+    sum(stats.live_count)::bigint as live_count,
+    sum(stats.archived_count)::bigint as archived_count,
+    count(distinct stats.template_id) filter (where stats.live_count > 0) as template_count
+from stats
+inner join services on services.id = stats.service_id
+group by stats.service_id, services.name

@@ -1,5 +1,6 @@
-{{ waltally.current_rows(
-    table='public.services',
-    key=['id'],
-    columns={'id': 'uuid', 'name': 'text'},
-) }}
+{{ config(materialized='waltally') }}
+
+select
+    id,
+    name
+from {{ source('notify', 'services') }}

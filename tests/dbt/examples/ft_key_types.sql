@@ -1,5 +1,5 @@
-{{ waltally.fact(
-    tables={'live': 'public.notifications'},
-    dimensions={'service_id': 'uuid', 'key_type': 'text'},
-    measures={'count': {'count': 'live'}},
-) }}
+{{ config(materialized='waltally') }}
+
+select service_id, key_type, count(*) as count
+from {{ source('notify', 'notifications') }}
+group by 1, 2

@@ -9,12 +9,12 @@ begin
         cross join jsonb_array_elements(input.value -> 'columns') as needed
         -- Asked column by column: a join would read the whole catalog.
         where own.model_name = model and (
-            select cdc.plain_type(a.atttypid)
+            select a.atttypid
             from pg_attribute as a
             where
                 a.attrelid = to_regclass(format('%I.%I', input.value ->> 'schema', input.value ->> 'name'))
                 and a.attname = needed.value ->> 'name' and not a.attisdropped
-        ) is distinct from needed.value ->> 'type'
+        ) is distinct from to_regtype(needed.value ->> 'type')
     );
 end
 $$;

@@ -4,6 +4,10 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
     missing text;
 begin
+    if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
+        raise exception 'no change log for slot %', slot
+            using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
+    end if;
     perform cdc.require_one_slot(relations);
     select named.value ->> 'table' into missing
     from jsonb_array_elements(relations) as named

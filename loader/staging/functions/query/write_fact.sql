@@ -49,7 +49,7 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {listing}
         {baseline}
         return result;
     end if;
@@ -117,6 +117,7 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
             'listed_name', quote_literal(listed),
             'deltas_name', quote_literal(deltas),
             'deltas', deltas,

@@ -49,7 +49,7 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        delete from {listed} as old where old.fact = {model_key} and old.slot_name = $2;
+        {listing}
         insert into {relation} ({columns})
         select
             {baseline}
@@ -103,6 +103,7 @@ $template$,
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed', listed,
+            'listing', cdc.write_listing(listed, model_key, model_name),
             'listed_name', quote_literal(listed),
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),

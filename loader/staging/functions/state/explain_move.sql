@@ -1,8 +1,8 @@
--- What to do with a model that another slot feeds: follow that one, tell the two apart, or move the model for good.
+-- What to do with a model that another slot feeds: follow that one, write a model of each, or move the model for good.
 create or replace function cdc.explain_move(other_slot text, slot text, model text, fact text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        'set LOADER_SLOT=%1$s, or give the fact a dimension {''from'': ''slot''}; to move it to %2$s for good: '
+        'set LOADER_SLOT=%1$s, or write a model for each slot, and one that reads both by ref(); to move it to %2$s for good: '
         'delete from %5$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
         'delete from %5$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
         'delete from %5$sarchived_delete where model_name = %3$L and slot_name = %1$L; '

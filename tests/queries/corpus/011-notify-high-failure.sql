@@ -1,0 +1,42 @@
+-- GOV.UK Notify (alphagov/notifications-api)
+-- tables
+create table services (id uuid primary key, is_trial boolean not null, active boolean not null);
+create table messages (id uuid primary key, service_id uuid not null references services, key_kind text not null, channel text not null,
+    status text not null, created_at timestamp not null);
+
+-- query
+select m.service_id, count(m.id) as failed, t.total, count(m.id)::float / t.total as rate
+from messages as m join services as s on s.id = m.service_id
+join (
+    select service_id, count(*) as total from messages
+    where created_at >= '2026-11-25' and created_at < '2026-11-26' and key_kind <> 'test' and channel = 'sms'
+    group by service_id having count(*) >= 3
+) as t on t.service_id = m.service_id
+where m.created_at >= '2026-11-25' /* :from */ and m.created_at < '2026-11-26' /* :to */ and m.key_kind <> 'test' and m.channel = 'sms'
+    and m.status = 'permanent-failure' and not s.is_trial and s.active
+group by m.service_id, t.total having count(m.id)::float / t.total >= 0.25;
+
+-- model messages_by_day
+{{ config(materialized='waltally') }}
+select created_at::date as day, service_id, count(*) as total, count(*) filter (where status = 'permanent-failure') as failed
+from {{ source('app', 'messages') }}
+where key_kind <> 'test' and channel = 'sms'
+group by 1, 2;
+
+-- model live_services
+{{ config(materialized='waltally') }}
+select id from {{ source('app', 'services') }} where not is_trial and active;
+
+-- reads
+select m.service_id, m.failed, m.total, m.failed::float / m.total as rate
+from {{ ref('messages_by_day') }} as m join {{ ref('live_services') }} as s on s.id = m.service_id
+where m.day = '2026-11-25' and m.total >= 3 and m.failed::float / m.total >= 0.25 and m.failed > 0;
+
+-- values
+-- key_kind: 'normal' | 'team' | 'test'
+-- channel: 'sms' | 'sms' | 'email'
+-- status: 'permanent-failure' | 'delivered'
+-- is_trial: false | false | true
+-- active: true | true | false
+-- services.id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
+-- service_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
