@@ -118,7 +118,8 @@ def _compile(
     declaration: Mapping[str, Any]
     if query.models:
         known = {str(table): compiled[table] for _, table, _ in query.models if table in compiled}
-        named = (query.text, Json(_relations(query)), Json(known), Json(query.options))
+        relations = Json(_relations(query, shapes))
+        named = (query.text, relations, Json(known), Json(query.options))
         ((declaration,),) = target.ask_staging(
             "select {0}.compile_query(%s, {0}.model_inputs(%s, %s), %s)", named
         )
@@ -135,7 +136,7 @@ def _compile(
     return declaration
 
 
-def _relations(query: Query) -> list[dict[str, str]]:
+def _relations(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "relation": relation,
@@ -145,7 +146,7 @@ def _relations(query: Query) -> list[dict[str, str]]:
             "materialized": materialized,
         }
         for relation, table, materialized in query.models
-    ] + [{"relation": relation, "table": str(table)} for relation, table in query.sources]
+    ] + _reading(query, shapes)["sources"]
 
 
 def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:

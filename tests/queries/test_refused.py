@@ -113,7 +113,7 @@ REFUSED: list[tuple[str, str, str]] = [
     (
         "select a.flag, count(*) from {a} as a join {b} as b on a.n = b.id group by 1",
         "A join of two tables",
-        "rows models of lab.a `select id, flag, n from {{ source(...) }}`",
+        "rows model of each source: of lab.a `select id, flag, n from {{ source(...) }}`",
     ),
     ("select a.flag, count(*) from {a} as a, {b} as b group by 1", "A join of two tables", "rows"),
     (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loader.setup.dbt_project import find_project, read_manifest
+from loader.setup.query import declared_queries
 from testkit.commands import ROOT
 from testkit.model import NOTIFY, Model, manifest_of
 from waltally.errors import SettingError
@@ -98,3 +99,33 @@ def test_the_project_is_the_named_one_or_the_present_one(
     assert find_project({"DBT_PROJECT_DIR": str(ROOT)}) == ROOT
     with pytest.raises(SettingError, match="DBT_PROJECT_DIR is"):
         find_project({"DBT_PROJECT_DIR": str(tmp_path / "nowhere")})
+
+
+def test_a_query_is_of_the_slots_that_its_sources_name() -> None:
+    nodes = {
+        f"model.p.{name}": {
+            "resource_type": "model",
+            "name": name,
+            "schema": "analytics",
+            "alias": name,
+            "relation_name": f'"db"."analytics"."{name}"',
+            "config": {"materialized": "waltally"},
+            "compiled_code": "select 1",
+            "depends_on": {"nodes": inputs},
+        }
+        for name, inputs in {
+            "both": ["source.p.here", "source.p.there"],
+            "above": ["model.p.both"],
+        }.items()
+    }
+    sources = {
+        f"source.p.{name}": {
+            "relation_name": f'"db"."public"."{name}"',
+            "schema": "public",
+            "identifier": name,
+            "config": {"meta": meta},
+        }
+        for name, meta in {"here": {}, "there": {"slot": "berlin"}}.items()
+    }
+    above, both = declared_queries(nodes, sources)
+    assert (both.slots, above.slots) == ((None, "berlin"), ())

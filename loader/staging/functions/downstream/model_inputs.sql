@@ -9,7 +9,13 @@ declare
 begin
     for relation in select value from jsonb_array_elements(relations) loop
         if relation ? 'table' then
-            inputs := inputs || relation;
+            -- It is refused, with its columns where they are known.
+            inputs := inputs || (coalesce((
+                select logged.shape || jsonb_build_object('schema', logged.table_schema, 'name', logged.table_name)
+                from cdc.logged_table as logged
+                where logged.table_schema || '.' || logged.table_name = relation ->> 'table' and logged.shape is not null
+                limit 1
+            ), '{}') || relation);
             continue;
         end if;
         select coalesce(

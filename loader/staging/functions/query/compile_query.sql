@@ -22,6 +22,7 @@ set TimeZone from current
 as $$
 declare
     is_downstream constant boolean := inputs @? '$[*].model';
+    mixture constant text := 'The query reads sources beside models, which change at other moments.';
     named record;
     read record;
     tree jsonb;
@@ -31,10 +32,12 @@ declare
     unwrapped record;
     top_path text;
     compiled jsonb;
-    refused record;
 begin
     if options ? 'timezone' then
         perform set_config('timezone', options ->> 'timezone', true);
+    end if;
+    if is_downstream and inputs @? '$[*] ? (exists (@.table) && !exists (@.columns))' then
+        perform cdc.refuse_sources(mixture, '[]', '[]');
     end if;
     perform cdc.require_one_slot(inputs);
     -- dbt and its manifest name them in other orders.
@@ -46,34 +49,14 @@ begin
     nodes := array(select node from cdc.tree_nodes(tree) as node);
     needed := cdc.needed_sources(named.numbered, nodes, options);
     if is_downstream and inputs @? '$[*].table' then
-        perform cdc.refuse_sources('The query reads sources beside models, which change at other moments.', needed, named.numbered);
+        perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;
     unwrapped := cdc.unwrap_query(tree);
     top_path := cdc.find_top(nodes, unwrapped.steps);
-    select
-        string_agg(found.reason || '.', e'\n' order by found.reason) as reasons,
-        string_agg('Instead: ' || found.remedy || '.', e'\n' order by found.reason) as remedies
-    into refused
-    from (
-        select * from cdc.judge_nodes(nodes)
-        union
-        select * from cdc.judge_from(nodes)
-        union
-        select * from cdc.judge_calls(nodes, options ? 'timezone')
-        union
-        select * from cdc.judge_order(nodes)
-        union
-        select * from cdc.judge_constants(named.named, read.tree, nodes, options ? 'timezone')
-        union
-        select * from cdc.judge_levels(nodes, top_path)
-        union
-        select * from cdc.judge_aggregates(nodes, top_path, case when is_downstream then jsonb_array_length(named.numbered) end)
-        union
-        select * from cdc.judge_totals(nodes, top_path, unwrapped.inner_tree -> 'groupClause' = 'null')
-    ) as found;
-    if refused.reasons is not null then
-        raise exception '%', refused.reasons using errcode = 'WL003', hint = refused.remedies;
-    end if;
+    perform cdc.refuse_query(
+        named.named, read.tree, nodes, top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
+        case when is_downstream then jsonb_array_length(named.numbered) end
+    );
     compiled := jsonb_build_object(
         'sources', needed,
         'timezone', coalesce(options ->> 'timezone', 'UTC')

@@ -39,6 +39,6 @@ begin
         from columns
         group by place, table_name
     ) as told;
-    raise exception '%', reason using errcode = 'WL003', hint = 'Instead: the query over models by ref(), with rows models ' || models || '.';
+    raise exception '%', reason using errcode = 'WL003', hint = 'Instead: the query over models by ref(), with a rows model of each source' || coalesce(': ' || models, '') || '.';
 end
 $$;

@@ -1,0 +1,75 @@
+-- What is known of each model over models of a slot, and the first of the verdicts on it that is true. It has what its
+-- inputs have, so it is at their position as long as they are at one.
+create or replace function cdc.known_downstream(slot text)
+returns table (
+    model_name text, name text, routine text, error text, remedy text, retry_at timestamptz,
+    -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
+    inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
+    -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself; an
+    -- input that has other columns than it was compiled for.
+    waits_for text, not_built text, filled_after text, asked_because text, changed_input text,
+    input_state text, input_reason text, input_remedy text, verdict text
+)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
+    with recursive below as (
+        select input.model_name, input.input_name from cdc.downstream_input as input
+        union
+        select below.model_name, input.input_name
+        from below inner join cdc.downstream_input as input on input.model_name = below.input_name
+    ),
+
+    plans as materialized (
+        select * from cdc.explain_models(slot)
+    ),
+
+    found as (
+        select
+            own.model_name,
+            own.name,
+            own.routine,
+            own.error,
+            own.remedy,
+            own.retry_at,
+            array_agg(below.input_name order by below.input_name) as inputs,
+            min(plans.applied_lsn) as applied_lsn,
+            max(plans.applied_lsn) as newest_lsn,
+            bool_or(plans.engine = 'spark') as is_of_spark,
+            min(below.input_name) filter (where plans.state <> 'follows') as waits_for,
+            min(below.input_name) filter (where upper.model_name is null and mark.is_built is not true) as not_built,
+            min(below.input_name) filter (where cdc.is_to_be_filled(below.input_name)) as filled_after,
+            (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because
+        from cdc.downstream_model as own
+        inner join below on below.model_name = own.model_name
+        left join plans on plans.model_name = below.input_name
+        left join cdc.downstream_model as upper on upper.model_name = below.input_name
+        left join lateral (
+            select true as is_built from cdc.model_watermark as marked where marked.model_name = below.input_name limit 1
+        ) as mark on true
+        group by own.model_name
+        having count(plans.model_name) > 0
+    )
+
+    select
+        found.*,
+        own.changed_input,
+        waiting.state,
+        waiting.reason,
+        waiting.remedy,
+        case
+            when own.changed_input is not null then 'compiled before'
+            when found.not_built = found.waits_for then 'an input waits'
+            when found.not_built is not null then 'an input is not built'
+            when found.filled_after is not null then 'an input is to be filled'
+            when found.asked_because is not null then 'to be filled'
+            when found.waits_for is not null then 'an input waits'
+            when found.applied_lsn < found.newest_lsn then 'inputs apart'
+            else 'follows'
+        end
+    from found
+    left join plans as waiting on waiting.model_name = found.waits_for
+    cross join lateral (select cdc.changed_input(found.model_name) as changed_input offset 0) as own;
+end
+$$;
