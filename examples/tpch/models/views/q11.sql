@@ -12,5 +12,5 @@ select
     stock.ps_partkey,
     stock.part_value as value
 from stock
-where stock.part_value > (select sum(share.part_value) * 0.0001 from stock as share)
+where stock.part_value > (select sum(each_one.part_value) * 0.0001 from stock as each_one)
 order by value desc, stock.ps_partkey asc
