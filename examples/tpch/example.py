@@ -99,7 +99,8 @@ def _recount(view: str) -> Recount:
 
 
 def _asked(columns: str, view: str) -> str:
-    return f"set local search_path to tpch; select {columns} from ({query(view)}) as asked"
+    asked = query(view).replace("%", "%%")  # a recount has parameters
+    return f"set local search_path to tpch; select {columns} from ({asked}) as asked"
 
 
 _TEXTS = {

@@ -1,6 +1,9 @@
 {{ config(materialized='waltally') }}
 
-select l_orderkey, l_shipmode, count(*) as line_count
+select
+    l_orderkey,
+    l_shipmode,
+    count(*) as line_count
 from {{ source('tpch', 'lineitem') }}
 where
     l_shipmode in ('MAIL', 'SHIP')

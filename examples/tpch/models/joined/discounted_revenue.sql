@@ -2,7 +2,7 @@
 
 select sum(l.revenue) as revenue
 from {{ ref('lineitem') }} as l
-inner join {{ ref('part') }} as p on p.p_partkey = l.l_partkey
+inner join {{ ref('part') }} as p on l.l_partkey = p.p_partkey
 where
     l.is_handed_over
     and (

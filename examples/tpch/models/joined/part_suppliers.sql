@@ -1,9 +1,14 @@
 {{ config(materialized='waltally') }}
 
-select p.p_brand, p.p_type, p.p_size, ps.ps_suppkey, count(*) as part_count
+select
+    p.p_brand,
+    p.p_type,
+    p.p_size,
+    ps.ps_suppkey,
+    count(*) as part_count
 from {{ ref('partsupp') }} as ps
-inner join {{ ref('part') }} as p on p.p_partkey = ps.ps_partkey
-left join {{ ref('supplier') }} as s on s.s_suppkey = ps.ps_suppkey
+inner join {{ ref('part') }} as p on ps.ps_partkey = p.p_partkey
+left join {{ ref('supplier') }} as s on ps.ps_suppkey = s.s_suppkey
 where
     p.p_brand <> 'Brand#45'
     and p.p_type not like 'MEDIUM POLISHED%'

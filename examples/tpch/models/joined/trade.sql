@@ -1,9 +1,13 @@
 {{ config(materialized='waltally') }}
 
-select s.s_nationkey, c.c_nationkey, extract(year from l.l_shipdate) as l_year, sum(l.revenue) as revenue
+select
+    s.s_nationkey,
+    c.c_nationkey,
+    extract(year from l.l_shipdate) as l_year,
+    sum(l.revenue) as revenue
 from {{ ref('lineitem') }} as l
-inner join {{ ref('orders') }} as o on o.o_orderkey = l.l_orderkey
-inner join {{ ref('customer') }} as c on c.c_custkey = o.o_custkey
-inner join {{ ref('supplier') }} as s on s.s_suppkey = l.l_suppkey
+inner join {{ ref('orders') }} as o on l.l_orderkey = o.o_orderkey
+inner join {{ ref('customer') }} as c on o.o_custkey = c.c_custkey
+inner join {{ ref('supplier') }} as s on l.l_suppkey = s.s_suppkey
 where l.l_shipdate between '1995-01-01' and '1996-12-31'
 group by 1, 2, 3

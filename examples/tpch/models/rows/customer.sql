@@ -5,8 +5,8 @@ select
     c_name,
     c_address,
     c_nationkey,
-    c_phone,
+    c_phone::text as c_phone,
     c_acctbal,
-    c_mktsegment,
+    c_mktsegment::text as c_mktsegment,
     c_comment
 from {{ source('tpch', 'customer') }}

@@ -1,3 +1,8 @@
 {{ config(materialized='waltally') }}
 
-select ps_partkey, ps_suppkey, ps_availqty, ps_supplycost from {{ source('tpch', 'partsupp') }}
+select
+    ps_partkey,
+    ps_suppkey,
+    ps_availqty,
+    ps_supplycost
+from {{ source('tpch', 'partsupp') }}

@@ -1,3 +1,6 @@
 {{ config(materialized='waltally') }}
 
-select r_regionkey, r_name from {{ source('tpch', 'region') }}
+select
+    r_regionkey,
+    r_name::text as r_name
+from {{ source('tpch', 'region') }}

@@ -1,4 +1,8 @@
-select l_orderkey, revenue, o_orderdate, o_shippriority
+select
+    l_orderkey,
+    revenue,
+    o_orderdate,
+    o_shippriority
 from {{ ref('unshipped_orders') }}
-order by revenue desc, o_orderdate, l_orderkey
+order by revenue desc, o_orderdate asc, l_orderkey asc
 limit 10

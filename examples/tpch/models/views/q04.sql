@@ -1,1 +1,5 @@
-select o_orderpriority, order_count from {{ ref('late_orders') }} order by o_orderpriority
+select
+    o_orderpriority,
+    order_count
+from {{ ref('late_orders') }}
+order by o_orderpriority

@@ -8,7 +8,7 @@ select
     customer.c_phone,
     customer.c_comment
 from {{ ref('returned_revenue') }} as returned
-inner join {{ ref('customer') }} as customer on customer.c_custkey = returned.o_custkey
-inner join {{ ref('nation') }} as nation on nation.n_nationkey = customer.c_nationkey
-order by returned.revenue desc, customer.c_custkey
+inner join {{ ref('customer') }} as customer on returned.o_custkey = customer.c_custkey
+inner join {{ ref('nation') }} as nation on customer.c_nationkey = nation.n_nationkey
+order by returned.revenue desc, customer.c_custkey asc
 limit 20

@@ -1,12 +1,16 @@
 with stock as (
-    select stock.ps_partkey, sum(stock.value) as value
-    from {{ ref('stock_value') }} as stock
-    inner join {{ ref('nation') }} as nation on nation.n_nationkey = stock.s_nationkey
+    select
+        held.ps_partkey,
+        sum(held.stock_value) as part_value
+    from {{ ref('stock_value') }} as held
+    inner join {{ ref('nation') }} as nation on held.s_nationkey = nation.n_nationkey
     where nation.n_name = 'GERMANY'
-    group by stock.ps_partkey
+    group by held.ps_partkey
 )
 
-select ps_partkey, value
+select
+    stock.ps_partkey,
+    stock.part_value as value
 from stock
-where value > (select sum(value) * 0.0001 from stock)
-order by value desc, ps_partkey
+where stock.part_value > (select sum(each_one.part_value) * 0.0001 from stock as each_one)
+order by value desc, stock.ps_partkey asc
