@@ -137,7 +137,7 @@ def _compile(
 
 
 def _relations(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
+    models: list[dict[str, Any]] = [
         {
             "relation": relation,
             "model": str(table),
@@ -146,7 +146,8 @@ def _relations(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> list[
             "materialized": materialized,
         }
         for relation, table, materialized in query.models
-    ] + _reading(query, shapes)["sources"]
+    ]
+    return [*models, *_reading(query, shapes)["sources"]]
 
 
 def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[str, Any]:

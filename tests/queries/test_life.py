@@ -61,7 +61,7 @@ class Life(QuerySystem):
         )
         self.catch_up()
 
-    def differences(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
+    def differing(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
         found = {}
         for name in models or UPPER:
             columns = self.target.value(
@@ -80,7 +80,7 @@ class Life(QuerySystem):
         self.catch_up()
         for name in models or UPPER:
             assert self.state(name) == ("follows", None, None)
-        assert self.differences(*models) == {}
+        assert self.differing(*models) == {}
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Lif
     life.catch_up()
     state, reason, _ = life.state("sales")
     assert state == "follows" and reason is not None and "its query has changed" in reason
-    assert life.differences() == {}
+    assert life.differing() == {}
     life.spark_job("spark-submit spark/seed.py --model sales")
     life.must_be_exact()
     assert life.target.value("select sum(n) from analytics.sales") == 31
@@ -301,7 +301,7 @@ def test_what_spark_applies_is_told_too(life: Life) -> None:
     life.spark_job("spark-submit spark/apply.py --once")
     amounts = "select sum(amount)::int from "
     assert life.target.value(amounts + "analytics.sales") == life.source.value(amounts + "lab.sale")
-    assert life.differences() == {}
+    assert life.differing() == {}
     assert life.target.execute("select reason from cdc.to_fill") == []
 
 
