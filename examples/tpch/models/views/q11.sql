@@ -1,3 +1,4 @@
+-- The query calls its column value.
 with stock as (
     select
         held.ps_partkey,
@@ -10,7 +11,7 @@ with stock as (
 
 select
     stock.ps_partkey,
-    stock.part_value as value
+    stock.part_value as value -- noqa: RF04
 from stock
 where stock.part_value > (select sum(each_one.part_value) * 0.0001 from stock as each_one)
 order by value desc, stock.ps_partkey asc
