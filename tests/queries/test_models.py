@@ -240,6 +240,29 @@ def test_a_query_is_refused_with_what_to_write(lab: RowsLab, query: str) -> None
     assert remedy in (refused.value.diag.message_hint or "")
 
 
+def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_input(
+    lab: RowsLab,
+) -> None:
+    lab.execute("delete from cdc.installed_model; delete from cdc.downstream_model")
+    lab.execute("drop table if exists lab.app_user, lab.numbered, lab.total cascade")
+    below = Below(lab, "app_user", BELOW["app_user"], Random(0))
+    Above(
+        lab,
+        "numbered",
+        "select name::integer as number, max(id) as last from {app_user} group by 1",
+    )
+    fill(lab)
+    lab.transact("insert into lab.users values (901, '7', true)")
+    below.catch_up()
+    assert lab.execute("select number, last from lab.numbered") == [(7, 901)]
+    lab.transact("insert into lab.users values (902, 'seven', true)")
+    below.catch_up()
+    assert lab.value("select count(*) from lab.app_user where id > 900") == 2
+    assert "seven" in lab.value("select error from cdc.downstream_model")
+    lab.transact("delete from lab.users")
+    below.catch_up()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_each_model_equals_its_query_over_random_histories(lab: RowsLab, seed: int) -> None:
     rng = Random(seed)

@@ -41,6 +41,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             select unnest(cdc.null_safe(own.expression, key.type))
             from cdc.group_keys(compiled) as key
             cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
+            where cdc.never_fails(own.expression)
             order by key.place
         ) as keys
         where compiled ->> 'kind' = 'roll-up' and not exists (
@@ -54,7 +55,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         from jsonb_array_elements(compiled -> 'kept') as one
         cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
         -- The order of texts is that of no index on their beginnings.
-        where one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')
+        where (one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
     ),
 
     listed as (
