@@ -187,7 +187,7 @@ create table downstream_model (
 );
 
 comment on table downstream_model is
-    'The models over models that dbt has installed. apply tells each what its inputs have changed, in the same transaction.';
+    'The models over models that dbt has installed. apply tells each what its inputs have changed, in one transaction.';
 
 create table downstream_input (
     model_name text collate "C" not null references downstream_model on delete cascade,
@@ -224,8 +224,8 @@ create table installed_object (
 );
 
 comment on table installed_object is
-    'What dbt has made for each model: its functions and the columns of its table. marked_object says which of these are '
-    'there and really ours.';
+    'What dbt has made for each model: its functions and the columns of its table. marked_object says which of these '
+    'are there and really ours.';
 
 create table batch_reader (
     slot_name text collate "C" primary key,

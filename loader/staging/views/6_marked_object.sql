@@ -1,7 +1,6 @@
 -- The functions that dbt has made for the models and that are there, and the indexes of ours on the models. A comment
--- marks each function, which only its owner can give: dbt's role could write down the name of anything. The names are the
--- catalog's, quoted: what
--- was written down may be found and still be other SQL.
+-- marks each function, which only its owner can give: dbt's role could write down the name of anything. The names are
+-- the catalog's, quoted: what was written down may be found and still be other SQL.
 create or replace view cdc.marked_object as
 select
     installed.model_name,

@@ -1,4 +1,5 @@
--- Have a model over models filled from its inputs. Only a row is added, so that nobody is waited for; one for each reason.
+-- Have a model over models filled from its inputs. Only a row is added, so that nobody is waited for; one for each
+-- reason.
 create or replace function cdc.ask_to_fill(model text, reason text) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
     insert into cdc.to_fill (model_name, reason)

@@ -1,5 +1,5 @@
--- By the name of each column that the select of a roll-up sees, as PostgreSQL prints it, the column of the model that it
--- is: {"orders.placed": "placed_at"}. One that is computed on the way is not there.
+-- By the name of each column that the select of a roll-up sees, as PostgreSQL prints it, the column of the model that
+-- it is: {"orders.placed": "placed_at"}. One that is computed on the way is not there.
 create or replace function cdc.base_columns(tree jsonb, inner_tree jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,5 +1,5 @@
--- SQL: what an index holds of a value, never too long for it. Equal values have equal ones; of numbers and times the order
--- is the same. Null where a type has no such expression.
+-- SQL: what an index holds of a value, never too long for it. Equal values have equal ones; of numbers and times the
+-- order is the same. Null where a type has no such expression.
 create or replace function cdc.bounded(expression text, type text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case

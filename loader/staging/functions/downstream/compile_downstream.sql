@@ -1,8 +1,8 @@
 -- A compiled fact over models: what it joins, and of a roll-up how a group's rows are found in the model below.
 --
--- inputs   by the numbers in the query: {"model": "schema.table", "key": [...], "columns": [{"name", "type", "is_needed"}]}
--- joins    see read_joins
--- select   of a roll-up: what stands "before" its list, "from", "where" and "after"; its "keys" as it computes them; "base":
+-- inputs   by the numbers in the query: {"model": "schema.table", "key": [...], "columns": [{"name", "type",
+-- "is_needed"}]} joins    see read_joins select   of a roll-up: what stands "before" its list, "from", "where" and
+-- "after"; its "keys" as it computes them; "base":
 --          by a column's name in it that of the model
 create or replace function cdc.compile_downstream(compiled jsonb, tree jsonb, nodes cdc.tree_node[], inner_tree jsonb)
 returns jsonb

@@ -1,5 +1,5 @@
--- Drop the indexes of ours on models of a schema that no model over models needs any more. One whose table somebody reads
--- stays until the next time: who waits for it would keep other readers out.
+-- Drop the indexes of ours on models of a schema that no model over models needs any more. One whose table somebody
+-- reads stays until the next time: who waits for it would keep other readers out.
 create or replace function cdc.drop_unused_indexes(model_schema text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare

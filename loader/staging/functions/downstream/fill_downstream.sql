@@ -1,5 +1,6 @@
--- Fill one model over models that is to be filled, and return whether one was tried. All that is below it is locked until it
--- is full: a model in between that changed meanwhile would be left out, and be filled after it, and it again after that.
+-- Fill one model over models that is to be filled, and return whether one was tried. All that is below it is locked
+-- until it is full: a model in between that changed meanwhile would be left out, and be filled after it, and it again
+-- after that.
 create or replace function cdc.fill_downstream(slot text, is_patient boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

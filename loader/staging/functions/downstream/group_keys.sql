@@ -1,6 +1,6 @@
--- The keys of a roll-up as its select computes them from a row of the model below, in the one spelling that a key has; and
--- by what an index finds them: of a text its beginning, which is that of the key too. `sought_key` is this of a row that has
--- the keys.
+-- The keys of a roll-up as its select computes them from a row of the model below, in the one spelling that a key
+-- has; and by what an index finds them: of a text its beginning, which is that of the key too. `sought_key` is this
+-- of a row that has the keys.
 create or replace function cdc.group_keys(compiled jsonb, group_row text default null)
 returns table (name text, type text, expression text, sought text, sought_key text, place bigint)
 language sql immutable set search_path = pg_catalog, pg_temp as $$

@@ -1,5 +1,5 @@
--- dbt calls this to install a model over models, in its own transaction and with its own rights: as install_query, whose
--- arguments it takes, with the project's name for the slot. The next apply fills it.
+-- dbt calls this to install a model over models, in its own transaction and with its own rights: as install_query,
+-- whose arguments it takes, with the project's name for the slot. The next apply fills it.
 create or replace function cdc.install_downstream(
     project text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
     listed text, contract jsonb, is_refresh boolean

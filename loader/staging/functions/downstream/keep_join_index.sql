@@ -20,7 +20,8 @@ begin
     begin
         execute format('create index if not exists %I on %s using %s (%s)', name, relation, method, columns);
     exception
-        -- What a setting could spell otherwise is taken in a query, but not in an index: the group's rows are read by none.
+        -- What a setting could spell otherwise is taken in a query, but not in an index: the group's rows are read by
+        -- none.
         when invalid_object_definition then null;
     end;
 end

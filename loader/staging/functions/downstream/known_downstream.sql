@@ -5,8 +5,8 @@ returns table (
     model_name text, name text, routine text, error text, remedy text, retry_at timestamptz,
     -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
     inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
-    -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself; an
-    -- input that has other columns than it was compiled for.
+    -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself;
+    -- an input that has other columns than it was compiled for.
     waits_for text, not_built text, filled_after text, asked_because text, changed_input text,
     input_state text, input_reason text, input_remedy text, verdict text
 )

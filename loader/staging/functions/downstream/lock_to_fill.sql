@@ -1,6 +1,7 @@
--- Lock a model over models that is to be filled, and all that is below it, and return whether that was possible. Whoever
--- applies locks what is below first and does not wait for it, so a patient caller, who holds nothing yet, waits there for a
--- second: else slots that are busy would never let it begin. Above, one that somebody has is not waited for.
+-- Lock a model over models that is to be filled, and all that is below it, and return whether that was possible.
+-- Whoever applies locks what is below first and does not wait for it, so a patient caller, who holds nothing yet,
+-- waits there for a second: else slots that are busy would never let it begin. Above, one that somebody has is not
+-- waited for.
 create or replace function cdc.lock_to_fill(model text, inputs text[], is_patient boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare

@@ -1,5 +1,5 @@
--- The state of each model over models of a slot, and in `step` whether the next apply fills it. is_finding: somebody has
--- to do something. Where it waits for an input, that is said of the input.
+-- The state of each model over models of a slot, and in `step` whether the next apply fills it. is_finding: somebody
+-- has to do something. Where it waits for an input, that is said of the input.
 create or replace function cdc.plan_downstream(slot text)
 returns table (
     model_name text, fact_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,

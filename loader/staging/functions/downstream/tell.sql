@@ -1,6 +1,6 @@
--- Tell the models that read this one which rows it has changed, each then those above it. The highest comes first: what
--- is below it holds, where the same rows are under both, what it held before. What one fails with is written down, and it
--- is filled again: no input fails because of it.
+-- Tell the models that read this one which rows it has changed, each then those above it. The highest comes first:
+-- what is below it holds, where the same rows are under both, what it held before. What one fails with is written
+-- down, and it is filled again: no input fails because of it.
 create or replace function cdc.tell(model text, before text[], after text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

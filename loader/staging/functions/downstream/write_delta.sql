@@ -1,5 +1,5 @@
--- SQL: what the changed rows of an input do to a model over it, as write_merge takes it. Where LEFT JOINs extend it with
--- nulls, each arm of a UNION ALL is written for itself.
+-- SQL: what the changed rows of an input do to a model over it, as write_merge takes it. Where LEFT JOINs extend it
+-- with nulls, each arm of a UNION ALL is written for itself.
 create or replace function cdc.write_delta(compiled jsonb, model text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare

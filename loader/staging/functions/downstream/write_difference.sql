@@ -1,6 +1,6 @@
--- SQL that compares what a model over models keeps with what its query gives over its inputs, in a row: how many groups
--- there are, how many values differ, and the first `most` of these as [keys, column, in the model, by the query]. Numbers
--- are compared by their value, all else by its text.
+-- SQL that compares what a model over models keeps with what its query gives over its inputs, in a row: how many
+-- groups there are, how many values differ, and the first `most` of these as [keys, column, in the model, by the
+-- query]. Numbers are compared by their value, all else by its text.
 create or replace function cdc.write_difference(compiled jsonb, relation text, most integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with columns as (

@@ -1,5 +1,5 @@
--- SQL: the routine of a model over models. step fill: from its inputs as they are. step add: what rows of one input that
--- changed, before and after, do to it; all other inputs are as they are now.
+-- SQL: the routine of a model over models. step fill: from its inputs as they are. step add: what rows of one input
+-- that changed, before and after, do to it; all other inputs are as they are now.
 create or replace function cdc.write_downstream(compiled jsonb, routine text, relation text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin

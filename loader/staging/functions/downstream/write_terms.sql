@@ -1,6 +1,6 @@
--- SQL: what the changed rows of a model add to a query that names it in these places, as selects of a UNION ALL: the query
--- of the new rows less the query of the old ones, with all other models as they are. Of several places each choice has
--- the changed rows; the signs make up for what they count twice.
+-- SQL: what the changed rows of a model add to a query that names it in these places, as selects of a UNION ALL: the
+-- query of the new rows less the query of the old ones, with all other models as they are. Of several places each
+-- choice has the changed rows; the signs make up for what they count twice.
 create or replace function cdc.write_terms(compiled jsonb, numbers integer[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,5 +1,5 @@
--- dbt calls this in the transaction that makes the routine. `needs` is as in installed_model, `functions` and `columns` as
--- in installed_object.
+-- dbt calls this in the transaction that makes the routine. `needs` is as in installed_model, `functions` and
+-- `columns` as in installed_object.
 create or replace function cdc.install_model(
     slot text,
     model text,

@@ -22,9 +22,9 @@ begin
     if found_count is distinct from add_moved.batch.row_count then
         raise exception 'what Spark has read is gone, or another job reads the same' using errcode = 'WL001';
     end if;
-    -- A task has written a slice at a time. Every TRUNCATE comes first: the job left out what came before them. The slices
-    -- are in no order: where there are several, new rows are added before old ones are taken away, or a number of rows could
-    -- fall below zero on the way.
+    -- A task has written a slice at a time. Every TRUNCATE comes first: the job left out what came before them. The
+    -- slices are in no order: where there are several, new rows are added before old ones are taken away, or a number
+    -- of rows could fall below zero on the way.
     for part in
         select 'truncates' as phase, add_moved.batch.attempts as attempts, 0 as place
         union all

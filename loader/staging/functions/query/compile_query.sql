@@ -1,6 +1,6 @@
--- What a query over sources, or over models, is, as PostgreSQL understands it: its kind, what it needs of each of them,
--- and what its table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column that is an
--- expression of totals is derived from these.
+-- What a query over sources, or over models, is, as PostgreSQL understands it: its kind, what it needs of each of
+-- them, and what its table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column
+-- that is an expression of totals is derived from these.
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],

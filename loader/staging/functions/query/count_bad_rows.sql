@@ -1,4 +1,5 @@
--- Rows of changes that a query cannot take, as count_moved gives them: by source and PostgreSQL's message, with an example.
+-- Rows of changes that a query cannot take, as count_moved gives them: by source and PostgreSQL's message, with an
+-- example.
 create or replace function cdc.count_bad_rows(compiled jsonb, bad cdc.change[], messages text[], table_nos integer[])
 returns table (part text, dimensions text[], row_count bigint, sums text[], reason text, example text)
 language sql stable set search_path = pg_catalog, pg_temp as $$

@@ -1,5 +1,5 @@
--- List what a model could not take. `listed` is rejected_changes as SQL writes it, `tables` are the sources in the order of
--- `table_nos`.
+-- List what a model could not take. `listed` is rejected_changes as SQL writes it, `tables` are the sources in the
+-- order of `table_nos`.
 create or replace function cdc.list_rejected(
     listed text, model text, slot text, tables text[], table_nos integer[], rejected cdc.change[]
 ) returns void

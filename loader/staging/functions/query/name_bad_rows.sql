@@ -1,5 +1,5 @@
--- What find_bad_images has found, each new row with its message as the problem. An old row that cannot be taken was never
--- counted.
+-- What find_bad_images has found, each new row with its message as the problem. An old row that cannot be taken was
+-- never counted.
 create or replace function cdc.name_bad_rows(bad cdc.change[], messages text[]) returns cdc.change[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin

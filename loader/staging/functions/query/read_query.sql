@@ -1,6 +1,6 @@
--- Let PostgreSQL read a query over the tables of stub_sources, as name_sources names them, and return what it made of it:
--- the text with every name resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the catalog
--- prints it, and the columns.
+-- Let PostgreSQL read a query over the tables of stub_sources, as name_sources names them, and return what it made of
+-- it: the text with every name resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the
+-- catalog prints it, and the columns.
 create or replace function cdc.read_query(named text, out printed text, out tree text, out columns jsonb)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin

@@ -1,5 +1,5 @@
--- Refuse a query for all that is wrong with it at once: each reason and each remedy a line. `input_count` is how often a query
--- over models names one; null of one over sources.
+-- Refuse a query for all that is wrong with it at once: each reason and each remedy a line. `input_count` is how
+-- often a query over models names one; null of one over sources.
 create or replace function cdc.refuse_query(
     query text, tree text, nodes cdc.tree_node[], top_path text, is_total boolean, has_zone boolean, input_count integer
 ) returns void

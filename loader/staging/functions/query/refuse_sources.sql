@@ -1,6 +1,6 @@
--- Refuse a query that joins sources, or reads them beside models, with the rows models to make: their columns, and how many
--- bytes a row of these takes beside its values of no fixed length. `needed` and `numbered` as needed_sources and name_sources
--- give them.
+-- Refuse a query that joins sources, or reads them beside models, with the rows models to make: their columns, and
+-- how many bytes a row of these takes beside its values of no fixed length. `needed` and `numbered` as needed_sources
+-- and name_sources give them.
 create or replace function cdc.refuse_sources(reason text, needed jsonb, numbered jsonb) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,7 +26,9 @@ begin
         where source.value ? 'table' and (own.is_key or own.is_needed)
     )
 
-    select string_agg(format('of %s `select %s from {{ source(...) }}`, %s bytes a row%s', told.table_name, told.names, told.size, told.others), '; ' order by told.place)
+    select string_agg(
+        format('of %s `select %s from source(...)`, %s bytes a row%s', told.table_name, told.names, told.size, told.others), '; ' order by told.place
+    )
     into models
     from (
         select

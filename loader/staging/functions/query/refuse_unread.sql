@@ -1,5 +1,5 @@
--- Refuse, before anything is given to the server, what cdc.scan would not read as PostgreSQL does, names of ours, and more
--- than one statement.
+-- Refuse, before anything is given to the server, what cdc.scan would not read as PostgreSQL does, names of ours, and
+-- more than one statement.
 create or replace function cdc.refuse_unread(query text, inputs jsonb) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,5 +1,6 @@
 -- An expression for a text that fits its share of an index: whole, or its beginning and its md5. A character has at
--- most four bytes. They are those of UTF-8, whatever the databases' encodings are; in SQL_ASCII nobody knows characters.
+-- most four bytes. They are those of UTF-8, whatever the databases' encodings are; in SQL_ASCII nobody knows
+-- characters.
 create or replace function cdc.short_text(value text, share integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(

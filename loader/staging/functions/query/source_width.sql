@@ -1,5 +1,5 @@
--- Of how many rows of sources a row of a query is made; where it is not 1, the query is refused. `ctes` are those that it
--- sees, by their names, each with those that it sees itself.
+-- Of how many rows of sources a row of a query is made; where it is not 1, the query is refused. `ctes` are those
+-- that it sees, by their names, each with those that it sees itself.
 create or replace function cdc.source_width(query jsonb, ctes jsonb default '{}') returns integer
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare

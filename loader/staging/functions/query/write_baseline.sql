@@ -1,4 +1,5 @@
--- SQL: fill an empty fact from its baseline, but for tables that were truncated since. Several parts may have one group.
+-- SQL: fill an empty fact from its baseline, but for tables that were truncated since. Several parts may have one
+-- group.
 create or replace function cdc.write_baseline(compiled jsonb, relation text, model_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
