@@ -27,7 +27,11 @@ begin
     )
 
     select string_agg(
-        format('of %s `select %s from source(...)`, %s bytes a row%s', told.table_name, told.names, told.size, told.others), '; ' order by told.place
+        format(
+            'of %s `select %s from %s source(...) %s`, %s bytes a row%s',
+            told.table_name, told.names, repeat('{', 2), repeat('}', 2), told.size, told.others
+        ),
+        '; ' order by told.place
     )
     into models
     from (
