@@ -1,0 +1,11 @@
+{{ config(materialized='waltally') }}
+
+select
+    parcels.month,
+    customers."Region" as region,
+    parcels.customer_no,
+    parcels.days,
+    sum(parcels.parcel_count)::bigint as parcel_count
+from {{ ref('ft_parcels') }} as parcels
+left join {{ ref('customers') }} as customers on customers."Customer no" = parcels.customer_no
+group by 1, 2, 3, 4
