@@ -7,5 +7,6 @@ select
     parcels.days,
     sum(parcels.parcel_count)::bigint as parcel_count
 from {{ ref('ft_parcels') }} as parcels
-left join {{ ref('customers') }} as customers on customers."Customer no" = parcels.customer_no
+left join {{ ref('customers') }} as customers
+    on parcels.customer_no = customers."Customer no"
 group by 1, 2, 3, 4
