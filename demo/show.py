@@ -10,19 +10,15 @@ from rich.table import Table
 
 from testkit.source import transaction
 
-# Over all slots: the number that have built the model, the most that is not staged, and how long
-# ago the model was exact.
+# Over all slots: the number whose changes are in the model, the most that is not staged, and how
+# long ago the model was exact.
 _STATE = """
 select
-    count(model_watermark.applied_lsn),
+    count(exact.as_of),
     max(pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn))::bigint,
-    max(extract(
-        epoch from clock_timestamp() - cdc.exact_as_of(slot_position.slot_name, %(fact)s)
-    )::float8)
+    max(extract(epoch from clock_timestamp() - exact.as_of)::float8)
 from cdc.slot_position
-left join cdc.model_watermark
-    on model_watermark.slot_name = slot_position.slot_name
-    and model_watermark.model_name = 'analytics.' || %(fact)s
+cross join lateral cdc.exact_as_of(slot_position.slot_name, %(fact)s) as exact (as_of)
 """
 
 

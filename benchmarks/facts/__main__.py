@@ -28,20 +28,32 @@ FACTS = (1, 10, 50)
 SLOT = "facts"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
+SOURCES = """\
+sources:
+  - name: bench
+    schema: public
+    tables: [{name: notifications}, {name: notification_history}]
+"""
 MODEL = """\
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
-    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
-) }}
+{{ config(materialized='waltally', ignore_deletes=['public.notification_history']) }}
+
+with notifications as (
+    select service_id, template_id, notification_type, notification_status, true as is_live
+    from {{ source('bench', 'notifications') }}
+    union all
+    select service_id, template_id, notification_type, notification_status, false
+    from {{ source('bench', 'notification_history') }}
+)
+
+select
+    service_id,
+    template_id,
+    notification_type,
+    notification_status,
+    count(*) filter (where is_live) as live_count,
+    count(*) filter (where not is_live) as archived_count
+from notifications
+group by 1, 2, 3, 4
 """
 
 
@@ -50,6 +62,7 @@ def measure(rows: int, rounds: int) -> Iterator[report.Row]:
     for facts in FACTS:
         with tempfile.TemporaryDirectory() as project, Cluster(SERVER) as cluster:
             models = {f"models/ft_{number}.sql": MODEL for number in range(facts)}
+            models["models/sources.yml"] = SOURCES
             workload.declare(Path(project), models)
             workload.create(cluster)
             workload.set_up(cluster, cluster, SLOT, Path(project))

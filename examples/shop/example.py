@@ -80,8 +80,7 @@ REGIONS = Recount(
     values=(
         "parcel_count",
         "customer_count",
-        "median_days",
-        "p95_days",
+        "average_days",
         "longest_days",
         "parcels_per_customer",
     ),
@@ -91,13 +90,24 @@ REGIONS = Recount(
             "Region",
             count(*),
             count(distinct "Customer no"),
-            percentile_disc(0.5) within group (order by "Days"),
-            percentile_disc(0.95) within group (order by "Days"),
+            round(avg("Days"), 2),
             max("Days"),
             round(count(*)::numeric / nullif(count(distinct "Customer no"), 0), 2)
         from "Web Shop"."Parcels"
         left join "Web Shop"."Customers" using ("Customer no")
         group by 1, 2
+    """,
+)
+
+REGION_PARCELS = Recount(
+    "ft_region_parcels",
+    keys=("month", "region", "customer_no", "days"),
+    values=("parcel_count",),
+    query=f"""
+        select {_MONTH}, "Region", "Customer no", "Days", count(*)
+        from "Web Shop"."Parcels"
+        left join "Web Shop"."Customers" using ("Customer no")
+        group by 1, 2, 3, 4
     """,
 )
 
@@ -108,7 +118,7 @@ EXAMPLE = Example(
     create=create,
     fill=fill,
     traffic=traffic,
-    recounts=(ORDERS, CUSTOMERS, PARCELS, REGIONS),
+    recounts=(ORDERS, CUSTOMERS, PARCELS, REGION_PARCELS, REGIONS),
     total="select coalesce(sum(order_count), 0)::bigint from analytics.ft_orders",
     total_of="orders",
     table="""

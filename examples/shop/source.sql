@@ -43,6 +43,6 @@ create table "Web Shop"."Parcels" (
 -- unique index can carry them.
 alter table "Web Shop"."Orders" replica identity full;
 alter table "Web Shop"."Parcels" replica identity full;
--- Customers keeps the default, its primary key: for current rows that is enough.
+-- Customers keeps the default, its primary key: for a model of its rows that is enough.
 
 create sequence "Web Shop"."Order numbers";

@@ -32,19 +32,58 @@ def traffic(dsn: str, *, seed: int, rate: float | None, truncates: bool) -> Sess
     return Sessions(dsn, OfficeSession, changes, seed=seed, rate=rate)
 
 
-HOURS = Recount(
+_MONTH = """
+    date_trunc(
+        'month',
+        started_at at time zone 'UTC' at time zone
+            case %(slot)s when 'berlin' then 'Europe/Berlin' else 'Europe/Lisbon' end
+    )::date
+"""
+
+
+def of_office(office: str) -> tuple[Recount, Recount]:
+    """Return the recounts of the two models that an office's slot feeds."""
+    return (
+        Recount(
+            f"{office}_hours",
+            keys=("month", "project_id"),
+            values=("entry_count", "hours"),
+            query=f"""
+                select {_MONTH}, project_id, count(*), coalesce(sum(hours), 0)
+                from time_entries
+                where %(slot)s = '{office}'
+                group by 1, 2
+            """,
+        ),
+        Recount(
+            f"{office}_projects",
+            keys=("id",),
+            values=("name", "budget", "is_open", "brief"),
+            query=f"""
+                select id, name, budget, is_open, brief from projects where %(slot)s = '{office}'
+            """,
+            is_rows=True,
+        ),
+    )
+
+
+PROJECT_HOURS = Recount(
     "ft_project_hours",
     keys=("office", "project_id", "month"),
-    values=("entry_count", "hours"),
-    query="""
+    values=("project_name", "budget", "is_open", "entry_count", "hours"),
+    query=f"""
         select
             %(slot)s,
-            project_id,
-            date_trunc('month', started_at at time zone 'UTC' at time zone 'Europe/Berlin')::date,
+            e.project_id,
+            {_MONTH},
+            projects.name,
+            projects.budget,
+            projects.is_open,
             count(*),
-            coalesce(sum(hours), 0)
-        from time_entries
-        group by 2, 3
+            coalesce(sum(e.hours), 0)
+        from time_entries as e
+        left join projects on projects.id = e.project_id
+        group by 2, 3, 4, 5, 6
     """,
 )
 
@@ -56,7 +95,6 @@ PROJECTS = Recount(
     is_rows=True,
 )
 
-
 MONTHS = Recount(
     "ft_month_hours",
     keys=("office", "month", "is_open"),
@@ -65,12 +103,10 @@ MONTHS = Recount(
         "largest_budget",
         "average_hours",
     ),
-    query="""
+    query=f"""
         select
             %(slot)s,
-            date_trunc(
-                'month', e.started_at at time zone 'UTC' at time zone 'Europe/Berlin'
-            )::date,
+            {_MONTH},
             projects.is_open,
             count(*),
             coalesce(sum(e.hours), 0),
@@ -92,25 +128,18 @@ EXAMPLE = Example(
     create=create,
     fill=fill,
     traffic=traffic,
-    recounts=(HOURS, PROJECTS, MONTHS),
+    recounts=(PROJECT_HOURS, PROJECTS, MONTHS, *of_office("berlin"), *of_office("lisbon")),
     total="select coalesce(sum(entry_count), 0)::bigint from analytics.ft_project_hours",
     total_of="time entries",
     table="""
-        with hours as (
-            select office, project_id, sum(hours) as hours
-            from analytics.ft_project_hours
-            group by office, project_id
-        ),
-
-        ranked as (
+        with ranked as (
             select
-                coalesce(projects.name, 'no project') as project,
-                hours.office,
-                hours.hours,
-                row_number() over (partition by hours.office order by hours.hours desc) as place
-            from hours
-            left join analytics.projects
-                on projects.office = hours.office and projects.id = hours.project_id
+                coalesce(project_name, 'no project') as project,
+                office,
+                sum(hours) as hours,
+                row_number() over (partition by office order by sum(hours) desc) as place
+            from analytics.ft_project_hours
+            group by office, project_id, project_name
         )
 
         select project, office, sum(hours)

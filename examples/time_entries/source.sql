@@ -23,4 +23,4 @@ create index on time_entries (project_id);
 
 -- An old row must say which project and month lose how many hours, and two columns may be null.
 alter table time_entries replica identity full;
--- projects keeps the default, its primary key: for current rows that is enough.
+-- projects keeps the default, its primary key: for a model of its rows that is enough.

@@ -1,5 +1,7 @@
-{{ waltally.current_rows(
-    table='"Web Shop"."Customers"',
-    key=['Customer no'],
-    columns={'Customer no': 'bigint', 'Name': 'text', 'Region': 'text'},
-) }}
+{{ config(materialized='waltally') }}
+
+select
+    "Customer no",
+    "Name",
+    "Region"
+from {{ source('shop', 'Customers') }}

@@ -1,15 +1,9 @@
-{{ waltally.fact(
-    tables={
-        'parcels': {
-            'table': '"Web Shop"."Parcels"',
-            'columns': {'customer_no': 'Customer no', 'sent_at': 'sentAt', 'days': 'Days'},
-        },
-    },
-    dimensions={
-        'month': {'month_of': 'sent_at', 'timezone': 'Europe/Berlin'},
-        'customer_no': {'type': 'bigint', 'nulls': 'count'},
-        'days': {'type': 'integer', 'nulls': 'count'},
-    },
-    measures={'parcel_count': {'count': 'parcels'}},
-    engine='spark',
-) }}
+{{ config(materialized='waltally', timezone='Europe/Berlin', surrogate_key='id', engine='spark') }}
+
+select
+    date_trunc('month', "sentAt")::date as month,
+    "Customer no" as customer_no,
+    "Days" as days,
+    count(*) as parcel_count
+from {{ source('shop', 'Parcels') }}
+group by 1, 2, 3

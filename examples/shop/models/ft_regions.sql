@@ -1,13 +1,14 @@
-{{ waltally.roll_up(
-    fact=ref('ft_parcels'),
-    lookups={'customer': {'rows': ref('customers'), 'by': {'Customer no': 'customer_no'}}},
-    dimensions={'month': 'month', 'region': 'customer.Region'},
-    measures={
-        'parcel_count': {'sum': 'parcel_count'},
-        'customer_count': {'distinct': 'customer_no'},
-        'median_days': {'percentile': 0.5, 'of': 'days'},
-        'p95_days': {'percentile': 0.95, 'of': 'days'},
-        'longest_days': {'max': 'days'},
-    },
-    derived={'parcels_per_customer': 'round(parcel_count::numeric / nullif(customer_count, 0), 2)'},
-) }}
+{{ config(materialized='waltally', surrogate_key='id') }}
+
+select
+    month,
+    region,
+    sum(parcel_count)::bigint as parcel_count,
+    count(distinct customer_no) as customer_count,
+    round(
+        sum(days * parcel_count) / nullif(sum(parcel_count) filter (where days is not null), 0), 2
+    ) as average_days,
+    max(days) as longest_days,
+    round(sum(parcel_count) / nullif(count(distinct customer_no), 0), 2) as parcels_per_customer
+from {{ ref('ft_region_parcels') }}
+group by 1, 2

@@ -1,14 +1,15 @@
-{{ waltally.roll_up(
-    fact=ref('ft_project_hours'),
-    lookups={'project': {'rows': ref('projects'), 'by': {'office': 'office', 'id': 'project_id'}}},
-    dimensions={'office': 'office', 'month': 'month', 'is_open': 'project.is_open'},
-    measures={
-        'entry_count': {'sum': 'entry_count'},
-        'hours': {'sum': 'hours'},
-        'project_count': {'distinct': 'project_id'},
-        'name_count': {'distinct': 'project.name'},
-        'least_budget': {'min': 'project.budget'},
-        'largest_budget': {'max': 'project.budget'},
-    },
-    derived={'average_hours': 'round(hours / nullif(entry_count, 0), 2)'},
-) }}
+{{ config(materialized='waltally', surrogate_key='id') }}
+
+select
+    office,
+    month,
+    is_open,
+    sum(entry_count)::bigint as entry_count,
+    sum(hours) as hours,
+    count(distinct project_id) as project_count,
+    count(distinct project_name) as name_count,
+    min(budget) as least_budget,
+    max(budget) as largest_budget,
+    round(sum(hours) / nullif(sum(entry_count), 0), 2) as average_hours
+from {{ ref('ft_project_hours') }}
+group by 1, 2, 3

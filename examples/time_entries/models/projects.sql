@@ -1,12 +1,11 @@
-{{ waltally.current_rows(
-    table='public.projects',
-    key=['office', 'id'],
-    columns={
-        'office': {'from': 'slot'},
-        'id': 'bigint',
-        'name': 'text',
-        'budget': 'numeric(12, 2)',
-        'is_open': 'boolean',
-        'brief': 'text',
-    },
-) }}
+{{ config(materialized='view') }}
+
+select
+    'berlin' as office,
+    berlin.*
+from {{ ref('berlin_projects') }} as berlin
+union all
+select
+    'lisbon' as office,
+    lisbon.*
+from {{ ref('lisbon_projects') }} as lisbon
