@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counting import grouping
-from waltally_jobs.common import gathering
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect as connect_job
 from waltally_jobs.evaluation import snapshot
@@ -113,18 +111,6 @@ def submitted(
     words = itertools.chain(*(("--conf", f"{key}={value}") for key, value in properties.items()))
     start = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
     return [*start, *words, f"spark/{job}.py", *flags]
-
-
-@contextmanager
-def counted_by(who: str) -> Iterator[None]:
-    """Have tables of any size counted by the `server`, or by `Spark`, by an audit too."""
-    with pytest.MonkeyPatch.context() as patch:
-        most = float("inf") if who == "server" else -1.0
-        patch.setattr(grouping, "MAX_GROUPS", most)
-        patch.setattr(grouping, "ROWS_PER_GROUP", 1e-9)
-        if who == "Spark":
-            patch.setattr(gathering, "FEW_ROWS", -1)
-        yield
 
 
 def kill(process: subprocess.Popen[str]) -> None:

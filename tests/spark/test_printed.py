@@ -17,32 +17,29 @@ from waltally_jobs.seeding.summary import FactSummary, Summary
 
 from loader.staging.records import ModelState
 from testkit.commands import ROOT
-from testkit.facts import notify
 from testkit.hostile import FORGED
+from testkit.model import parsed
 from tests.spark.support import Source
 from waltally.escapes import escaped
 
 
 def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     stored = StoredBaseline(
-        {"live": (1, 1), "archived": (0, 0)},
-        {"live": 1, "archived": 0},
-        {"live": {FORGED: 2}, "archived": {}},
-        [Rejection("live", FORGED, 7, {FORGED: FORGED})],
+        {"public.orders": (1, 1)},
+        [Rejection("public.orders", FORGED, 7, {FORGED: FORGED})],
         Purged("kept"),
     )
+    fact = parsed("ft_orders", ["channel"], "public.orders")
     state = ModelState(FORGED, FORGED, "waits", FORGED, FORGED, None, "database")
-    seeded = FactSummary(notify(FORGED), stored, state)
+    seeded = FactSummary(fact, stored, state)
     differing = Difference({FORGED: FORGED}, {FORGED: "1"}, {FORGED: "2"})
-    replayed = ReplayedFact(notify(FORGED), 7, None, 1, {FORGED: "1"}, 1, [differing])
+    replayed = ReplayedFact(fact, 7, None, 1, {FORGED: "1"}, 1, [differing])
     print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
     print_lines(Replay("slot", [replayed], 0.5).lines())
     print_status(FORGED)
     out, err = capsys.readouterr()
     lines = out.splitlines() + err.splitlines()
-    assert [
-        line for line in lines if escaped(line) != line or line.startswith("ft_service_stats  ")
-    ] == []
+    assert [line for line in lines if escaped(line) != line or line.startswith("ft_orders  ")] == []
     assert len(lines) == 6 + 4 + 1
     found = json.loads(json.dumps(seeded.as_json()))
     assert found["rejections"][0]["example"] == {FORGED: FORGED}, "a program gets it as it is"

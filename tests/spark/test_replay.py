@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,20 +24,17 @@ from waltally_jobs.replaying.job import (
     parse_time,
     replay,
 )
-from waltally_jobs.replaying.result import row_id
 
 from testkit.databases import Database, empty_database
-from testkit.facts import NOTIFY, column, declare
 from testkit.fixtures import WAREHOUSE
-from testkit.model import notify
-from testkit.servers import Cluster, connect
+from testkit.model import notify, parsed
+from testkit.servers import Cluster
 from tests.spark.archives import ArchivedPipeline, Log
 from tests.spark.support import MOVE, run_command
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.facts import Fact, parse
+from waltally.facts import Fact
 from waltally.options import parse_lsn
-from waltally.tables import Table
 
 Rows = set[tuple[Any, ...]]
 ORIGIN = Origin("1", "app")
@@ -262,32 +257,6 @@ def test_a_fact_that_differs_is_told_with_its_sizes(
     assert "differs from the replay in 1 group\nTry: " in err
 
 
-def test_ids_are_those_that_the_database_makes(cluster: Cluster) -> None:
-    samples: dict[str, list[str | None]] = {
-        "text": ["", "a b", "a,b", 'say "x"', "back\\slash", "(paren)", "tab\t", "ünï", "\u00a0"],
-        "uuid": ["00000000-0000-0000-0000-00000000000a"],
-        "boolean": ["true", "false", None],
-        "smallint": ["-32768", "0"],
-        "bigint": ["9223372036854775807", None],
-        "numeric(6, 2)": ["1234.50", "-0.05", "0.00"],
-        "date": ["2026-11-22", "0001-01-01", None],
-        "timestamp": ["2026-11-22 12:00:00", "2026-11-22 12:00:00.123456"],
-        "timestamptz": ["2026-11-22 12:00:00+00", "1850-01-01 00:00:00.5+00", None],
-    }
-    rows = list(itertools.islice(zip(*map(itertools.cycle, samples.values()), strict=True), 18))
-    # In a record of one value an empty text and null are written otherwise.
-    single = [(value,) for value in ("", "x", "a b", None)]
-    with closing(connect(cluster.dsn())) as connection:
-        connection.ask("set timezone = 'UTC'")
-        for types, groups in (([*samples], rows), (["text"], single)):
-            dimensions = [column(f"d{place}", type_) for place, type_ in enumerate(types)]
-            fact = parse("ft_typed", Table("a", "b"), {**NOTIFY, "dimensions": dimensions})
-            casts = ", ".join(f"%s::text::{type_}" for type_ in types)
-            query = f"select md5(row({casts})::text)::uuid::text"
-            for group in groups:
-                assert connection.ask(query, group) == [(row_id(fact)(group),)], group
-
-
 def slice_of(begin: int, end: int, *facts: Fact) -> Slice:
     return Slice(ORIGIN, begin, end, 0, (), facts)
 
@@ -297,11 +266,10 @@ def baseline_of(fact: Fact, at: int) -> Baseline:
 
 
 def test_a_fact_is_replayed_as_it_was_declared_then() -> None:
-    relation = Table("analytics", "ft_orders")
     before = notify()
     after, changed = (
-        parse("ft_orders", relation, declare("public.orders", ("channel", type_)))
-        for type_ in ("text", "integer")
+        parsed("ft_orders", ["channel"], "public.orders", timezone=zone)
+        for zone in ("UTC", "Europe/Berlin")
     )
     contents = Contents(
         (slice_of(10, 20, before), slice_of(20, 30, before, after)),
