@@ -36,7 +36,7 @@ cross join lateral (
         when not is_rebuild then 'follows'
         -- A rebuild needs a baseline of this declaration.
         when baseline_id is null then 'not seeded'
-        when counted_by is distinct from registered then 'baseline of another declaration'
+        when (counted_by is distinct from registered) then 'baseline of another declaration'
         when baseline_system <> system_identifier then 'baseline of another cluster'
         when snapshot_lsn < start_lsn then 'baseline before the log'
         when is_base_lacking then 'log lacks columns after the baseline'

@@ -78,7 +78,10 @@ cross join lateral (
     select
         planned.error is not null and planned.step is not null as is_failed,
         coalesce(
-            planned.counted_by = case planned.verdict when 'installed before' then planned.registered else planned.compiled end, false
+            planned.counted_by = case planned.verdict
+                when 'installed before' then planned.registered else planned.compiled
+            end,
+            false
         ) as is_seeded
     limit all offset 0
 ) as tried;

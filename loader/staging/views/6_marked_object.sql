@@ -13,10 +13,14 @@ where installed.kind = 'function' and starts_with(obj_description(p.oid, 'pg_pro
 union all
 select
     own.model_name,
-    'index',
+    'index' as kind,
     c.oid::regclass::text,
     c.relowner
-from (select model_name from cdc.installed_model union select model_name from cdc.downstream_model) as own
+from (
+    select model_name from cdc.installed_model
+    union
+    select model_name from cdc.downstream_model
+) as own
 inner join pg_class as read on true
 inner join pg_namespace as n on n.oid = read.relnamespace and n.nspname || '.' || read.relname = own.model_name
 inner join pg_index as i on i.indrelid = read.oid

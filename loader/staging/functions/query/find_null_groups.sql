@@ -1,6 +1,7 @@
 -- The rows of groups of which a key is null, as texts: the unique index finds null if the condition says so. `groups`
 -- are the texts of their keys: [["web", null], ...].
-create or replace function cdc.find_null_groups(relation text, names text[], types text[], groups jsonb) returns setof text
+create or replace function cdc.find_null_groups(relation text, names text[], types text[], groups jsonb)
+returns setof text
 language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
 declare
     alike record;

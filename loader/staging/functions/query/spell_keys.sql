@@ -1,6 +1,7 @@
 -- SQL: a query that gives a model's keys and these columns, with its keys in one spelling: numerics lose trailing
 -- zeros, texts what does not fit an index. Rows have the key of their table, of which one value has one row.
-create or replace function cdc.spell_keys(compiled jsonb, types jsonb, share integer, query text, kept jsonb) returns text
+create or replace function cdc.spell_keys(compiled jsonb, types jsonb, share integer, query text, kept jsonb)
+returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
         e'select\n%s\nfrom (\n%s\n) as query',
