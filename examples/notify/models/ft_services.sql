@@ -14,5 +14,5 @@ select
     sum(stats.archived_count)::bigint as archived_count,
     count(distinct stats.template_id) filter (where stats.live_count > 0) as template_count
 from stats
-inner join services on services.id = stats.service_id
+inner join services on stats.service_id = services.id
 group by stats.service_id, services.name

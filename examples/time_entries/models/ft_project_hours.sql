@@ -20,7 +20,7 @@ from (
         hours.entry_count,
         hours.hours
     from {{ ref('berlin_hours') }} as hours
-    left join {{ ref('berlin_projects') }} as projects on projects.id = hours.project_id
+    left join {{ ref('berlin_projects') }} as projects on hours.project_id = projects.id
     union all
     select
         'lisbon' as office,
@@ -32,6 +32,6 @@ from (
         hours.entry_count,
         hours.hours
     from {{ ref('lisbon_hours') }} as hours
-    left join {{ ref('lisbon_projects') }} as projects on projects.id = hours.project_id
+    left join {{ ref('lisbon_projects') }} as projects on hours.project_id = projects.id
 ) as each_office
 group by 1, 2, 3, 4, 5, 6
