@@ -29,19 +29,20 @@ SLOT = "facts"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
 MODEL = """\
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={
-        'service_id': 'uuid',
-        'template_id': 'uuid',
-        'notification_type': 'text',
-        'notification_status': 'text',
-    },
-    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
-) }}
+{{ config(materialized='waltally', ignore_deletes=['public.notification_history']) }}
+
+select
+    service_id, template_id, notification_type, notification_status,
+    count(*) filter (where is_live) as live_count,
+    count(*) filter (where not is_live) as archived_count
+from (
+    select service_id, template_id, notification_type, notification_status, true as is_live
+    from {{ source('app', 'notifications') }}
+    union all
+    select service_id, template_id, notification_type, notification_status, false
+    from {{ source('app', 'notification_history') }}
+) as notifications
+group by 1, 2, 3, 4
 """
 
 
