@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ config-version: 2
 profile: waltally
 model-paths: ["{{ env_var('BENCHMARK_MODELS', 'models') }}"]
 """
+_SOURCE = re.compile(r"source\('app', '(\w+)'\)")
 _BEHIND = """
 select count(*) from cdc.model_watermark
 where applied_lsn < (select position_lsn from cdc.slot_position)
@@ -110,8 +112,13 @@ def dbt_home(home: Path) -> dict[str, str]:
 def declare(project: Path, models: Mapping[str, str]) -> None:
     """Write a dbt project with these files into the empty folder.
 
-    Its models are in `models`, or in the folder that BENCHMARK_MODELS names.
+    Its models are in `models`, or in the folder that BENCHMARK_MODELS names, and read the tables
+    of the schema public by source('app', …).
     """
+    tables = sorted({name for text in models.values() for name in _SOURCE.findall(text)})
+    app = {"name": "app", "schema": "public", "tables": [{"name": name} for name in tables]}
+    sources = json.dumps({"sources": [app]})
+    models = {**models, **{f"{Path(name).parent}/sources.yml": sources for name in models}}
     for name, text in models.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)

@@ -189,10 +189,10 @@ class Soak:
         if found := recount.differences(system.dsn, system.target_dsn, slot=SLOT, every_purge=True):
             shown = "\n".join(map(str, found[:10]))
             raise SoakFailed(f"{len(found)} groups differ from a recount:\n{shown}")
-        if others := world.differences(system.odd, SLOT, system.dsn, system.target_dsn):
+        if others := world.differences(system.odd, system.dsn, system.target_dsn):
             shown = "\n".join(map(str, others[:10]))
-            raise SoakFailed(f"{len(others)} groups of other models differ:\n{shown}")
-        for model in (*world.MODELS, *world.ROLL_UPS):
+            raise SoakFailed(f"{len(others)} rows of other models differ:\n{shown}")
+        for model in (*world.MODELS, *world.OVER_MODELS):
             if not system.has(model, "follows"):
                 raise SoakFailed(f"{model} does not follow: {system.reason(model)}")
         system.comparison.check()

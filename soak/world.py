@@ -1,72 +1,123 @@
-"""What a soak counts besides Notify's fact, some of it in a table whose names are hostile."""
+"""The models of a soak besides Notify's, some of them over a table whose names are hostile."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from testkit import comparison
-from testkit.comparison import Difference, Recount
+import psycopg2
+
 from testkit.hostile import NAMES
 from testkit.notify_changes import Session
 from testkit.project import host_project
 from waltally.tables import literal, quoted
 
-NOTIFY, KINDS, ODD, ODD_ROWS = "ft_service_stats", "ft_kinds", "ft_odd", "odd_rows"
-ODD_AMOUNTS = "ft_odd_amounts"
-ODD_ROLL_UP, ODD_PARENTS = "ft_odd_texts", "ft_odd_parents"
-BY_SPARK, BY_SPARK_ROLL_UP = "ft_by_spark", "ft_by_spark_statuses"
-MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, ODD_AMOUNTS, BY_SPARK)
-ROLL_UPS = (ODD_ROLL_UP, ODD_PARENTS, BY_SPARK_ROLL_UP)
+NOTIFY, KINDS, BY_SPARK = "ft_service_stats", "ft_kinds", "ft_by_spark"
+ODD, ODD_ROWS, ODD_AMOUNTS = "ft_odd", "odd_rows", "ft_odd_amounts"
+ODD_DAYS, ODD_WORDS, ODD_TOTAL = "ft_odd_days", "ft_odd_words", "ft_odd_total"
+ODD_ROLL_UP, ODD_PARENTS, ODD_CHILDREN = "ft_odd_texts", "ft_odd_parents", "ft_odd_children"
+ODD_FAMILIES, BY_SPARK_ROLL_UP = "ft_odd_families", "ft_by_spark_statuses"
+MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, ODD_AMOUNTS, ODD_DAYS, ODD_WORDS, ODD_TOTAL, BY_SPARK)
+OVER_MODELS = (ODD_ROLL_UP, ODD_PARENTS, ODD_CHILDREN, ODD_FAMILIES, BY_SPARK_ROLL_UP)
 READ_TOGETHER = {ODD_ROWS, ODD_AMOUNTS}
-"""Inputs of one roll-up: a change of one reads the other."""
+"""Inputs of one model: a change of one reads the other."""
 
-_KINDS = """
-{{ waltally.fact(
-    tables={'live': 'public.notifications'},
-    dimensions={'notification_type': 'text', 'notification_status': 'text'},
-    measures={'row_count': {'count': 'live'}},
-) }}
-"""
-_BY_SPARK = """
-{{ waltally.fact(
-    tables={
-        'live': 'public.notifications',
-        'archived': {'table': 'public.notification_history', 'deletes': 'ignore'},
-    },
-    dimensions={'service_id': 'uuid', 'notification_status': 'text'},
-    measures={'live_count': {'count': 'live'}, 'archived_count': {'count': 'archived'}},
-    engine=var('engine'),
-) }}
-"""
-_BY_SPARK_ROLL_UP = f"""
-{{{{ waltally.roll_up(
-    fact=ref('{BY_SPARK}'),
-    dimensions={{'notification_status': 'notification_status'}},
-    measures={{
-        'live_count': {{'sum': 'live_count'}},
-        'archived_count': {{'sum': 'archived_count'}},
-        'services': {{'distinct': 'service_id'}},
-    }},
-) }}}}
-"""
-_BY_SPARK_GROUPS = """
-select
-    service_id::text,
-    notification_status,
-    count(*) filter (where part = 'live') as live_count,
-    count(*) filter (where part = 'archived') as archived_count
-from (
-    select 'live' as part, service_id, notification_status from notifications
-    union all
-    select 'archived', service_id, notification_status from notification_history
-    union all
-    select 'archived', service_id, notification_status from truth.purged
-) as every_row
-where num_nulls(service_id, notification_status) = 0
-group by 1, 2
-"""
+
+@dataclass(frozen=True)
+class Model:
+    """A query that names what it reads as <<model or table>>, and the model's config."""
+
+    query: str
+    config: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The model's file. What is hostile in the query would be Jinja there."""
+        config = {"materialized": "waltally", **self.config}
+        given = ", ".join(f"{name}={value}" for name, value in _jinja(config).items())
+        return f"{{{{ config({given}) }}}}" + self._with(
+            _reference, lambda text: f"{{{{ {text!r} }}}}"
+        )
+
+    def over(self, places: Mapping[str, str]) -> str:
+        """Return the query with these in place of what it reads, else the model's tables."""
+        return self._with(lambda name: places.get(name, f"analytics.{name}"), lambda text: text)
+
+    def _with(self, place: Callable[[str], str], other: Callable[[str], str]) -> str:
+        parts = re.split(r"<<(\w+)>>", self.query)
+        return "".join(
+            place(part) if number % 2 else other(part) for number, part in enumerate(parts)
+        )
+
+
+class Written(str):
+    """An expression of Jinja in a config."""
+
+
+def _jinja(config: Mapping[str, object]) -> dict[str, str]:
+    return {
+        name: value if isinstance(value, Written) else repr(value) for name, value in config.items()
+    }
+
+
+_TABLES = ("notifications", "notification_history", "odd")
+_MORE = "more"
+"""A person changes whether a roll-up has one more column, and its schema."""
+
+
+def _reference(name: str) -> str:
+    if name == _MORE:
+        return "{{ ', min(row_count) as smallest' if var('more', none) }}"
+    if name in _TABLES:
+        return f"{{{{ source({('odd' if name == 'odd' else 'app')!r}, {name!r}) }}}}"
+    return f"{{{{ ref({name!r}) }}}}"
+
+
+_PURGED_TOO = """(
+    select service_id, notification_status from notification_history
+    union all select service_id, notification_status from truth.purged
+)"""
+_PLAIN = {
+    KINDS: Model(
+        """
+        select notification_type, coalesce(notification_status, 'none') as status,
+            count(*) as row_count, count(template_id) as with_template,
+            count(*) filter (where notification_status = 'delivered') as delivered
+        from <<notifications>> group by 1, 2
+        """
+    ),
+    BY_SPARK: Model(
+        """
+        select service_id, notification_status, count(*) filter (where is_live) as live_count,
+            count(*) filter (where not is_live) as archived_count
+        from (
+            select service_id, notification_status, true as is_live from <<notifications>>
+            union all
+            select service_id, notification_status, false from <<notification_history>> as history
+        ) as every_row
+        group by 1, 2
+        """,
+        {
+            "ignore_deletes": ["public.notification_history"],
+            "engine": Written("var('engine')"),
+        },
+    ),
+    BY_SPARK_ROLL_UP: Model(
+        f"""
+        select notification_status, sum(live_count) as live_count,
+            sum(archived_count) as archived_count,
+            count(distinct service_id) filter (where live_count <> 0) as services
+        from <<{BY_SPARK}>> group by notification_status
+        """
+    ),
+}
 _IDS = 300
 """Few, so that one row changes often."""
 
@@ -114,92 +165,77 @@ class OddTable:
             f" {texts}, n from generate_series(1, 3) as n"
         )
 
-    def models(self) -> dict[str, str]:
-        """Return the text of each model of it, by name."""
-        place = repr(f"{quoted(self.schema)}.{quoted(self.name)}")
-        texts = dict.fromkeys(self.texts, "text")
-        dimensions = {text: {"type": "text", "nulls": "count"} for text in self.texts}
-        measures = {"row_count": {"count": "odd"}, self.total: {"sum": self.amount}}
-        columns = {"id": "bigint", **texts, self.amount: "bigint"}
-        first, second, *_ = self.texts
-        rolled = {
-            "row_count": {"sum": "row_count"},
-            self.total: {"sum": self.total},
-            "different": {"distinct": second},
-            "first": {"min": second},
-            "largest": {"max": self.total},
-        }
-        smallest = {"smallest": {"min": self.total}}
+    def models(self) -> dict[str, Model]:
+        """Return the models of it, by name."""
+        texts, amount, total = map(quoted, self.texts), quoted(self.amount), quoted(self.total)
+        first, second, third = texts
+        every = f"{first}, {second}, {third}"
         # The amount of a row is taken for the id of its parent, a row of the same table.
-        lookups = {
-            name: f"{{'rows': ref({ODD_ROWS!r}), 'by': {{'id': {key!r}}}}}"
-            for name, key in (("parent", self.amount), ("grand", f"parent.{self.amount}"))
-        }
-        parents = {
-            "row_count": {"sum": "row_count"},
-            "different": {"distinct": f"parent.{second}"},
-            "median": {"percentile": 0.5, "of": f"parent.{self.amount}"},
-        }
+        parents = f"""
+            from <<{ODD_AMOUNTS}>> as child
+            left join <<{ODD_ROWS}>> as parent on parent.id = child.{amount}
+            left join <<{ODD_ROWS}>> as grand on grand.id = parent.{amount}
+        """
         return {
-            ODD: f"{{{{ waltally.fact(tables={{'odd': {place}}}, dimensions={dimensions!r},"
-            f" measures={measures!r}) }}}}",
-            ODD_ROWS: f"{{{{ waltally.current_rows(table={place}, key=['id'],"
-            f" columns={columns!r}) }}}}",
-            # A person changes its schema, and whether it has one more measure.
-            ODD_ROLL_UP: "{{ config(schema=var('rolled_schema', none)) }}"
-            f"{{% set measures = {rolled!r} %}}"
-            f"{{% if var('more', none) %}}{{% do measures.update({smallest!r}) %}}{{% endif %}}"
-            f"{{{{ waltally.roll_up(fact=ref({ODD!r}),"
-            f" dimensions={ {first: first}!r}, measures=measures) }}}}",
-            ODD_AMOUNTS: f"{{{{ waltally.fact(tables={{'odd': {place}}},"
-            f" dimensions={ {self.amount: 'bigint'}!r},"
-            " measures={'row_count': {'count': 'odd'}}) }}",
-            ODD_PARENTS: f"{{{{ waltally.roll_up(fact=ref({ODD_AMOUNTS!r}), lookups={{"
-            + ", ".join(f"{name!r}: {lookup}" for name, lookup in lookups.items())
-            + f"}}, dimensions={ {first: f'grand.{first}'}!r}, measures={parents!r}) }}}}",
+            ODD: Model(
+                f"select {every}, count(*) as row_count, sum({amount}) as {total}"
+                f" from <<odd>> group by {every}"
+            ),
+            ODD_ROWS: Model(f"select id, {every}, {amount}, length({first}) as len from <<odd>>"),
+            ODD_AMOUNTS: Model(
+                f"select {amount}, count(*) as row_count from <<odd>> where id > 2 group by 1"
+            ),
+            ODD_DAYS: Model(
+                f"""
+                select
+                    (timestamptz '2026-03-28 20:00Z' + {amount} * interval '1 hour')::date as day,
+                    round(avg({amount}), 2) as average,
+                    sum(id - {amount}) filter (where {first} is not null) as some
+                from <<odd>> group by 1
+                """,
+                {"timezone": "Europe/Berlin"},
+            ),
+            ODD_WORDS: Model(
+                f"""
+                select word, count(*) as row_count
+                from <<odd>> cross join lateral unnest(string_to_array({second}, ' ')) as word
+                group by word
+                """
+            ),
+            ODD_TOTAL: Model(
+                f"select count(*) as row_count, sum({amount}) as {total},"
+                f" count({third}) as texts from <<odd>>"
+            ),
+            ODD_ROLL_UP: Model(
+                f"""
+                select {first}, sum(row_count) as row_count, sum({total}) as {total},
+                    count(distinct {second}) as different, min({second}) as least,
+                    max({total}) as largest<<{_MORE}>>
+                from <<{ODD}>> group by {first}
+                """,
+                {"schema": Written("var('rolled_schema', none)")},
+            ),
+            ODD_PARENTS: Model(
+                f"""
+                select grand.{first}, parent.{second}, sum(child.row_count) as row_count,
+                    count(parent.id) as with_parent {parents} group by 1, 2
+                """
+            ),
+            ODD_CHILDREN: Model(
+                f"""
+                select parent.{first}, child.{amount} is null as has_none, count(*) as row_count
+                from <<{ODD_ROWS}>> as parent
+                left join <<{ODD_AMOUNTS}>> as child on child.{amount} = parent.id group by 1, 2
+                """
+            ),
+            ODD_FAMILIES: Model(
+                f"""
+                select {first}, count(distinct {second}) as different,
+                    percentile_disc(0.5) within group (order by row_count) as median
+                from <<{ODD_PARENTS}>> group by {first}
+                """
+            ),
         }
-
-    def recounts(self) -> tuple[Recount, ...]:
-        """Return what its models must hold."""
-        texts, amount = ", ".join(map(quoted, self.texts)), quoted(self.amount)
-        groups = f"select {texts}, count(*), sum({amount}) from {self.table} group by {texts}"
-        rows = f"select id, {texts}, {amount} from {self.table}"
-        first, second, *_ = map(quoted, self.texts)
-        rolled = (
-            f"select {first}, sum(n), sum(amount), count(distinct {second}),"
-            f' min({second} collate "C"), max(amount) from (select {texts}, count(*) as n,'
-            f" coalesce(sum({amount}), 0) as amount from {self.table} group by {texts}) as finer"
-            f" group by {first}"
-        )
-        parents = (
-            f"select grand.{first}, count(*), count(distinct parent.{second}),"
-            f" percentile_disc(0.5) within group (order by parent.{amount})"
-            f" from {self.table} as child"
-            f" left join {self.table} as parent on parent.id = child.{amount}"
-            f" left join {self.table} as grand on grand.id = parent.{amount} group by 1"
-        )
-        return (
-            Recount(ODD, self.texts, ("row_count", self.total), _escaped(groups)),
-            Recount(
-                ODD_ROLL_UP,
-                self.texts[:1],
-                ("row_count", self.total, "different", "first", "largest"),
-                _escaped(rolled),
-            ),
-            Recount(
-                ODD_AMOUNTS,
-                (self.amount,),
-                ("row_count",),
-                _escaped(f"select {amount}, count(*) from {self.table} group by 1"),
-            ),
-            Recount(
-                ODD_PARENTS,
-                self.texts[:1],
-                ("row_count", "different", "median"),
-                _escaped(parents),
-            ),
-            Recount(ODD_ROWS, ("id",), self.columns[1:], _escaped(rows), is_rows=True),
-        )
 
     # Kinds of change, as those of testkit/notify_changes.py.
 
@@ -258,36 +294,46 @@ class OddTable:
 
 def make_project(home: Path, odd: OddTable, engine: str) -> Path:
     """Make the dbt project with all models; return its folder."""
-    by_spark = {BY_SPARK: _BY_SPARK, BY_SPARK_ROLL_UP: _BY_SPARK_ROLL_UP}
-    project = host_project(home, {KINDS: _KINDS, **by_spark, **odd.models()})
+    models = _PLAIN | odd.models()
+    project = host_project(home, {name: model.text for name, model in models.items()})
+    (project / "models" / "sources.yml").write_text(json.dumps({"sources": _sources(odd)}))
     with (project / "dbt_project.yml").open("a") as file:
         file.write(f"vars: {{notify_facts: true, engine: {engine}}}\n")
     return project
 
 
-def differences(odd: OddTable, slot: str, source: str, target: str) -> list[Difference]:
-    """Return where the models differ from a recount, but for Notify's fact."""
-    kinds = Recount(
-        KINDS,
-        ("notification_type", "notification_status"),
-        ("row_count",),
-        "select notification_type::text, notification_status, count(*) from notifications "
-        "where num_nulls(notification_type, notification_status) = 0 group by 1, 2",
-    )
-    counts = ("live_count", "archived_count")
-    by_spark = Recount(BY_SPARK, ("service_id", "notification_status"), counts, _BY_SPARK_GROUPS)
-    rolled = Recount(
-        BY_SPARK_ROLL_UP,
-        ("notification_status",),
-        (*counts, "services"),
-        "select notification_status, sum(live_count), sum(archived_count), "
-        "count(distinct service_id) filter (where live_count <> 0) "
-        f"from ({_BY_SPARK_GROUPS}) as finer group by 1",
-    )
+def differences(odd: OddTable, source: str, target: str) -> list[tuple[str, tuple[Any, ...], int]]:
+    """Return the rows that a model, but for Notify's, has more often than its query, or less."""
+    tables = {"odd": odd.table, "notifications": "notifications"}
+    tables |= {"notification_history": _PURGED_TOO, _MORE: ""}
+    found = []
+    for name, model in (_PLAIN | odd.models()).items():
+        dsn = target if name in OVER_MODELS else source
+        with closing(psycopg2.connect(dsn)) as session, session.cursor() as cursor:
+            zone = model.config.get("timezone", "UTC")
+            cursor.execute("select set_config('timezone', %s, false)", (zone,))
+            cursor.execute(model.over(tables))
+            columns = ", ".join(quoted(column.name) for column in cursor.description or ())
+            asked = Counter(cursor.fetchall())
+        with closing(psycopg2.connect(target)) as session, session.cursor() as cursor:
+            cursor.execute(f"select {columns} from analytics.{name}")
+            stored = Counter(cursor.fetchall())
+        stored.subtract(asked)
+        found += [(name, row, count) for row, count in stored.items() if count]
+    return found
+
+
+def _sources(odd: OddTable) -> list[dict[str, object]]:
+    """Return the application's tables, whose names would be Jinja, and end in a quotation mark."""
+
+    def written(name: str) -> str:
+        doubled = name.replace('"', '""')
+        return f"{{{{ {doubled!r} }}}}"
+
+    hostile = {"name": "odd", "identifier": written(odd.name)}
     return [
-        difference
-        for recount in (kinds, by_spark, rolled, *odd.recounts())
-        for difference in comparison.differences(recount, {slot: source}, target)
+        {"name": "app", "schema": "public", "tables": [{"name": name} for name in _TABLES[:2]]},
+        {"name": "odd", "schema": written(odd.schema), "tables": [hostile]},
     ]
 
 

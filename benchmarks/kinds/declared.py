@@ -1,4 +1,4 @@
-"""What is measured: models, each with the queries that say whether it is right.
+"""What is measured: models, each of which must be equal to its query.
 
 All read one table, and its `place` decides the group: there are 150, whatever a kind adds. What a
 period, a bucket, a path or a sum reads differs within a group too, by the row's id.
@@ -6,9 +6,9 @@ period, a bucket, a path or a sum reads differs within a group too, by the row's
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
 
 TABLES = """
 create table sales (
@@ -66,167 +66,123 @@ PARENTS = """
 create table places_{0} (id integer primary key, name text not null);
 insert into places_{0} values (1, 'one');
 """
-KEPT = "select pg_total_relation_size('analytics.ft_{size}_rolled__values_0') / 1e6::float8"
-
 _BERLIN = {"timezone": "Europe/Berlin"}
-_PRODUCT = {"product": ["quantity", "price"]}
-_DIMENSIONS: dict[str, tuple[str, object, str]] = {
-    "text": ("product", "text", "product"),
-    "text, nulls count": ("coupon", {"type": "text", "nulls": "count"}, "coupon"),
-    "uuid": ("customer_id", "uuid", "customer_id"),
-    "boolean": ("is_paid", "boolean", "is_paid"),
-    "integer": ("state", "integer", "state"),
-    "integer, labels": (
-        "state",
-        {"type": "integer", "labels": {"0": "draft", "1": "paid"}},
-        "case state when 0 then 'draft' when 1 then 'paid' else state::text end",
-    ),
-    "numeric(4, 1)": ("weight", "numeric(4, 1)", "weight"),
-    "date": ("placed_on", "date", "placed_on"),
-    "timestamptz": ("paid_at", "timestamptz", "paid_at"),
-    "date_of": (
-        "added",
-        {"date_of": "placed_at", **_BERLIN},
-        "(placed_at at time zone 'Europe/Berlin')::date",
-    ),
-    "hour_of": (
-        "added",
-        {"hour_of": "placed_at", **_BERLIN},
-        "date_trunc('hour', placed_at, 'Europe/Berlin')",
-    ),
-    "week_of": (
-        "added",
-        {"week_of": "placed_at", **_BERLIN},
-        "date_trunc('week', placed_at at time zone 'Europe/Berlin')::date",
-    ),
-    "bucket_of, every": (
-        "added",
-        {"bucket_of": "placed_at", "every": "15 minutes"},
-        "date_bin('15 minutes', placed_at, timestamptz '2026-01-01 00:00:00+00')",
-    ),
-    "bucket_of, bounds": (
-        "added",
-        {"bucket_of": "quantity", "bounds": [1, 11, 21, 51]},
-        "(array[1, 11, 21, 51])[width_bucket(quantity, array[1, 11, 21, 51])]",
-    ),
-    "path": ("added", {"path": ["to", "zone"], "of": "details"}, "details #>> '{to,zone}'"),
-    "from slot": ("added", {"from": "slot"}, "current_database()::text"),
+_COLUMNS = {
+    "text": "product",
+    "text, some null": "coupon",
+    "uuid": "customer_id",
+    "boolean": "is_paid",
+    "integer": "state",
+    "CASE": "case state when 0 then 'draft' when 1 then 'paid' else state::text end",
+    "numeric(4, 1)": "weight",
+    "date": "placed_on",
+    "timestamptz": "paid_at",
+    "day in a zone": "placed_at::date",
+    "hour in a zone": "date_trunc('hour', placed_at)",
+    "week in a zone": "date_trunc('week', placed_at)",
+    "date_bin": "date_bin('15 minutes', placed_at, timestamptz '2026-01-01 00:00:00+00')",
+    "width_bucket": "width_bucket(quantity, array[1, 11, 21, 51])",
+    "path": "details #>> '{to,zone}'",
 }
-_MEASURES: dict[str, tuple[dict[str, object], str]] = {
-    "count where in": (
-        {"count": "sales", "where": {"coupon": {"in": ["coupon", "gift"]}}},
-        "count(*) filter (where coupon in ('coupon', 'gift'))",
-    ),
-    "count where is_null": (
-        {"count": "sales", "where": {"coupon": {"is_null": True}}},
-        "count(*) filter (where coupon is null)",
-    ),
-    "count where at_least, a number": (
-        {"count": "sales", "where": {"quantity": {"at_least": 51}}},
-        "count(*) filter (where quantity >= 51)",
-    ),
-    "count where below, a time": (
-        {"count": "sales", "where": {"placed_at": {"below": "2026-01-03"}}},
-        "count(*) filter (where placed_at < '2026-01-03 00:00:00+00')",
-    ),
-    "sum of integer": ({"sum": "quantity", "type": "bigint"}, "sum(quantity)"),
-    "sum of numeric": ({"sum": "price"}, "sum(price)"),
-    "sum as numeric(20, 2)": ({"sum": "price", "type": "numeric(20, 2)"}, "sum(price)"),
-    "sum of a product": ({"sum": _PRODUCT}, "sum(quantity * price)"),
-    "sum where in": (
-        {"sum": "price", "where": {"state": {"in": ["1", "2"]}}},
-        "coalesce(sum(price) filter (where state in (1, 2)), 0)",
-    ),
+"""What a model groups by, besides the channel."""
+_TOTALS = {
+    "filter, in": "count(*) filter (where coupon in ('coupon', 'gift'))",
+    "filter, is null": "count(*) filter (where coupon is null)",
+    "filter, a number": "count(*) filter (where quantity >= 51)",
+    "filter, a time": "count(*) filter (where placed_at < '2026-01-03')",
+    "sum of integer": "sum(quantity)",
+    "sum of numeric": "sum(price)",
+    "sum of a product": "sum(quantity * price)",
+    "sum with filter": "sum(price) filter (where state in (1, 2))",
+    "average": "round(avg(price), 2)",
+    "expression of two": "count(*) * 2 - count(coupon)",
 }
-_ROLL_UPS: dict[str, tuple[dict[str, object], str]] = {
-    "sum": ({"sum": "order_count"}, "count(*)"),
-    "distinct": ({"distinct": "customer_id"}, "count(distinct customer_id)"),
-    "min": ({"min": "quantity"}, "min(quantity)"),
-    "max": ({"max": "quantity"}, "max(quantity)"),
-    "percentile": (
-        {"percentile": 0.95, "of": "quantity"},
-        "percentile_disc(0.95) within group (order by quantity)",
-    ),
+_AGGREGATES = {
+    "sum": "sum(order_count)",
+    "distinct": "count(distinct customer_id)",
+    "min": "min(quantity)",
+    "max": "max(quantity)",
+    "percentile": "percentile_disc(0.95) within group (order by quantity)",
 }
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Models of one database; `stored` and `recount` are queries that give the same."""
+    """Models of one database, each its query, in which what it reads is named as <<name>>."""
 
     name: str
     models: dict[str, str]
-    stored: str
-    recount: str
+    config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The models' files, by name."""
+        return {
+            name: model_text(query, self.models, self.config) for name, query in self.models.items()
+        }
+
+    def asked(self, name: str) -> str:
+        """Return the query over what it reads."""
+        return _READ.sub(
+            lambda read: f"analytics.{read[1]}" if read[1] in self.models else f"public.{read[1]}",
+            self.models[name],
+        )
 
 
-class _Ref(str):
-    """A model's name, as a declaration refers to it."""
+_READ = re.compile(r"<<(\w+)>>")
 
-    def __repr__(self) -> str:
-        return f"ref({str(self)!r})"
+
+def model_text(query: str, models: Container[str] = (), config: Mapping[str, str] = {}) -> str:
+    """Return a model's file: what is no model is a table of the source."""
+    given = ", ".join(f"{key}={value!r}" for key, value in config.items())
+    text = _READ.sub(
+        lambda read: (
+            f"{{{{ ref({read[1]!r}) }}}}"
+            if read[1] in models
+            else f"{{{{ source('app', {read[1]!r}) }}}}"
+        ),
+        query,
+    )
+    return f"{{{{ config(materialized='waltally'{given and ', '}{given}) }}}}\n\n{text}\n"
 
 
 def list_kinds() -> list[Subject]:
-    """Return the plain count, and for each kind a fact that has this one thing more."""
+    """Return the plain count, and for each kind a model that has this one thing more."""
     return [
         _kind("a plain count"),
-        *(
-            _kind(f"dimension: {name}", column, sql, group=", 3", dimensions={column: declared})
-            for name, (column, declared, sql) in _DIMENSIONS.items()
-        ),
-        *(
-            _kind(f"measure: {name}", "added", sql, measures={"added": declared})
-            for name, (declared, sql) in _MEASURES.items()
-        ),
-        _kind("derived", "added", "count(*) * 2", derived={"added": "order_count * 2"}),
-        _kind("where", rows="where state in (1, 2)", where={"state": {"in": ["1", "2"]}}),
+        *(_kind(f"column: {name}", f", {sql} as added", ", 2") for name, sql in _COLUMNS.items()),
+        *(_kind(f"total: {name}", f", {sql} as added") for name, sql in _TOTALS.items()),
+        _kind("where", rows="where state in (1, 2)"),
     ]
 
 
 def list_roll_ups() -> list[Subject]:
-    """Return a fact of four dimensions, and the same with one roll-up each."""
+    """Return a fact of four columns, and the same with one model above it each."""
+    columns = "channel, state, customer_id, quantity"
     finer = {
-        "ft_sales": _fact(
-            dimensions={"state": "integer", "customer_id": "uuid", "quantity": "integer"}
-        )
+        "ft_sales": f"select {columns}, count(*) as order_count from <<sales>> group by {columns}"
     }
-    rows = _call(
-        "current_rows",
-        table="public.customers",
-        key=["id"],
-        columns={"id": "uuid", "region": "text"},
-    )
-    by_region = _call(
-        "roll_up",
-        fact=_Ref("ft_sales"),
-        lookups={"customer": {"rows": _Ref("customers"), "by": {"id": "customer_id"}}},
-        dimensions={"region": "customer.region"},
-        measures={"added": {"sum": "order_count"}},
+    by_region = (
+        "select c.region, sum(s.order_count) as added from <<ft_sales>> as s "
+        "inner join <<current_customers>> as c on c.id = s.customer_id group by c.region"
     )
     return [
-        Subject(
-            "none",
-            finer,
-            "select channel, state, customer_id, quantity, order_count from analytics.ft_sales "
-            "where order_count <> 0",
-            "select channel, state, customer_id, quantity, count(*) from sales group by 1, 2, 3, 4",
-        ),
+        Subject("none", finer),
         *(
             Subject(
                 name,
-                finer | {"ft_rolled": _roll_up("ft_sales", "state", declared)},
-                "select state, added from analytics.ft_rolled where coalesce(added, 0) <> 0",
-                f"select state, {sql} from sales group by state",
+                finer
+                | {"ft_rolled": f"select state, {sql} as added from <<ft_sales>> group by state"},
             )
-            for name, (declared, sql) in _ROLL_UPS.items()
+            for name, sql in _AGGREGATES.items()
         ),
         Subject(
-            "sum by a lookup's column",
-            finer | {"customers": rows, "ft_rolled": by_region},
-            "select region, added from analytics.ft_rolled where added <> 0",
-            "select region, count(*) from sales join customers as c on c.id = customer_id "
-            "group by region",
+            "sum by a joined column",
+            finer
+            | {
+                "current_customers": "select id, region from <<customers>>",
+                "ft_rolled": by_region,
+            },
         ),
     ]
 
@@ -238,10 +194,9 @@ def list_distinct(sizes: Iterable[int]) -> list[Subject]:
             f"{size}",
             {
                 f"ft_{size}": _value_fact(size),
-                f"ft_{size}_rolled": _roll_up(f"ft_{size}", "place", {"distinct": "value"}),
+                f"ft_{size}_rolled": "select place, count(distinct value) as added"
+                f" from <<ft_{size}>> group by place",
             },
-            f"select place, added from analytics.ft_{size}_rolled where added <> 0",
-            f"select place, count(distinct value) from values_{size} group by place",
         )
         for size in sizes
     ]
@@ -249,77 +204,34 @@ def list_distinct(sizes: Iterable[int]) -> list[Subject]:
 
 def list_parents(sizes: Iterable[int]) -> list[Subject]:
     """Return for each size a fact of values, and their number by the name of their place."""
-    other = {
-        "ft_others": _call(
-            "fact",
-            tables={"rows": "public.values_0"},
-            dimensions={"place": "integer"},
-            measures={"row_count": {"count": "rows"}},
-        )
-    }
     return [
         Subject(
             f"{size}",
-            other
-            | {
+            {
+                "ft_others": "select place, count(*) as row_count from <<values_0>> group by place",
                 f"ft_{size}": _value_fact(size),
-                f"places_{size}": _call(
-                    "current_rows",
-                    table=f"public.places_{size}",
-                    key=["id"],
-                    columns={"id": "integer", "name": "text"},
-                ),
-                f"ft_{size}_rolled": _call(
-                    "roll_up",
-                    fact=_Ref(f"ft_{size}"),
-                    lookups={"place": {"rows": _Ref(f"places_{size}"), "by": {"id": "place"}}},
-                    dimensions={"name": "place.name"},
-                    measures={"row_count": {"sum": "row_count"}, "added": {"distinct": "value"}},
-                ),
+                f"current_{size}": f"select id, name from <<places_{size}>>",
+                f"ft_{size}_rolled": "select p.name, sum(v.row_count) as row_count,"
+                f" count(*) as added from <<ft_{size}>> as v"
+                f" inner join <<current_{size}>> as p on p.id = v.place group by p.name",
             },
-            f"select name, row_count, added from analytics.ft_{size}_rolled where row_count <> 0",
-            f"select name, count(*), count(distinct value) from values_{size} as v "
-            f"inner join places_{size} as p on p.id = v.place group by name",
         )
         for size in sizes
     ]
 
 
 def _value_fact(size: int) -> str:
-    return _call(
-        "fact",
-        tables={"rows": f"public.values_{size}"},
-        dimensions={"place": "integer", "value": "integer"},
-        measures={"row_count": {"count": "rows"}},
-    )
+    return f"select place, value, count(*) as row_count from <<values_{size}>> group by 1, 2"
 
 
-def _kind(
-    name: str, column: str = "", sql: str = "", group: str = "", rows: str = "", **added: object
-) -> Subject:
-    stored, counted = (f", {column}", f", {sql}") if column else ("", "")
+def _kind(name: str, added: str = "", group: str = "", rows: str = "") -> Subject:
+    # The added column is the second one where it is grouped by.
+    columns, totals = (added, "") if group else ("", added)
     return Subject(
         name,
-        {"ft_sales": _fact(**added)},
-        f"select channel, order_count{stored} from analytics.ft_sales where order_count <> 0",
-        f"select channel, count(*){counted} from sales {rows} group by channel{group}",
+        {
+            "ft_sales": f"select channel{columns}, count(*) as order_count{totals}"
+            f" from <<sales>> {rows} group by 1{group}"
+        },
+        _BERLIN,
     )
-
-
-def _fact(**added: Any) -> str:
-    plain: dict[str, dict[str, object]] = {
-        "tables": {"sales": "public.sales"},
-        "dimensions": {"channel": "text"},
-        "measures": {"order_count": {"count": "sales"}},
-    }
-    return _call("fact", **plain | {key: plain.get(key, {}) | added[key] for key in added})
-
-
-def _roll_up(fact: str, dimension: str, measure: object) -> str:
-    dimensions, measures = {dimension: dimension}, {"added": measure}
-    return _call("roll_up", fact=_Ref(fact), dimensions=dimensions, measures=measures)
-
-
-def _call(macro: str, **arguments: object) -> str:
-    words = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-    return f"{{{{ waltally.{macro}({words}) }}}}\n"
