@@ -11,7 +11,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.model import NOTIFY, Model, counting
+from testkit.model import NOTIFY, counting
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -26,11 +26,6 @@ INSERT = (
 LIVE = INSERT.format("notifications", '"to"', "'x'")
 HISTORY = INSERT.format("notification_history", "id, created_at", "gen_random_uuid(), now()")
 PURGE = "delete from notification_history where id in (select id from notification_history limit 5)"
-
-ROWS = Model(
-    "select id, service_id, notification_type, notification_status as status, created_at"
-    " from {public.notifications}"
-)
 
 AUDIT = "spark-submit spark/audit.py --model ft_service_stats"
 STORED = (
@@ -72,7 +67,7 @@ def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for status in ("created", "x" * 1001):
             source.execute(LIVE, status)
         source.execute(HISTORY, "delivered")
-        source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS)
+        source.declare(ft_service_stats=NOTIFY)
         made.must("setup")
         made.spark_job("spark-submit spark/seed.py")
         made.catch_up()
@@ -119,11 +114,11 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
 
     # A model that the archive has never heard of.
     unknown = counting("public.notification_history", "service_id")
-    source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS, ft_unknown=unknown)
+    source.declare(ft_service_stats=NOTIFY, ft_unknown=unknown)
     archived.set_up()
     with pytest.raises(ArchiveIncomplete, match="no baseline of ft_unknown"):
         archived.seed_from_archive("--model", "ft_unknown")
-    source.declare(ft_service_stats=NOTIFY, rows_of_live=ROWS)
+    source.declare(ft_service_stats=NOTIFY)
     archived.set_up()
     archived.seed_from_archive()
     found = archived.stored()
