@@ -115,11 +115,11 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
     # A model that the archive has never heard of.
     unknown = counting("public.notification_history", "service_id")
     source.declare(ft_service_stats=NOTIFY, ft_unknown=unknown)
-    archived.set_up()
+    archived.must("setup")
     with pytest.raises(ArchiveIncomplete, match="no baseline of ft_unknown"):
         archived.seed_from_archive("--model", "ft_unknown")
     source.declare(ft_service_stats=NOTIFY)
-    archived.set_up()
+    archived.must("setup")
     archived.seed_from_archive()
     found = archived.stored()
     loader = archived.follow()
