@@ -32,7 +32,7 @@ STORED = (
     "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"
     " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
 )
-COUNTED = "select fact_name, left_out::text, table_identities::text from cdc.baseline order by 1"
+COUNTED = "select fact_name, table_identities::text from cdc.baseline order by 1"
 REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
 PURGED = "select model_name, part, dimensions, sum(measures[2])::text from cdc.archived_delete"
 
