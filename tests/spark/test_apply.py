@@ -18,12 +18,13 @@ from waltally_jobs.applying.job import Applied, apply
 from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.servers import Cluster
-from tests.spark.kept import ROWS, Kept
+from tests.spark.kept import Kept
 from tests.spark.support import submitted
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 
 CHANNELS = "select channel, count(*) as order_count, sum(amount) as amount from {orders} group by 1"
 TOTAL = "select sum(order_count), sum(amount) from analytics.channels"
+STATES = "select status, count(*) as n from {orders} group by 1"
 SPARK = {"engine": "spark"}
 
 
@@ -82,7 +83,7 @@ def test_the_database_takes_a_model_back_without_a_seed(
 
     with monkeypatch.context() as patch:
         patch.setattr(batch, "compute", computed)
-        with pytest.raises(SettingError, match="no fact of the slot waltally says engine='spark'"):
+        with pytest.raises(SettingError, match=r"no fact of the slot .* says engine='spark'"):
             run(orders)
     assert orders.target.execute(TOTAL) == [(3, 60)]
     give_to(orders, "spark")
@@ -93,7 +94,7 @@ def test_the_database_takes_a_model_back_without_a_seed(
 
 
 def test_a_model_that_fails_says_why_and_the_others_go_on(orders: Kept) -> None:
-    orders.declare({"channels": (CHANNELS, SPARK), "paid": (ROWS, SPARK)})
+    orders.declare({"channels": (CHANNELS, SPARK), "states": (STATES, SPARK)})
     orders.must_run("seed")
     orders.source.execute("update orders set status = 'paid'")
     insert(orders, 4)
@@ -103,7 +104,7 @@ def test_a_model_that_fails_says_why_and_the_others_go_on(orders: Kept) -> None:
     with pytest.raises(BuildFailed, match=r"channels failed: .*few"):
         run(orders)
     assert state(orders)[0] == "failed"
-    assert orders.target.value("select count(*) from analytics.paid") == 3
+    assert orders.target.value("select sum(n) from analytics.states") == 4
     orders.target.execute("alter table analytics.channels drop constraint few")
     orders.target.execute("update cdc.installed_model set retry_at = null")
     run(orders)

@@ -114,7 +114,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         group = audited.put_off(-1)
         code, out, err = audited.run("--json")
         report = json.loads(out)
-        assert (code, report["version"], report["equal"], report["refused"]) == (42, 3, False, {})
+        assert (code, report["version"], report["equal"], report["refused"]) == (42, 4, False, {})
         fact = report["facts"]["ft_service_stats"]
         assert [
             (*each["dimensions"].values(), each["measure"], each["difference"])
@@ -126,7 +126,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
         assert "analytics.ft_service_stats differs from the tables in 2 values\nTry: " in err
         assert audited.remedies(err)[0] == ["dbt", "build", "--full-refresh"]
-        assert "counting ft_service_stats at" in err
+        assert "evaluating ft_service_stats at" in err
         assert "Traceback" not in err
 
         # One TRUNCATE is applied, the other is brought forward by the audit.

@@ -40,7 +40,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     lines = out.splitlines() + err.splitlines()
     assert [line for line in lines if escaped(line) != line or line.startswith("ft_orders  ")] == []
-    assert len(lines) == 6 + 4 + 1
+    assert len(lines) == 4 + 4 + 1
     found = json.loads(json.dumps(seeded.as_json()))
     assert found["rejections"][0]["example"] == {FORGED: FORGED}, "a program gets it as it is"
 

@@ -32,17 +32,19 @@ ORDERS = """
     insert into orders (state, amount) select 's' || i % 4, i from generate_series(1, 200) as i;
     insert into refunds (reason) select 'r' || i % 3 from generate_series(1, 50) as i
 """
-COUNTED = "'row_count': {'count': 'orders'}"
-SUMMED = "'total': {'sum': 'amount', 'of': 'orders'}"
-NARROW = "'total': {'sum': 'amount', 'of': 'orders', 'type': 'numeric(8, 2)'}"
-REFUNDS = (
-    "{{ waltally.fact(tables={'refunds': 'public.refunds'}, dimensions={'reason': 'text'},"
-    " measures={'row_count': {'count': 'refunds'}}) }}"
-)
-ROLLED = (
-    "{{ waltally.roll_up(fact=ref('ft_orders'), dimensions={'initial': 'state'},"
-    " measures={'row_count': {'sum': 'row_count'}, 'states': {'distinct': 'state'}}) }}"
-)
+COUNTED = "count(*) as row_count"
+SUMMED = "sum(amount) as total"
+NARROW = "sum(amount)::numeric(8, 2) as total"
+REFUNDS = """
+{{ config(materialized='waltally') }}
+select reason, count(*) as row_count from {{ source('app', 'refunds') }} group by 1
+"""
+ABOVE = """
+{{ config(materialized='waltally') }}
+select state as initial, sum(row_count) as row_count, count(distinct state) as states
+from {{ ref('ft_orders') }} group by 1
+"""
+SOURCES = "sources: [{name: app, schema: public, tables: [{name: orders}, {name: refunds}]}]\n"
 HELD = {
     "ft_orders": ("state", "state", "orders"),
     "ft_refunds": ("reason", "reason", "refunds"),
@@ -57,13 +59,13 @@ STEPS = 6
 
 def orders(measures: str, engine: str) -> str:
     return (
-        "{{ waltally.fact(tables={'orders': 'public.orders'}, dimensions={'state': 'text'},"
-        f" measures={{{measures}}}, engine='{engine}') }}}}"
+        f"{{{{ config(materialized='waltally', engine='{engine}') }}}}"
+        f" select state, {measures} from {{{{ source('app', 'orders') }}}} group by 1"
     )
 
 
 class Site(System):
-    """Orders and refunds, a fact of each, a roll-up, and whoever operates them."""
+    """Orders and refunds, a model of each, one above, and whoever operates them."""
 
     def __init__(self, source: Database, home: Path, engine: str) -> None:
         super().__init__(source, home)
@@ -71,7 +73,7 @@ class Site(System):
         self.models = {
             "ft_orders": orders(COUNTED, engine),
             "ft_refunds": REFUNDS,
-            "ru_orders": ROLLED,
+            "ru_orders": ABOVE,
         }
         self.running: RunningLoader | None = None
         self.stack = ExitStack()
@@ -83,6 +85,7 @@ class Site(System):
         self.models |= models
         shutil.rmtree(self.home / "host", ignore_errors=True)
         self.project = host_project(self.home, self.models)
+        (self.project / "models" / "sources.yml").write_text(SOURCES)
         self.given["LOADER_MANIFEST"] = ""  # the loader parses the project
 
     def write(self) -> None:
@@ -273,8 +276,10 @@ def seed_of_another_cluster(site: Site) -> str:
     return "ft_orders"
 
 
-def roll_up_due(site: Site) -> str:
-    site.source.execute("update cdc.roll_up set is_due = true")
+def fill_asked(site: Site) -> str:
+    site.source.execute(
+        "insert into cdc.to_fill values ('analytics.ru_orders', 'a test asks for it')"
+    )
     return "ru_orders"
 
 
@@ -315,7 +320,7 @@ WAYS: tuple[Callable[[Site], str], ...] = (
     log_lacks_the_table,
     watermark_beyond_the_log,
     seed_of_another_cluster,
-    roll_up_due,
+    fill_asked,
     emptied_by_hand,
     total_outgrown,
 )
@@ -355,7 +360,7 @@ UNSEEDED = (
     changed_and_registered,
     changed_and_built,
     refresh_asked,
-    roll_up_due,
+    fill_asked,
 )
 """Ways after which no seed is needed where the log holds everything."""
 

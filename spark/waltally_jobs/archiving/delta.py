@@ -21,7 +21,7 @@ from waltally_jobs.common import changes
 from waltally_jobs.common.errors import ArchiveIncomplete
 
 APPLICATION = "waltally"
-_TYPES = {"bigint": "long", "string": "string", "timestamp": "timestamp"}
+_TYPES = {"bigint": "long", "string": "string", "timestamp_ltz": "timestamp"}
 
 
 def check() -> None:

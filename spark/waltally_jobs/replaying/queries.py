@@ -55,21 +55,24 @@ def replayed(
     fact = baseline.fact
     with evaluating.tables(target) as (moved, counted):
         archived.write(target, archive, baseline, position, moved, counted, _WENT)
-        names = [each["name"] for each in fact.declaration["kept"]]
-        places = range(1, len(names) + 1)
-        rows_place = names.index(fact.declaration["rows"]) + 1
-        added = ", ".join(f"sum(sums[{place}]::numeric)::text" for place in places)
+        names = [each.name for each in fact.measures]
+        added = ", ".join(
+            f"sum(sums[{place}]::numeric)::text" for place, _ in enumerate(names, start=1)
+        )
+        place = fact.counting_place
+        # Rows have no sums: each is there once.
+        rows = "row_count" if place is None else f"sums[{place + 1}]::numeric"
         rebuilt = _read(
             target,
-            f"select null::text as part, dimensions, array[{added}] as sums"
+            f"select null::text as part, dimensions, array[{added}]::text[] as sums"
             f" from {counted.quoted} where reason is null group by dimensions"
-            f" having sum(sums[{rows_place}]::numeric) <> 0",
+            f" having sum({rows}) <> 0",
         )
     if output is not None:
         _store(output, fact, rebuilt)
     totals = {
-        name: _plain(sum((_number(row[place]) for row in rebuilt.values()), Decimal()))
-        for place, name in enumerate(names)
+        name: _plain(sum((_number(row[index]) for row in rebuilt.values()), Decimal()))
+        for index, name in enumerate(names)
     }
     wrong = [] if now is None else _differences(fact, now, rebuilt)
     count = None if now is None else len(wrong)
@@ -98,13 +101,16 @@ def _plain(number: Decimal) -> str:
 
 def _differences(fact: Fact, now: Groups, rebuilt: Groups) -> list[Difference]:
     """Return the groups that differ in a kept number, compared by value."""
-    names = [each.name for each in fact.measures]
-    nothing = [None] * len(names)
+    names = [each.name for each in fact.measures] or ["rows"]
+
+    def numbers(side: Groups, key: tuple[str | None, ...]) -> list[str]:
+        if not fact.measures:
+            return [str(int(key in side))]
+        return [_plain(_number(text)) for text in side.get(key, [None] * len(names))]
+
     found = []
     for key in sorted(now.keys() | rebuilt.keys(), key=str):
-        sides = [
-            [_plain(_number(text)) for text in side.get(key, nothing)] for side in (now, rebuilt)
-        ]
+        sides = [numbers(side, key) for side in (now, rebuilt)]
         if sides[0] != sides[1]:
             dimensions = dict(zip((each.name for each in fact.dimensions), key, strict=True))
             own, other = (dict(zip(names, side, strict=True)) for side in sides)

@@ -70,10 +70,10 @@ class ReplayedFact:
             differ = "differs" if self.difference_count == 1 else "differ"
             yield f"{plural(self.difference_count, 'group')} {differ} from {self.fact.relation}"
         totals = ", ".join(f"{name} {number}" for name, number in self.totals.items())
-        yield (
-            f"{self.fact.name}: {totals} in {plural(self.groups, 'group')} as of"
-            f" {lsn.show(self.position)}"
+        found = (
+            f"{totals} in {plural(self.groups, 'group')}" if totals else plural(self.groups, "row")
         )
+        yield f"{self.fact.name}: {found} as of {lsn.show(self.position)}"
 
 
 @dataclass(frozen=True)

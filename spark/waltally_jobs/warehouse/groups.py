@@ -29,7 +29,10 @@ def totals_of(fact: Fact) -> Task:
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             totals = [
-                print_number(total(compute.list_element(batch["sums"], place).to_pylist()))
+                print_number(
+                    # A sum of nothing is null.
+                    total(compute.list_element(batch["sums"], place).drop_null().to_pylist())
+                )
                 for place, _ in enumerate(fact.measures)
             ]
             yield pa.RecordBatch.from_pydict(
