@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from waltally_jobs.applying import batch
 from waltally_jobs.common import gathering
 from waltally_jobs.common.errors import ReplayDiffers
+from waltally_jobs.common.messages import truncated_table
 from waltally_jobs.evaluation import copies
 from waltally_jobs.evaluation import places as rows
 from waltally_jobs.moving import reading
 from waltally_jobs.moving.changes import Collapsing
-from waltally_jobs.moving.messages import truncated_table
 
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from waltally.tables import Table
+from waltally_jobs.common import messages
 from waltally_jobs.common.changes import Position
-from waltally_jobs.moving import messages
 
 SCHEMA = "schema string, name string, at bigint, ordinal bigint"
 """The columns of what `find` makes."""

@@ -50,11 +50,12 @@ from waltally_jobs.common.command import (
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, spark_errors
 from waltally_jobs.common.progress import print_lines
+from waltally_jobs.common.rejected import Rejected
 from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import fact as warehouse_fact
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.fact import Built, Rejected, applied_lsn, is_rebuild_due
+from waltally_jobs.warehouse.fact import Built, applied_lsn, is_rebuild_due
 
 Refused = dict[str, LoaderError]
 """By the name of a fact or a roll-up, why it cannot be compared."""

@@ -15,7 +15,7 @@ from waltally.errors import LoaderError
 from waltally.escapes import escaped
 from waltally.units import plural
 from waltally_jobs.common.numbers import EXACT
-from waltally_jobs.warehouse.fact import Rejected
+from waltally_jobs.common.rejected import Rejected
 
 JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from waltally import lsn
 from waltally.tables import Table
+from waltally_jobs.common import messages
 from waltally_jobs.common.connections import TargetSession
-from waltally_jobs.moving import messages
 
 Position = tuple[int, int]
 """A commit LSN, in bytes of WAL, and the place within its transaction."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from waltally.facts import Fact
 from waltally.tables import Table
-from waltally_jobs.moving import messages
-from waltally_jobs.moving.messages import Image, text_of
+from waltally_jobs.common import messages
+from waltally_jobs.common.messages import Image, text_of
 
 Position = tuple[int, int]
 """A change's commit LSN and its ordinal in the transaction."""

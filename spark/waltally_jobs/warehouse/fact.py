@@ -13,14 +13,7 @@ from waltally.facts import Fact, FactTable
 from waltally.tables import Table, literal
 from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.connections import TargetSession
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """How many changes could not be counted, and the position of the first one."""
-
-    count: int
-    first_lsn: int | None
+from waltally_jobs.common.rejected import Rejected
 
 
 @dataclass(frozen=True)

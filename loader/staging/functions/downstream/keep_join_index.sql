@@ -1,5 +1,7 @@
 -- Make an index that a model over models needs on an input, unless one there begins with the same columns.
-create or replace function cdc.keep_join_index(relation text, name text, method text, columns text, plain_names text[]) returns void
+create or replace function cdc.keep_join_index(
+    relation text, name text, method text, columns text, plain_names text[]
+) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     if exists (

@@ -1,7 +1,8 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
 -- each as SQL writes its table and its columns, with the columns' names where an index on the table itself may serve.
 -- No index holds a value of unbounded length: that would make the input fail.
-create or replace function cdc.needed_indexes(compiled jsonb) returns table (relation text, name text, method text, columns text, plain_names text[])
+create or replace function cdc.needed_indexes(compiled jsonb)
+returns table (relation text, name text, method text, columns text, plain_names text[])
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
         select distinct sides.own_no, sides.column_name, sides.other_no

@@ -1,6 +1,8 @@
 -- SQL: the inputs of a query, as CTEs: `given` has the rows of some by their numbers, of the others they are those of
 -- their tables; none of one that never meets `of`, which is in another arm of UNION ALL.
-create or replace function cdc.write_inputs(compiled jsonb, given jsonb default '{}', of_numbers integer[] default '{}') returns text
+create or replace function cdc.write_inputs(
+    compiled jsonb, given jsonb default '{}', of_numbers integer[] default '{}'
+) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select string_agg(
         format('waltally_source_%s as (%s)', place, coalesce(given ->> place::text, format(

@@ -4,8 +4,8 @@
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],
---          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity carries
---          every column; of a model "model": "schema.table"}]
+--          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
+--          carries every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key"}
 --
 -- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
