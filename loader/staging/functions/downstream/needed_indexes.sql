@@ -1,14 +1,14 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
 -- each as SQL writes its table and its columns, with the columns' names where an index on the table itself may serve.
--- No index holds a value of unbounded length: that would make the input fail.
+-- No index holds a value of unbounded length: that would make the input fail. The order of texts is
+-- that of no index on their beginnings.
 create or replace function cdc.needed_indexes(compiled jsonb)
 returns table (relation text, name text, method text, columns text, plain_names text[])
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
         select distinct sides.own_no, sides.column_name, sides.other_no
         from jsonb_array_elements(compiled #> '{joins,equal}') as pair
-        cross join lateral (
-            values
+        cross join lateral (values
             ((pair.value ->> 0)::integer, pair.value ->> 1, (pair.value ->> 2)::integer),
             ((pair.value ->> 2)::integer, pair.value ->> 3, (pair.value ->> 0)::integer)
         ) as sides (own_no, column_name, other_no)
@@ -55,7 +55,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
         from jsonb_array_elements(compiled -> 'kept') as one
         cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
-        -- The order of texts is that of no index on their beginnings.
         where (one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
     ),
 
@@ -65,8 +64,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.method,
             (
                 select string_agg(
-                    format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place
-                )
+                    format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end,
+                    ', ' order by place)
                 from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
             ) as columns,
             of_joins.short_names as plain_names
