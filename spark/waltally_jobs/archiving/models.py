@@ -22,19 +22,9 @@ from waltally_jobs.common import arrow
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import ArchiveIncomplete
 from waltally_jobs.evaluation import evaluating
+from waltally_jobs.evaluation.queries import GROUP
 from waltally_jobs.moving import reading
 from waltally_jobs.moving.reading import changes_of
-
-GROUP = pa.schema(
-    [
-        pa.field("fact", pa.string()),
-        pa.field("part", pa.string()),
-        pa.field("dimensions", pa.list_(pa.string())),
-        pa.field("row_count", pa.int64()),
-        pa.field("sums", pa.list_(pa.string())),
-        pa.field("reason", pa.string()),
-    ]
-)
 
 
 def write(

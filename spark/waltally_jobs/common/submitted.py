@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import Accumulator, SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from waltally.errors import SettingError
@@ -68,11 +68,6 @@ def started(work: str, timeout: float, more: Mapping[str, str]) -> Iterator[Spar
         _stop(spark)
         # Spark added the path of our code, which it deletes.
         sys.path[:] = path
-
-
-def accumulators(spark: SparkSession, count: int) -> list[Accumulator[int]]:
-    """Return numbers that tasks add to and the driver reads meanwhile."""
-    return [spark.sparkContext.accumulator(0) for _ in range(count)]
 
 
 def folder(spark: SparkSession) -> str:

@@ -23,7 +23,7 @@ from waltally_jobs.common.connections import connect
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 
-COLUMNS = pa.schema(
+GROUP = pa.schema(
     [
         pa.field("fact", pa.string()),
         pa.field("part", pa.string()),
@@ -31,9 +31,9 @@ COLUMNS = pa.schema(
         pa.field("row_count", pa.int64()),
         pa.field("sums", pa.list_(pa.string())),
         pa.field("reason", pa.string()),
-        pa.field("example", pa.string()),
     ]
 )
+COLUMNS = GROUP.append(pa.field("example", pa.string()))
 MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
 ROW_AT_FAULT = (
