@@ -19,8 +19,9 @@ def named_model(name: str) -> str:
 
 
 class QuerySystem(System):
-    """A source in schema lab, its slot, and models over it in schema analytics."""
+    """A source in one schema, its slot, and models over it in schema analytics."""
 
+    schema = "lab"
     models: dict[str, tuple[str, dict[str, Any]]]
 
     def keep(
@@ -47,7 +48,10 @@ class QuerySystem(System):
                 name,
                 query,
                 json.dumps(
-                    [{"relation": relations[each], "table": f"lab.{each}"} for each in used]
+                    [
+                        {"relation": relations[each], "table": f"{self.schema}.{each}"}
+                        for each in used
+                    ]
                 ),
                 json.dumps(config),
                 is_refresh,
@@ -58,11 +62,12 @@ class QuerySystem(System):
         tables = [
             name
             for (name,) in self.source.execute(
-                "select relname::text from pg_class where relnamespace = 'lab'::regnamespace"
-                " and relkind in ('r', 'p') and not relispartition order by 1"
+                "select relname::text from pg_class where relnamespace = %s::regnamespace"
+                " and relkind in ('r', 'p') and not relispartition order by 1",
+                self.schema,
             )
         ]
-        relations = {name: f"{DATABASE}.{Table('lab', name).quoted}" for name in tables}
+        relations = {name: f"{DATABASE}.{Table(self.schema, name).quoted}" for name in tables}
         self.models = {}
         nodes = {}
         for name, (query, config) in models.items():
@@ -91,7 +96,7 @@ class QuerySystem(System):
         sources = {
             f"source.tests.{table}": {
                 "relation_name": relation,
-                "schema": "lab",
+                "schema": self.schema,
                 "identifier": table,
             }
             for table, relation in relations.items()

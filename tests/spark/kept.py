@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from testkit.databases import Database
-from testkit.system import System
+from testkit.queries import QuerySystem
 from tests.spark.support import run_command
 
 TABLES = """
@@ -45,64 +43,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class Kept(System):
+class Kept(QuerySystem):
     """A source and its target, the same by default, with models that are queries."""
+
+    schema = "public"
 
     def __init__(self, database: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(database, home, target)
         self.source.execute(TABLES)
-        self.target.execute("create schema analytics")
-
-    def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
-        """Register these models and install them, as setup and dbt do."""
-        sources = {
-            f"source.shop.{name}": {
-                "schema": "public",
-                "identifier": name,
-                "relation_name": f'"{self.source.name}"."public"."{name}"',
-            }
-            for name in ("orders", "old_orders")
-        }
-        nodes: dict[str, dict[str, Any]] = {
-            f"model.shop.{name}": {
-                "resource_type": "model",
-                "name": name,
-                "schema": "analytics",
-                "alias": name,
-                "config": {"materialized": "waltally", **options},
-                "compiled_code": self.named(query),
-                "depends_on": {"nodes": [each for each in sources if f"{{{each[12:]}}}" in query]},
-            }
-            for name, (query, options) in models.items()
-        }
-        text = {"metadata": {"project_name": "shop"}, "nodes": nodes, "sources": sources}
-        path = self.home / "manifest.json"
-        path.write_text(json.dumps(text))
-        self.source.manifest = path
-        self.must("setup")
-        for node in nodes.values():
-            named = [sources[each] for each in node["depends_on"]["nodes"]]
-            self.target.execute(
-                "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-                " 'analytics.rejected_changes', null, true)",
-                self.slot,
-                node["name"],
-                node["name"],
-                node["compiled_code"],
-                json.dumps(
-                    [
-                        {"relation": each["relation_name"], "table": f"public.{each['identifier']}"}
-                        for each in named
-                    ]
-                ),
-                json.dumps(models[node["name"]][1]),
-            )
-
-    def named(self, query: str) -> str:
-        """Return the query over the tables as dbt names them."""
-        for name in ("orders", "old_orders"):
-            query = query.replace(f"{{{name}}}", f'"{self.source.name}"."public"."{name}"')
-        return query
 
     def run(self, job: str, *flags: str) -> tuple[int, str, str]:
         """Run a job's command in this process; return exit code, output and errors."""
@@ -125,13 +73,6 @@ class Kept(System):
             " from generate_series(1, %s) as n",
             rows,
         )
-
-    def apply(self) -> None:
-        """Apply what is staged, as anybody may."""
-        while self.target.execute(
-            "select from cdc.apply(%s) as done where done.is_behind", self.slot
-        ):
-            pass
 
     def columns(self, name: str) -> list[str]:
         """Return the numbers that a model keeps, the part of each of its sources too."""

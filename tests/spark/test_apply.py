@@ -33,7 +33,7 @@ def orders(cluster: Cluster, tmp_path: Path, spark: SparkSession) -> Iterator[Ke
     """Three orders that are staged for a model which Spark applies."""
     with empty_database(cluster) as database:
         made = Kept(database, tmp_path)
-        made.declare({"channels": (CHANNELS, SPARK)})
+        made.keep({"channels": (CHANNELS, SPARK)})
         made.must_run("seed")
         insert(made, 1, 2, 3)
         yield made
@@ -94,7 +94,7 @@ def test_the_database_takes_a_model_back_without_a_seed(
 
 
 def test_a_model_that_fails_says_why_and_the_others_go_on(orders: Kept) -> None:
-    orders.declare({"channels": (CHANNELS, SPARK), "states": (STATES, SPARK)})
+    orders.keep({"channels": (CHANNELS, SPARK), "states": (STATES, SPARK)})
     orders.must_run("seed")
     orders.source.execute("update orders set status = 'paid'")
     insert(orders, 4)

@@ -27,7 +27,7 @@ def kept(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> It
         made = Kept(database, tmp_path, target)
         made.write(300)
         made.write(100, "old_orders")
-        made.declare(MODELS)
+        made.keep(MODELS)
         made.must_run("seed")
         made.write(100)
         made.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
@@ -298,7 +298,7 @@ def test_servers_that_differ_are_compared_by_the_target(
         empty_database(cluster, options=locale.format("C.UTF-8")) as target,
     ):
         kept = Kept(source, tmp_path, target)
-        kept.declare(
+        kept.keep(
             {
                 "lower": ("select lower(note) as note, count(*) as n from {orders} group by 1", {}),
                 "inverse": ("select count(*) as n, sum(1 / (id - 2)) as x from {orders}", {}),
@@ -322,7 +322,7 @@ def test_servers_that_differ_are_compared_by_the_target(
 
 @one_database
 def test_a_changed_query_is_audited_by_the_one_that_is_applied(kept: Kept) -> None:
-    kept.declare({**MODELS, "total": ("select count(*) + 1 as order_count from {orders}", {})})
+    kept.keep({**MODELS, "total": ("select count(*) + 1 as order_count from {orders}", {})})
     kept.apply()
     kept.write(10)
     with kept.follow("--build"):
