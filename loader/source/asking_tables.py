@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from loader.source.label_catalog import LabelCatalog
+from loader.source.label_catalog import TYPES_WITHIN, LabelCatalog
 from loader.source.table import BY_SESSION, TableInfo, Writes
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
@@ -13,7 +13,8 @@ from waltally.database import Connection, Target
 from waltally.facts import Fact, identity_columns, needed_columns, source_tables
 from waltally.tables import Table
 
-_TABLE = """
+_TABLE = (
+    """
 with recursive this_table as (
     select c.oid
     from pg_class as c
@@ -35,19 +36,9 @@ parts (attname, type) as (
     select parts.attname, inner_type.type
     from parts
     inner join pg_type as t on t.oid = parts.type
-    cross join lateral (
-        select t.typelem
-        union all
-        select t.typbasetype
-        union all
-        select r.rngsubtype from pg_range as r
-        where t.oid in (r.rngtypid, r.rngmultitypid)
-        union all
-        select a.atttypid
-        from pg_attribute as a
-        where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
-    ) as inner_type (type)
-    where inner_type.type <> 0
+"""
+    + TYPES_WITHIN
+    + """
 ),
 
 -- The type of each column; a domain is followed down to the type that it is made of.
@@ -202,6 +193,7 @@ select
 from this_table
 inner join pg_class as c on c.oid = this_table.oid
 """
+)
 
 
 def ask_table(

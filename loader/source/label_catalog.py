@@ -15,19 +15,7 @@ from waltally.database import Connection
 from waltally.facts import Fact, needed_columns, source_tables
 from waltally.tables import Table
 
-# An enum may stand within an array, a domain, a range or a composite.
-_PARTS = """
-with recursive parts (label, name, type) as (
-    select listed.label, a.attname, a.atttypid
-    from jsonb_to_recordset(%s) as listed (label text, schema text, name text, columns jsonb)
-    inner join pg_namespace as n on n.nspname = listed.schema
-    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
-    inner join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
-    where listed.columns ? a.attname::text
-    union
-    select parts.label, parts.name, inner_type.type
-    from parts
-    inner join pg_type as t on t.oid = parts.type
+TYPES_WITHIN = """
     cross join lateral (
         select t.typelem
         union all
@@ -41,6 +29,23 @@ with recursive parts (label, name, type) as (
         where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
     ) as inner_type (type)
     where inner_type.type <> 0
+"""
+"""Joins to `parts` and its type `t`, in a recursive query, the types that this one is made of."""
+
+# An enum may stand within an array, a domain, a range or a composite.
+_PARTS = f"""
+with recursive parts (label, name, type) as (
+    select listed.label, a.attname, a.atttypid
+    from jsonb_to_recordset(%s) as listed (label text, schema text, name text, columns jsonb)
+    inner join pg_namespace as n on n.nspname = listed.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
+    inner join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
+    where listed.columns ? a.attname::text
+    union
+    select parts.label, parts.name, inner_type.type
+    from parts
+    inner join pg_type as t on t.oid = parts.type
+    {TYPES_WITHIN}
 )
 """
 # The position is read after the snapshot was taken: what the snapshot shows was committed before.

@@ -19,16 +19,9 @@ declare
     );
     parts record := cdc.split_select(printed);
     selected jsonb;
-    refused record;
 begin
-    select
-        string_agg(found.reason || '.', e'\n' order by found.reason) as reasons,
-        string_agg('Instead: ' || found.remedy || '.', e'\n' order by found.reason) as remedies
-    into refused
+    perform cdc.refuse(array_agg(found.reason order by found.reason), array_agg(found.remedy order by found.reason))
     from cdc.judge_rows(nodes, sources, options) as found;
-    if refused.reasons is not null then
-        raise exception '%', refused.reasons using errcode = 'WL003', hint = refused.remedies;
-    end if;
     -- The columns with that of the table which each of them is, null of an expression, and the place in the key.
     select jsonb_agg(
         jsonb_build_object('name', own.name, 'column', own.column_name, 'key_place', case when own.is_first then key_column.place end)
