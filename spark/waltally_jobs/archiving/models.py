@@ -80,17 +80,13 @@ def _stored(
 ) -> dict[int, int]:
     """Write archived groups of these parts."""
     place = fact.counting_place
+    assert place is not None  # of rows, which `write` has refused
 
     def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             own = batch.filter(compute.is_in(batch.column("part"), pa.array(parts, pa.string())))
             count = own.num_rows
-            # Rows have no sums: each is there once.
-            rows = (
-                pa.array([1] * count, pa.int64())
-                if place is None
-                else compute.list_element(own.column("sums"), place).cast(pa.int64())
-            )
+            rows = compute.list_element(own.column("sums"), place).cast(pa.int64())
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([fact.name] * count, pa.string()),

@@ -16,6 +16,7 @@ from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Baseline
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import ArchiveIncomplete, CountingFailed
+from waltally_jobs.common.numbers import print_number, total
 from waltally_jobs.evaluation import evaluating
 from waltally_jobs.replaying.result import Difference, ReplayedFact, arrow_type
 from waltally_jobs.warehouse import groups
@@ -60,18 +61,17 @@ def replayed(
             f"sum(sums[{place}]::numeric)::text" for place, _ in enumerate(names, start=1)
         )
         place = fact.counting_place
-        # Rows have no sums: each is there once.
-        rows = "row_count" if place is None else f"sums[{place + 1}]::numeric"
+        assert place is not None  # of rows, which `write` has refused
         rebuilt = _read(
             target,
             f"select null::text as part, dimensions, array[{added}]::text[] as sums"
             f" from {counted.quoted} where reason is null group by dimensions"
-            f" having sum({rows}) <> 0",
+            f" having sum(sums[{place + 1}]::numeric) <> 0",
         )
     if output is not None:
         _store(output, fact, rebuilt)
     totals = {
-        name: _plain(sum((_number(row[index]) for row in rebuilt.values()), Decimal()))
+        name: print_number(total(row[index] or "0" for row in rebuilt.values()))
         for index, name in enumerate(names)
     }
     wrong = [] if now is None else _differences(fact, now, rebuilt)
@@ -90,23 +90,12 @@ def _read(target: TargetSession, query: str) -> Groups:
     return {tuple(dimensions): sums for _, dimensions, sums in target.ask(query)}
 
 
-def _number(text: str | None) -> Decimal:
-    return Decimal(text or 0)
-
-
-def _plain(number: Decimal) -> str:
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def _differences(fact: Fact, now: Groups, rebuilt: Groups) -> list[Difference]:
     """Return the groups that differ in a kept number, compared by value."""
-    names = [each.name for each in fact.measures] or ["rows"]
+    names = [each.name for each in fact.measures]
 
     def numbers(side: Groups, key: tuple[str | None, ...]) -> list[str]:
-        if not fact.measures:
-            return [str(int(key in side))]
-        return [_plain(_number(text)) for text in side.get(key, [None] * len(names))]
+        return [print_number(Decimal(text or 0)) for text in side.get(key, [None] * len(names))]
 
     found = []
     for key in sorted(now.keys() | rebuilt.keys(), key=str):
