@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from testkit.databases import Database
 from testkit.model import Model, counting
 
@@ -24,7 +22,6 @@ def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Databas
     )
     said = source.must("setup")
     assert "amount, price of public.amounts can hold NaN or an infinity" in said
-    assert re.findall("stop at a total of (.*) that reaches (.*), as", said) == [("ids", "2^63")]
     assert source.must("setup") == "Everything is set up already.\n"
     source.execute(
         "insert into amounts values (1, 'NaN', 'NaN', 'Infinity', 1), (2, '-Infinity', 5, 2.5, 1)"

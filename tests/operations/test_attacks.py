@@ -131,7 +131,7 @@ def test_a_caller_of_apply_can_do_nothing_else(made: System) -> None:
             " false)",
             "select cdc.try_models(array[plans], '0/0', null, null, 1) "
             f"from cdc.plan_models('{slot}') as plans",
-            f"select cdc.install_model({', '.join(['null'] * 12)})",
+            f"select cdc.install_model({', '.join(['null'] * 10)})",
             f"select cdc.begin_models(array[plans]) from cdc.plan_models('{slot}') as plans",
             "update cdc.model_watermark set applied_lsn = '0/0'",
             "update analytics.ft_service_stats set count = 0",
@@ -255,8 +255,9 @@ def test_a_routine_that_is_replaced_during_an_apply_is_not_called(
     made.source.execute("update cdc.installed_model set is_refresh_asked = true")
     replaced.execute("select pg_advisory_lock(1)")
     reader = made.source.value(
-        "select format('%s(%s)', oid::regproc, pg_get_function_arguments(oid)) from pg_proc"
-        " where oid = (select reader::regprocedure from cdc.installed_model)"
+        "select format('%%s(%%s)', oid::regproc, pg_get_function_arguments(oid)) from pg_proc"
+        " where oid = cdc.reader_name(%s)::regprocedure",
+        made.source.slot,
     )
     made.source.execute(
         f"create or replace function {reader} returns cdc.change[] language plpgsql "

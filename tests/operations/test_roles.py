@@ -152,7 +152,7 @@ def test_each_role_owns_its_schemas_and_has_no_more_of_the_server(whole: System)
     ]
 
 
-INSTALL = f"select cdc.install_model({', '.join(['null'] * 12)})"
+INSTALL = f"select cdc.install_model({', '.join(['null'] * 10)})"
 TO_ALL = (
     "create schema another",
     "create table public.another ()",
@@ -198,7 +198,6 @@ FORBIDDEN = {
         "select payload from cdc.change_log",
         "select * from cdc.slot_position",
         "select payload from analytics.rejected_changes",
-        "select * from cdc.computed_group",
         "select * from cdc.computed_change",
         "update analytics.ft_service_stats set count = 0",
         "create table analytics.another ()",

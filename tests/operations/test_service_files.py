@@ -67,7 +67,7 @@ def test_each_command_is_one_that_its_own_parser_takes(words: list[str]) -> None
     program, verb, *options = [word for word in words if word != "--quiet"]
     if Path(program).name == "spark-submit":
         assert (ROOT / verb).is_file(), verb
-        typer.main.get_command(JOBS[Path(verb).stem].job.app).make_context(verb, options)
+        typer.main.get_command(JOBS[Path(verb).stem].app).make_context(verb, options)
     else:
         group: Any = {"loader": typer.main.get_command(app), "dbt": dbt}[Path(program).name]
         # dbt asks for the folder of its profile even then.

@@ -18,7 +18,7 @@ class Below(RowsModel):
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
             "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, "
-            "routine, reader, needs) values ('lab', %s, %s, %s, '', '', '[]')",
+            "routine, needs) values ('lab', %s, %s, %s, '', '[]')",
             f"{SCHEMA}.{name}",
             name,
             json.dumps(self.compiled),
