@@ -20,7 +20,7 @@ from waltally.tables import quoted
 MADE_BY_SETUP = "Made by loader setup: loader teardown --drop-data may drop it."
 """The comment of a schema that setup made; one without it was there before and stays."""
 
-_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|cdc\.")
+_TOKEN = re.compile(r"--[^\n]*|(?:\be)?'(?:[^']|'')*'|cdc\.")
 """A comment, where a quote begins no literal; a literal; the schema in code."""
 
 _LEDGER = """
@@ -106,9 +106,11 @@ def migrations() -> list[tuple[int, str, str]]:
 def in_schema(text: str, schema: str) -> str:
     """Return a migration with the schema in place of `cdc`, in its code and in its literals."""
     name = f"{quoted(schema)}."
+    in_literal = name.replace("'", "''")
+    names = {"'": in_literal, "e": in_literal.replace("\\", "\\\\")}
 
     def replaced(token: re.Match[str]) -> str:
-        return token[0].replace("cdc.", name.replace("'", "''") if token[0][0] == "'" else name)
+        return token[0].replace("cdc.", names.get(token[0][0], name))
 
     return _TOKEN.sub(replaced, text)
 

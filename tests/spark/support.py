@@ -234,18 +234,17 @@ class Source(Database):
 
     @contextmanager
     def seed_at_a_closed_gate(self, *flags: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
-        """Start a seed by spark-submit and yield it once its readers wait for the gate to open."""
+        """Start a seed by spark-submit and yield it once its reader waits for the gate to open."""
         seed = self.start(*flags, **more)
         with self.closed_gate(lambda: seed.poll() is not None):
             yield seed
 
     @contextmanager
     def closed_gate(self, ended: Callable[[], bool]) -> Iterator[None]:
-        """Let the two readers of a seed, which was started, wait within the block.
+        """Let the reader of a seed, which was started, wait within the block.
 
         The gate's lock is a transaction that writes, which the snapshot would wait for, so it is
-        closed only when that is there; Spark takes a while to start the readers. `ended` is true
-        when the seed has ended by itself.
+        closed only when that is there. `ended` is true when the seed has ended by itself.
         """
         made = (
             "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
@@ -254,7 +253,7 @@ class Source(Database):
         wait_until(lambda: self.execute(made) or ended(), pause=0.005)
         with self.session() as gate, gate.transaction():
             gate.ask(GATE)
-            wait_until(lambda: self.value(AT_THE_GATE) == 2 or ended())
+            wait_until(lambda: self.value(AT_THE_GATE) >= 1 or ended())
             assert not ended(), "the seed has ended"
             yield
 

@@ -34,8 +34,7 @@ def changes_from(source: Source, position: int) -> Counts:
             continue
         for image, sign in (("columns", 1), ("identity", -1)):
             if image in change:
-                key = dimensions(change[image])
-                deltas[table][key] += sign if None not in key else 0
+                deltas[table][dimensions(change[image])] += sign
     return deltas
 
 

@@ -101,6 +101,9 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
     """
     try:
         yield
+    except LoaderError:
+        check()
+        raise
     except FAILURES as error:
         check()
         lost = re.search(r"NoExecutor: (.* s)\b", str(error))

@@ -20,6 +20,7 @@ from waltally.facts import Fact, FactTable
 from waltally.tables import quoted
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect
+from waltally_jobs.common.progress import Progress
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 
@@ -112,7 +113,7 @@ def at_source(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
     work = [
-        Rows(fact, part, f"only {leaf.table.quoted}", condition)
+        (Rows(fact, part, f"only {leaf.table.quoted}", condition), min(size, leaf.pages))
         for fact in facts
         for part in fact.tables
         if (fact, part) not in moved
@@ -122,7 +123,17 @@ def at_source(
     with contextlib.closing(connect(for_readers(exported.conninfo), "source")) as source:
         source.ask("begin isolation level repeatable read read only")
         source.ask(f"set transaction snapshot '{exported.name}'")
-        yield from evaluated(source, target, work, take, exported.check)
+        yield from evaluated(source, target, _followed(work, exported), take)
+
+
+def _followed(work: Sequence[tuple[Rows, int]], exported: ExportedSnapshot) -> Iterator[Rows]:
+    """Yield the rows of each range while the snapshot is there; say how far the reading is."""
+    progress = Progress(sum(pages for _, pages in work) * ranges.PAGE_BYTES)
+    for rows, pages in work:
+        exported.check()
+        yield rows
+        progress.advance(pages * ranges.PAGE_BYTES)
+    progress.end()
 
 
 def evaluated(
@@ -130,7 +141,6 @@ def evaluated(
     target: Target,
     work: Iterable[Rows],
     take: Take[Taken],
-    check: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
     """Yield what is taken of rows in a session, which is in a transaction.
 
@@ -138,7 +148,6 @@ def evaluated(
     """
     rejected: dict[tuple[str, str], int] = {}
     for rows in work:
-        check()
         for found in _Evaluation(session, target, take).of(rows):
             if isinstance(found, RejectedRow):
                 key = rows.fact.name, rows.part.name

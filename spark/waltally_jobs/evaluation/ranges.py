@@ -11,6 +11,9 @@ from waltally.tables import Table
 if TYPE_CHECKING:
     from waltally.database import Connection
 
+PAGE_BYTES = 8192
+"""Of a server as it is built everywhere; what else it has makes only the progress wrong."""
+
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
 
