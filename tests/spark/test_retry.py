@@ -40,7 +40,7 @@ def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_
     """What was purged is written down; what the fact has beyond that is none of it."""
     some = "select id from notification_history where notification_status = 'delivered'"
     update = f"update notification_history set notification_status = 'back' where id in ({some}"
-    purged = "select sum(measures[2]) from cdc.archived_delete"
+    purged = "select sum(measures[1]) from cdc.archived_delete"
     with audited.follow():
         audited.source.execute(PURGE)
         narrow(audited, update)

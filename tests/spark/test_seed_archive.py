@@ -34,7 +34,7 @@ STORED = (
 )
 COUNTED = "select fact_name, table_identities::text from cdc.baseline order by 1"
 REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
-PURGED = "select model_name, part, dimensions, sum(measures[2])::text from cdc.archived_delete"
+PURGED = "select model_name, part, dimensions, sum(measures[1])::text from cdc.archived_delete"
 
 
 class Archived(ArchivedPipeline):

@@ -249,7 +249,7 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
-    -- The newest change that came without its old row: nobody knows from which group to take it away.
+    -- From here on a change came without its old row: nobody knows from which group to take it away.
     lost_lsn pg_lsn,
     primary key (model_name, slot_name)
 ) with (fillfactor = 50);

@@ -93,7 +93,8 @@ cross join lateral (
             known.is_former and mark.declaration <> installed.declaration as is_replaced
         from (
             select coalesce(
-                mark.declaration in (installed.declaration, installed.former -> 'declaration')
+                fact.declaration is not null
+                and mark.declaration in (installed.declaration, installed.former -> 'declaration')
                 and mark.baseline_id = baseline.baseline_id
                 and (mark.declaration <> fact.declaration or mark.declaration <> installed.declaration),
                 false

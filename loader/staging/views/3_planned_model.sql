@@ -17,7 +17,8 @@ select
 from cdc.judged_model as judged
 cross join lateral (
     select case
-        when judged.verdict = 'follows' then 'add'
+        -- What came without its old row is missing until a seed; what comes after it is not.
+        when judged.verdict in ('follows', 'change without its old row') then 'add'
         when judged.verdict = 'to be rebuilt' then 'rebuild'
     end as step
     limit all offset 0

@@ -4,6 +4,7 @@ select
     planned.*,
     case
         when tried.is_failed then 'failed'
+        when planned.verdict = 'change without its old row' then 'waits'
         when planned.step = 'add' then 'follows'
         when planned.verdict in (
             'of another slot', 'baseline gone', 'ahead of the log', 'behind the log', 'baseline of another cluster',
@@ -34,8 +35,8 @@ select
             )
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
             when 'change without its old row' then format(
-                'a change before %s came without the old row''s values (see rejected_changes): what it took away is not'
-                ' known', applied_lsn
+                'a change after %s came without the old row''s values (see rejected_changes): what it took away is not'
+                ' known', lost_lsn
             )
             when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
             when 'baseline of another cluster' then 'its baseline was taken from another cluster than the slot reads'

@@ -18,6 +18,10 @@ begin
             and (
                 plans.step is distinct from 'add'
                 or plans.error is not null
+                or exists (
+                    select from cdc.model_watermark as mark
+                    where mark.slot_name = slot and mark.model_name = plans.model_name and mark.lost_lsn is not null
+                )
                 or (
                     plans.applied_lsn < lsn
                     and exists (

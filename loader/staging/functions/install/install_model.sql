@@ -21,6 +21,8 @@ begin
         raise exception 'no change log for slot %', slot
             using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
     end if;
+    -- Before anything is written: another thread of dbt that installs a model changes the same rows.
+    perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
     perform cdc.note_objects(model, functions, columns);
     insert into cdc.installed_model as stored (
         slot_name, model_name, fact_name, declaration, routine, needs, is_refresh_asked, engine

@@ -1,5 +1,5 @@
 -- Make the reader of a slot's models that are queries again where they need something else of the log, and return
--- what it gives.
+-- what it gives. install_model has locked it.
 create or replace function cdc.make_reader(slot text) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -7,7 +7,6 @@ declare
     given jsonb;
     needed jsonb;
 begin
-    perform pg_advisory_xact_lock(cdc.lock_key('reader', signature));
     select jsonb_agg(
         jsonb_build_array(
             of_table.name,

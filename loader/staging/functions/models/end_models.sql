@@ -43,7 +43,10 @@ begin
             end
         ),
         case when planned.step = 'add' then mark.audited_at end,
-        planned.lost_lsn
+        coalesce(
+            case when planned.step = 'add' then mark.lost_lsn end,
+            case when planned.lost_lsn is not null then planned.from_lsn end
+        )
     from unnest(plans) as planned
     inner join cdc.slot_position as log on log.slot_name = planned.slot_name
     left join cdc.baseline

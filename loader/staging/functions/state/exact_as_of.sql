@@ -6,7 +6,7 @@ begin
     perform cdc.see_partitions();
     return (
         with mark as (
-            select min(own.applied_lsn) as applied_lsn
+            select min(coalesce(own.lost_lsn, own.applied_lsn)) as applied_lsn
             from cdc.model_watermark as own
             where
                 own.slot_name = slot
