@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import IO, Any, TypeVar
@@ -66,6 +68,11 @@ class Connection(extensions.connection):
         """Run a COPY to stdout or from stdin over a file. Raises LoaderError."""
         with self._explained(), self.cursor() as cursor:
             cursor.copy_expert(statement, file)
+
+    def cut(self) -> None:
+        """Make a query that waits for an answer fail; for another thread."""
+        with suppress(psycopg2.Error, OSError), socket.socket(fileno=os.dup(self.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
     def give_up_locks(self) -> None:
         """Wait for a lock for some seconds at most: for commands that only read."""

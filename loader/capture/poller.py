@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -112,7 +110,8 @@ class Poller(Generic[C, T]):
         if self._thread.is_alive():
             # It waits for a server that does not answer. A connection attempt ends by itself
             # after connect_timeout.
-            self._shut_down_socket()
+            if self._connection is not None:
+                self._connection.cut()
             self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -156,11 +155,3 @@ class Poller(Generic[C, T]):
         if connection is not None:
             with suppress(psycopg2.Error):
                 connection.close()
-
-    def _shut_down_socket(self) -> None:
-        """Make a query that waits for an answer fail."""
-        connection = self._connection
-        with suppress(psycopg2.Error, OSError, AttributeError):
-            handle = socket.socket(fileno=os.dup(connection.fileno()))  # type: ignore[union-attr]
-            with handle:
-                handle.shutdown(socket.SHUT_RDWR)

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from loader.capture import wal2json
 from loader.capture.position import Position
@@ -89,10 +89,12 @@ class SlotReader:
         stages: Sequence[Stage],
         root_of: Mapping[Table, Table],
         status_seconds: float,
+        cut: Callable[[], None] = lambda: None,
     ) -> None:
         """`stages` are applied to what comes, in this order; see `wal2json.withheld` for `root_of`.
 
-        Feedback goes out every `status_seconds`.
+        Feedback goes out every `status_seconds`. `cut` ends what else waits for the source once the
+        reading has broken.
         """
         self._connection = connection
         self._position = position
@@ -100,8 +102,10 @@ class SlotReader:
         self._stages = stages
         self._root_of = root_of
         self._status_seconds = status_seconds
+        self._cut = cut
         self._bundles = _Bundles(limits.queue_bytes)
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
+        """What broke the reading."""
         self._whole = WholeTransactions()
         self.is_over = False
         """Whether everything is taken that came before the reading broke."""
@@ -122,7 +126,7 @@ class SlotReader:
         Nothing comes any more once it `is_over`.
         """
         # Before the queue is looked at: what came before the failure is in there already.
-        has_failed = self._failure is not None
+        has_failed = self.failure is not None
         try:
             return self._bundles.get(timeout=timeout)[0]
         except queue.Empty:
@@ -131,8 +135,8 @@ class SlotReader:
 
     def raise_if_over(self) -> None:
         """Raise what broke the reading, once everything that came before is taken."""
-        if self.is_over and self._failure is not None:
-            raise self._failure
+        if self.is_over and self.failure is not None:
+            raise self.failure
 
     def stop(self, reason: LoaderError) -> None:
         """Free the slot at once, also while the queue is full, for a reason that is then raised."""
@@ -162,7 +166,8 @@ class SlotReader:
     def _fail(self, error: Exception) -> None:
         # Here and not in `close`: the storing thread may wait long for the target before that.
         self._connection.finish()
-        self._failure = error
+        self.failure = error
+        self._cut()
 
     def _read_bundle(self) -> None:
         arrived = self._connection.receive(_BUNDLE_SIZE)

@@ -17,7 +17,14 @@ from loader.capture.wal2json import Message
 from loader.source.slot import RENEW
 from loader.staging.change_log import ChangeLog
 from waltally import failpoints
-from waltally.errors import EncodingUnfit, Interrupted, LoaderError, RowTooLarge, unexpected
+from waltally.errors import (
+    CannotConnect,
+    EncodingUnfit,
+    Interrupted,
+    LoaderError,
+    RowTooLarge,
+    unexpected,
+)
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -71,6 +78,8 @@ class Session:
         except ValueError as error:
             raise LoaderError(f"The slot did not send a stream of wal2json: {error}") from error
         except LoaderError as error:
+            if isinstance(error, Interrupted | CannotConnect) and self._reader.failure is not None:
+                raise self._reader.failure from error
             raise self._with_row(error) from error.__cause__
         except Exception as error:
             log.debug("the session broke", exc_info=error)

@@ -139,7 +139,7 @@ class Stream:
                 hello = answers.hello
                 self.monitor = SourceMonitor(dsn, hello.slot, answers.ddl_trigger)
                 parts.callback(self.monitor.close)
-                self._read(answers, replication, parts)
+                self._read(answers, replication, source, parts)
             except ProtocolError as error:
                 raise protocol_error(error, settings.slot) from error
             self._parts = parts.pop_all()
@@ -221,7 +221,13 @@ class Stream:
             self.position.confirmed = slot.confirmed_flush_lsn or 0
             self.position.hold(hello.slot.server.wal_end)
 
-    def _read(self, answers: Answers, replication: ReplicationConnection, parts: ExitStack) -> None:
+    def _read(
+        self,
+        answers: Answers,
+        replication: ReplicationConnection,
+        source: Connection,
+        parts: ExitStack,
+    ) -> None:
         """Begin to read the slot and to watch the source."""
         hello, partitions = answers.hello, self.partitions
         reader = SlotReader(
@@ -231,6 +237,7 @@ class Stream:
             self._stages,
             partitions.names.root_of,
             hello.status_seconds,
+            source.cut,
         )
         # Closed first: then the monitor sees to it that the slot is free.
         parts.callback(reader.close)

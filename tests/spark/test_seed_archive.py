@@ -11,7 +11,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.model import NOTIFY, counting
+from testkit.model import NOTIFY, Model, counting
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -35,6 +35,15 @@ STORED = (
 COUNTED = "select fact_name, table_identities::text from cdc.baseline order by 1"
 REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
 PURGED = "select model_name, part, dimensions, sum(measures[1])::text from cdc.archived_delete"
+
+# It cannot take a row whose status has six letters.
+DECLARED = {
+    "ft_service_stats": NOTIFY,
+    "ft_lengths": Model(
+        "select 100 / (length(notification_status) - 6) as length, count(*) as row_count"
+        " from {public.notifications} group by 1"
+    ),
+}
 
 
 class Archived(ArchivedPipeline):
@@ -67,7 +76,7 @@ def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for status in ("created", "x" * 1001):
             source.execute(LIVE, status)
         source.execute(HISTORY, "delivered")
-        source.declare(ft_service_stats=NOTIFY)
+        source.declare(**DECLARED)
         made.must("setup")
         made.spark_job("spark-submit spark/seed.py")
         made.catch_up()
@@ -114,11 +123,11 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
 
     # A model that the archive has never heard of.
     unknown = counting("public.notification_history", "service_id")
-    source.declare(ft_service_stats=NOTIFY, ft_unknown=unknown)
+    source.declare(**DECLARED, ft_unknown=unknown)
     archived.must("setup")
     with pytest.raises(ArchiveIncomplete, match="no baseline of ft_unknown"):
         archived.seed_from_archive("--model", "ft_unknown")
-    source.declare(ft_service_stats=NOTIFY)
+    source.declare(**DECLARED)
     archived.must("setup")
     archived.seed_from_archive()
     found = archived.stored()
