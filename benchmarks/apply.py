@@ -1,9 +1,9 @@
-"""From raw JSON to the merged fact: CPU per change, and what the whole way costs beside decoding.
+"""From raw JSON to the merged model: CPU per change, and what the whole way costs beside decoding.
 
 python -m benchmarks.apply --rows 200000 --rounds 3
-python -m benchmarks.apply --project examples/notify    # two facts, not published
+python -m benchmarks.apply --project examples/notify    # two models, not published
 python -m benchmarks.apply --rows 1000000 --workers 0 -2 1 3   # spark/apply.py beside cdc.apply
-python -m benchmarks.apply --rows 1000000 --workers 0 -2 --facts 1 3 10   # facts in one pass
+python -m benchmarks.apply --rows 1000000 --workers 0 -2 --models 1 3 10   # models in one pass
 
 For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
@@ -26,8 +26,8 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import decoding, report
-from benchmarks.facts.__main__ import MODEL
 from benchmarks.measure import ROOT, Cost, run, say
+from benchmarks.models.__main__ import MODEL
 from benchmarks.workload import BIN, LOADER, ask, create, declare, environment, insert, set_up
 from testkit import source as demo_source
 from testkit.servers import BIN as SERVER_BIN
@@ -46,7 +46,7 @@ _TARGET = {
 
 _STATUS = "update notifications set notification_status = "
 _OF_THE_DAY = ("key_type", "created_at")
-"""What the second fact of examples/notify needs of an old row, besides the first one's columns."""
+"""What the second model of examples/notify needs of an old row, besides the first one's columns."""
 
 KINDS: dict[str, str | None] = {
     "inserts": None,
@@ -94,7 +94,7 @@ class Round(NamedTuple):
 
 
 def measure(
-    rows: int, rounds: int, project: str, workers: Sequence[int], facts: Sequence[int]
+    rows: int, rounds: int, project: str, workers: Sequence[int], models: Sequence[int]
 ) -> Iterator[report.Table]:
     """Measure every kind of change, or the ways to apply inserts."""
     folder = (ROOT / project).resolve()
@@ -106,18 +106,18 @@ def measure(
             del row["empty build, s"], row["Spark µs"]
         yield report.Table("apply" if folder == ROOT else "", found, {"goals": GOALS})
         return
-    if not facts:
+    if not models:
         found = [applied_by(number, rows, rounds, folder) for number in workers]
         yield report.Table("apply_spark", found)
         return
     found = []
-    for count in facts:
+    for count in models:
         with tempfile.TemporaryDirectory() as home:
-            models = {f"models/ft_{number}.sql": MODEL for number in range(count)}
-            declare(Path(home), models)
+            files = {f"models/ft_{number}.sql": MODEL for number in range(count)}
+            declare(Path(home), files)
             for number in workers:
-                found.append({"facts": count} | applied_by(number, rows, rounds, Path(home)))
-    yield report.Table("apply_facts", found)
+                found.append({"models": count} | applied_by(number, rows, rounds, Path(home)))
+    yield report.Table("apply_models", found)
 
 
 def applied_by(number: int, rows: int, rounds: int, folder: Path) -> dict[str, object]:
@@ -161,9 +161,9 @@ def measure_kinds(
 
 
 def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
-    """Make the slot that feeds the facts, in place of the one that did; a fact has one slot."""
-    if ask(target.dsn(), "select to_regclass('cdc.fact')") != [(None,)]:
-        ask(target.dsn(), "truncate cdc.fact, cdc.model_watermark, cdc.installed_model")
+    """Make the slot that feeds the models, in place of the one that did; a model has one slot."""
+    if ask(target.dsn(), "select to_regclass('cdc.registered_model')") != [(None,)]:
+        ask(target.dsn(), "truncate cdc.registered_model, cdc.model_watermark, cdc.installed_model")
         ask(target.dsn(), "drop schema if exists analytics cascade")
     set_up(source, target, slot, project)
 
@@ -235,7 +235,7 @@ if __name__ == "__main__":
         measure,
         rows=(200_000, "changes of each kind"),
         rounds=(3, "runs of each"),
-        project=(".", "the dbt project with the facts"),
-        facts=([], "with --workers: numbers of facts of the same tables, in place of --project"),
+        project=(".", "the dbt project with the models"),
+        models=([], "with --workers: numbers of models of the same tables, in place of --project"),
         workers=([], "ways to apply: 0, -2 for local[2], or workers of a Spark cluster"),
     )

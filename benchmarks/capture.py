@@ -46,7 +46,7 @@ _TARGET = {
 
 
 _LOADER_SLOT = "loader"
-"""The one slot that feeds the fact: each run follows a copy of the slot that waited for it."""
+"""The one slot that feeds the model: each run follows a copy of the slot that waited for it."""
 _COLUMNS = "slot_name, commit_lsn, ordinal, xid, committed_at, action, payload"
 _DEBEZIUM = ROOT / ".venv-debezium" / "bin" / "python"
 
@@ -103,8 +103,8 @@ def loader(backlog: Backlog, slot: str, *more: str) -> Result:
     return Result(cost.seconds - idle.seconds, _less(cost, idle), cost.peak_bytes - idle.peak_bytes)
 
 
-def to_the_fact(backlog: Backlog, slot: str) -> Result:
-    """Follow the slot and build the fact."""
+def to_the_model(backlog: Backlog, slot: str) -> Result:
+    """Follow the slot and build the model."""
     result = loader(backlog, slot, "--build")
     check(backlog, "select sum(live_count) from analytics.ft_service_stats")
     return result
@@ -120,7 +120,7 @@ def debezium(backlog: Backlog, slot: str) -> Result:
 CONTENDERS: dict[str, Contender] = {
     "decoding alone": decode_alone,
     "loader": loader,
-    "loader, to the fact": to_the_fact,
+    "loader, to the model": to_the_model,
     **({"Debezium": debezium} if _DEBEZIUM.exists() else {}),
 }
 """Who takes part, by the name in the table."""

@@ -57,7 +57,7 @@ class Side:
         self._writer = PacedWriter(cluster.dsn() + OTHERS)
 
     def measure(self, changes: int, rate: int, seconds: float) -> dict[str, float]:
-        """Return what a backlog of so many changes costs, and how fresh the fact then is.
+        """Return what a backlog of so many changes costs, and how fresh the model then is.
 
         What the commands cost with nothing to do has the names with `_IDLE` before them.
         """

@@ -7,7 +7,7 @@ one group, each commit on disk before the next one: with nothing beside them, wi
 statement that keep the counts in a table, and with `loader run --build`. There is a database for
 each of the three on one server, which shares the machine's cores with clients and loader. Every
 round takes each once and begins with another one each time; shares are of `nothing` of the same
-round. Checked: the triggers' counts equal a recount, and so does the fact.
+round. Checked: the triggers' counts equal a recount, and so does the model.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WAIT = "select cdc.wait_for(%(slot)s, %(end)s, interval '5 minutes')"
 
 Samples = dict[int, dict[str, list[float]]]
 """Writes per second by number of clients and by what was beside them, one per round; under
-`caught up` the seconds after which the fact had them all."""
+`caught up` the seconds after which the model had them all."""
 
 
 def measure(rounds: int, seconds: int) -> Iterator[report.Table]:
@@ -71,7 +71,7 @@ def measure(rounds: int, seconds: int) -> Iterator[report.Table]:
 
 
 def set_up(cluster: Cluster) -> None:
-    """Make the three databases, the triggers of one and the fact of another."""
+    """Make the three databases, the triggers of one and the model of another."""
     for name in (NOTHING, TRIGGERS):
         create_database(cluster, DATABASES[name])
         source.create(cluster.dsn(DATABASES[name]))
@@ -84,7 +84,7 @@ def set_up(cluster: Cluster) -> None:
 def sample(
     cluster: Cluster, name: str, clients: int, number: int, seconds: int
 ) -> dict[str, float]:
-    """Return the writes per second; beside waltally also when the fact had caught up."""
+    """Return the writes per second; beside waltally also when the model had caught up."""
     with beside(cluster, name):
         dsn = cluster.dsn(DATABASES[name])
         written = write(dsn, SCRIPT, clients=clients, seed=number + 1, seconds=seconds)
@@ -105,10 +105,10 @@ def beside(cluster: Cluster, name: str) -> Iterator[None]:
 
 
 def catch_up(cluster: Cluster) -> float:
-    """Return the seconds until the fact holds what is committed now. Raises RuntimeError."""
+    """Return the seconds until the model holds what is committed now. Raises RuntimeError."""
     end, began = decoding.wal_end(cluster), time.monotonic()
     if workload.ask(cluster.dsn(), _WAIT, {"slot": SLOT, "end": end}) != [(True,)]:
-        raise RuntimeError(f"the fact did not reach {end}")
+        raise RuntimeError(f"the model did not reach {end}")
     return time.monotonic() - began
 
 
@@ -120,7 +120,7 @@ def table(samples: Samples) -> list[report.Row]:
             "nothing, writes/s": statistics.median(taken[NOTHING]),
             "triggers keep": report.spread(shares(taken, TRIGGERS)),
             "waltally keeps": report.spread(shares(taken, WALTALLY)),
-            "fact caught up, s": statistics.median(taken["caught up"]),
+            "model caught up, s": statistics.median(taken["caught up"]),
         }
         for clients, taken in samples.items()
     ]

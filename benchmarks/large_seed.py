@@ -7,7 +7,7 @@ Two tables of five columns have --rows rows in all. While the seed counts them, 
 and each second the application inserts 100 rows and updates 1,000 rows of a queue, with autovacuum
 as it comes. Read each second: the WAL that slots hold, the age of the oldest snapshot, the size of
 the queue and of the seed's temporary files. A seed of an archive reads what `archive.py`, not
-counted, has written after a seed of the primary. Checked: the fact equals a recount after each
+counted, has written after a seed of the primary. Checked: the model equals a recount after each
 seed.
 """
 
@@ -92,7 +92,7 @@ def seed_of(place: str, servers: Servers, stack: ExitStack) -> tuple[str, ...]:
 
 
 def measure(rows: int, groups: Sequence[int], of: Sequence[str]) -> Iterator[report.Table]:
-    """Fill, seed and compare. Raises RuntimeError where the fact is wrong."""
+    """Fill, seed and compare. Raises RuntimeError where the model is wrong."""
     found: list[report.Row] = []
     for number in groups:
         with ExitStack() as stack:
@@ -111,7 +111,7 @@ def measure(rows: int, groups: Sequence[int], of: Sequence[str]) -> Iterator[rep
                     checksum(servers.warehouse, _STORED),
                 )
                 if stored != counted:
-                    raise RuntimeError(f"of {place}: the fact has {stored}, the tables {counted}")
+                    raise RuntimeError(f"of {place}: the model has {stored}, the tables {counted}")
                 say(f"  of {place}: {outcome.seconds:.0f} s")
                 found.append(
                     {

@@ -1,10 +1,10 @@
-"""A fact that is computed from an archive in Parquet alone: `spark/replay.py`.
+"""A model that is computed from an archive in Parquet alone: `spark/replay.py`.
 
 python -m benchmarks.rebuild --rows 5000000 --master local[2]
 
 So many inserts of 1 KB of JSON are staged and archived, which is not measured. The replay then
-computes the shipped fact and writes it as Parquet. Its own seconds are those from its first line to
-its last; the whole command starts Spark too. Checked: the fact counts every insert.
+computes the shipped model and writes it as Parquet. Its own seconds are those from its first line to
+its last; the whole command starts Spark too. Checked: the model counts every insert.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SERVER = {"max_wal_size": "'16GB'", "shared_buffers": "'1GB'"}
 
 
 def measure(rows: int, master: str) -> Iterator[report.Table]:
-    """Archive the inserts and compute the fact. Raises RuntimeError where it is wrong."""
+    """Archive the inserts and compute the model. Raises RuntimeError where it is wrong."""
     with (
         Cluster(_SERVER) as source,
         Cluster(_SERVER) as target,
@@ -38,12 +38,12 @@ def measure(rows: int, master: str) -> Iterator[report.Table]:
         submit = [str(BIN / "spark-submit"), "--master", master]
         run([*submit, "spark/archive.py", "--to", f"{home}/archive"], settings, {})
         say(f"{rows:,} changes are archived")
-        replay = ["spark/replay.py", "--from", f"{home}/archive", "--to", f"{home}/fact", "--json"]
+        replay = ["spark/replay.py", "--from", f"{home}/archive", "--to", f"{home}/model", "--json"]
         cost = run([*submit, *replay], settings, {})
         said = json.loads(cost.output.splitlines()[-1])
-        (fact,) = said["facts"].values()
-        if fact["totals"]["live_count"] != str(rows):
-            raise RuntimeError(f"the fact counts {fact['totals']}, not {rows}")
+        (model,) = said["models"].values()
+        if model["totals"]["live_count"] != str(rows):
+            raise RuntimeError(f"the model counts {model['totals']}, not {rows}")
         found = {
             "changes": rows,
             "replay, s": said["seconds"],

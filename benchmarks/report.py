@@ -53,7 +53,7 @@ class Table(NamedTuple):
     stage: str
     """Its name on the page and in benchmarks/results; empty for a table that is only printed."""
     rows: Sequence[Row]
-    facts: Mapping[str, object] = {}
+    models: Mapping[str, object] = {}
     """What goes into the JSON only, such as goals."""
 
 
@@ -79,7 +79,7 @@ def main(
     given = vars(parser.parse_args())
     for table in measure(**given):
         if table.stage:
-            publish(table.stage, table.rows, sizes=given, **table.facts)
+            publish(table.stage, table.rows, sizes=given, **table.models)
         else:
             show("", table.rows)
 
@@ -90,15 +90,15 @@ def parser(page: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=page, formatter_class=form)
 
 
-def publish(stage: str, rows: Sequence[Row], **facts: object) -> None:
+def publish(stage: str, rows: Sequence[Row], **models: object) -> None:
     """Print a stage's rows and keep them: JSON in benchmarks/results, a table on the page.
 
-    The first row's keys are the columns, with their units. `facts` (sizes, goals) go into the
+    The first row's keys are the columns, with their units. `models` (sizes, goals) go into the
     JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
     """
     show(stage, rows)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    kept = {"stage": stage, "machine": machine(), **facts, "rows": list(rows)}
+    kept = {"stage": stage, "machine": machine(), **models, "rows": list(rows)}
     (RESULTS / f"{stage}.json").write_text(json.dumps(kept, indent=2) + "\n")
     _into_page(stage, list(rows[0]), rows)
 

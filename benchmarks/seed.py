@@ -99,7 +99,7 @@ class Servers(NamedTuple):
 
 
 def start(stack: ExitStack, server: dict[str, str], rows: int, groups: int) -> Servers:
-    """Start source and warehouse, fill the tables, register the fact; nine rows of ten are old."""
+    """Start source and warehouse, fill the tables, register the model; nine rows of ten are old."""
     project = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     source, warehouse = (stack.enter_context(Cluster(server)) for _ in range(2))
     models = {"models/ft_orders.sql": _MODEL, "models/sources.yml": _SOURCES}
@@ -156,7 +156,7 @@ def psql(servers: Servers, *statements: str) -> Outcome:
 
 
 def copy(servers: Servers, form: str) -> Outcome:
-    """Send the columns that the fact needs, of both tables, to nowhere."""
+    """Send the columns that the model needs, of both tables, to nowhere."""
     columns = "(customer_id, state, cents)"
     tables = ("orders", "old_orders")
     return psql(servers, *(f"copy {name} {columns} to stdout (format {form})" for name in tables))

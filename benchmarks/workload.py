@@ -22,10 +22,10 @@ from testkit.servers import Cluster
 BIN = Path(sys.executable).parent
 LOADER = BIN / "loader"
 MODELS = tuple(
-    f"config.materialized:{name}" for name in ("waltally", "waltally_fact", "kept_table")
+    f"config.materialized:{name}" for name in ("waltally", "waltally_model", "kept_table")
 )
 """What dbt installs."""
-FACT = "analytics.ft_service_stats"
+MODEL = "analytics.ft_service_stats"
 
 TEXT_LENGTH = 310
 """Length of the personalisation that makes an insert's JSON 1 KB."""
@@ -130,7 +130,7 @@ def declare(project: Path, models: Mapping[str, str]) -> None:
 def apply_seconds(session: Connection, slot: str) -> float:
     """Return the CPU seconds of one `cdc.apply` in the session, by the kernel's own clock.
 
-    Raises RuntimeError where a fact has not applied everything.
+    Raises RuntimeError where a model has not applied everything.
     """
     clock = Path(f"/proc/{session.info.backend_pid}/schedstat")
     with session.cursor() as cursor:
@@ -139,7 +139,7 @@ def apply_seconds(session: Connection, slot: str) -> float:
         spent = int(clock.read_text().split()[0]) - before
         cursor.execute(_BEHIND)
         if (behind := cursor.fetchall()) != [(0,)]:
-            raise RuntimeError(f"{behind[0][0]} facts have not applied everything")
+            raise RuntimeError(f"{behind[0][0]} models have not applied everything")
     return spent / 1e9
 
 
@@ -161,7 +161,7 @@ def environment(
 
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
-    """Make a slot where there is none, register the project's facts for it, and install them."""
+    """Make a slot where there is none, register the project's models for it, and install them."""
     install(environment(source, target, slot, project))
 
 

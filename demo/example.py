@@ -39,9 +39,9 @@ class Example:
     """Fills a source, given its DSN, about how many rows, and a seed of the random numbers."""
     traffic: StartTraffic
     recounts: tuple[Recount, ...]
-    """One per fact; the first is the one that the demo shows."""
+    """One per model; the first is the one that the demo shows."""
     total: str
-    """SQL at the warehouse: one number, what the first fact counts altogether."""
+    """SQL at the warehouse: one number, what the first model counts altogether."""
     total_of: str
     """What that number counts, in the plural."""
     table: str
@@ -55,19 +55,19 @@ class Example:
         return FOLDER / self.name
 
     @property
-    def has_spark_facts(self) -> bool:
-        """Whether spark/apply.py applies some of its facts."""
+    def has_spark_models(self) -> bool:
+        """Whether spark/apply.py applies some of its models."""
         models = self.project.glob("models/*.sql")
         return any("engine='spark'" in model.read_text() for model in models)
 
     @property
     def has_warehouse(self) -> bool:
-        """Whether facts and change log are in a database of their own, as several sources need."""
+        """Whether models and change log are in a database of their own, as several sources need."""
         return len(self.slots) > 1
 
     @property
     def warehouse(self) -> str:
-        """The database of facts and change log."""
+        """The database of models and change log."""
         return "warehouse" if self.has_warehouse else "postgres"
 
     def database(self, slot: str) -> str:

@@ -32,7 +32,7 @@ def operate(
 ) -> None:
     """Set up, follow and build, take the baselines under traffic; end it, and apply the rest.
 
-    `warehouse` is the DSN of the facts' database; `seconds` is how long the counts are shown, with
+    `warehouse` is the DSN of the models' database; `seconds` is how long the counts are shown, with
     a page of them beside it where `page` says so.
     """
     commands.export("DBT_PROJECT_DIR", str(installed.project))
@@ -41,12 +41,12 @@ def operate(
     for source in sources:
         commands.run("loader", "setup", **source)
     commands.run("dbt", "build", **sources[0])
-    # What is written while the seed counts is staged meanwhile, so the facts are live when it ends.
+    # What is written while the seed counts is staged meanwhile, so the models are live when it ends.
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
     for source in sources:
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)
     apply = ("spark-submit", str(installed.files / "spark" / "apply.py"))
-    appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_facts]
+    appliers = [commands.start(*apply, **source) for source in sources if example.has_spark_models]
     if page:
         serve_page(commands, console)
     watch(example, warehouse, seconds, commands, loaders, console)
@@ -60,7 +60,7 @@ def operate(
         applier.terminate()
     for source in sources:
         commands.run("loader", "run", "--once", "--build", **source)
-        if example.has_spark_facts:
+        if example.has_spark_models:
             commands.run(*apply, "--once", **source)
     commands.run("dbt", "test")
 
@@ -95,7 +95,7 @@ def watch(
     loaders: Sequence[Popen[bytes]],
     console: Console,
 ) -> None:
-    """Print the counts as they move, for this long after the fact's first build."""
+    """Print the counts as they move, for this long after the model's first build."""
     until = None
     while until is None or time.monotonic() < until:
         time.sleep(3)
@@ -103,7 +103,7 @@ def watch(
             if loader.poll() is not None:
                 raise commands.failure(loader, "ended by itself")
         now = show.pipeline_state(
-            warehouse, example.recounts[0].fact, example.total, len(example.slots)
+            warehouse, example.recounts[0].model, example.total, len(example.slots)
         )
         if now is None:
             continue

@@ -99,7 +99,7 @@ def cleaned_up() -> Iterator[ExitStack]:
 
 
 def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
-    """Run everything; return how many groups of the facts differ from the recounts."""
+    """Run everything; return how many groups of the models differ from the recounts."""
     example = examples.load(chosen.example)
     home = run_folder.make()
     if not chosen.keep:

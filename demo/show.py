@@ -18,7 +18,7 @@ select
     max(pg_wal_lsn_diff(pg_current_wal_lsn(), slot_position.position_lsn))::bigint,
     max(extract(epoch from clock_timestamp() - exact.as_of)::float8)
 from cdc.slot_position
-cross join lateral cdc.exact_as_of(slot_position.slot_name, %(fact)s) as exact (as_of)
+cross join lateral cdc.exact_as_of(slot_position.slot_name, %(model)s) as exact (as_of)
 """
 
 
@@ -26,20 +26,20 @@ class PipelineState(NamedTuple):
     """The state of the pipeline."""
 
     total: int
-    """What the fact counts altogether."""
+    """What the model counts altogether."""
     unstaged_bytes: int
     """WAL that the server has written since the position of record."""
     age: float | None
-    """How long ago, in seconds, all that was committed is in the fact; None before the first."""
+    """How long ago, in seconds, all that was committed is in the model; None before the first."""
 
 
-def pipeline_state(dsn: str, fact: str, total: str, slots: int) -> PipelineState | None:
-    """Read the state of the pipeline; None before all slots have built the fact.
+def pipeline_state(dsn: str, model: str, total: str, slots: int) -> PipelineState | None:
+    """Read the state of the pipeline; None before all slots have built the model.
 
-    `total` is SQL that gives what the fact counts altogether.
+    `total` is SQL that gives what the model counts altogether.
     """
     with transaction(dsn) as cursor:
-        cursor.execute(_STATE, {"fact": fact})
+        cursor.execute(_STATE, {"model": model})
         [(built, unstaged_bytes, age)] = cursor.fetchall()
         if built < slots:
             return None

@@ -1,1 +1,1 @@
-"""Three sources with their facts: each folder is a dbt project that has waltally as a package."""
+"""Three sources with their models: each folder is a dbt project that has waltally as a package."""

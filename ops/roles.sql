@@ -8,7 +8,7 @@
 -- after the first `dbt build`. It can grant only on tables that exist. Safe to repeat. It sets no password:
 -- use \password waltally_loader at the source and at the target. docs/roles.md says what each right is for.
 --
--- What it grants on the source's tables and on the facts follows from what `loader setup` registered.
+-- What it grants on the source's tables and on the models follows from what `loader setup` registered.
 -- At a target alone it prints the grants that the source needs: paste them there.
 --
 -- Variables, by -v: part (both), loader, dbt, spark, reader (the roles' names), schema (cdc),
@@ -35,7 +35,7 @@ select
     :'part' in ('both', 'target') as at_target,
     :'part' = 'target' as source_is_elsewhere,
     :'schema' || '_jobs' as jobs,
-    to_regclass(format('%I.fact', :'schema')) is not null as is_registered,
+    to_regclass(format('%I.registered_model', :'schema')) is not null as is_registered,
     :'part' not in ('both', 'source', 'target') as part_unknown,
     (select rolsuper from pg_roles where rolname = current_user) as superuser
 \gset
@@ -80,7 +80,7 @@ select format('grant %I to %I', name, current_user)
 from (values (:'loader'), (:'dbt')) as owners (name)
 where not pg_has_role(name, 'usage') \gexec
 
--- The loader owns the staging schema, its tables and cdc.apply; dbt owns the facts and the routines that
+-- The loader owns the staging schema, its tables and cdc.apply; dbt owns the models and the routines that
 -- fill them. The jobs of Spark make tables in a schema of their own: routines search the staging schema,
 -- so nobody but its owner may create there.
 select format('create schema %I authorization %I', owned.name, owned.owner)
@@ -138,7 +138,7 @@ from (
     values
     (:'schema', 'change_log', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'dbt'),
-    (:'schema', 'fact', 'select', :'dbt'),
+    (:'schema', 'model', 'select', :'dbt'),
     (:'schema', 'model_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
     -- A model over models is made of what is installed.
@@ -147,12 +147,12 @@ from (
     (:'schema', 'to_fill', 'select', :'dbt'),
     (:'schema', 'installed_object', 'select', :'dbt'),
     (:'schema', 'marked_object', 'select', :'dbt'),
-    -- Its routines write down what a fact ignores.
+    -- Its routines write down what a model ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
-    (:'schema', 'fact', 'select, update (registered_at)', :'spark'),
-    -- A reader asks what a fact is declared as and how far it is, and nothing else there.
-    (:'schema', 'fact', 'select', :'reader'),
+    (:'schema', 'model', 'select, update (registered_at)', :'spark'),
+    -- A reader asks what a model is declared as and how far it is, and nothing else there.
+    (:'schema', 'model', 'select', :'reader'),
     (:'schema', 'model_state', 'select', :'reader'),
     (:'schema', 'downstream_model', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
@@ -222,7 +222,7 @@ inner join pg_class as c on c.oid = to_regclass(trim(wanted.name)) \gexec
 select
     format('grant usage on schema %I to %I, %I', relation_schema, :'spark', :'reader'),
     format('grant select on %I.%I to %I, %I', relation_schema, relation_name, :'spark', :'reader')
-from :"schema".fact
+from :"schema".registered_model
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
 
 select format('grant select on %s to %I, %I', c.oid::regclass, :'spark', :'reader')
@@ -238,11 +238,11 @@ with needed as (
         logged.table_schema as place,
         logged.table_name as name,
         used.own
-    from :"schema".fact
-    cross join jsonb_each(fact.needed) as source (name, columns)
+    from :"schema".registered_model
+    cross join jsonb_each(model.needed) as source (name, columns)
     inner join :"schema".logged_table as logged
         on
-            logged.slot_name = fact.slot_name
+            logged.slot_name = model.slot_name
             and logged.table_schema || '.' || logged.table_name = source.name
     cross join lateral (
         select value from jsonb_array_elements_text(source.columns)
@@ -298,10 +298,10 @@ commit;
 \if :at_target
 \if :is_registered
 select format('Not there yet, so run this again later: %I.%I', relation_schema, relation_name)
-from :"schema".fact
+from :"schema".registered_model
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is null;
 \else
-select format('Not there yet, so run this again later: %I.fact', :'schema');
+select format('Not there yet, so run this again later: %I.registered_model', :'schema');
 \endif
 select format('Not there yet, so run this again later: %s', trim(name))
 from unnest(string_to_array(:'readable', ',')) as name

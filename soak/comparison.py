@@ -36,7 +36,7 @@ class Comparison:
         """Compare what both have since the last check. Raises SoakFailed where they differ.
 
         Meaningful once the source is quiet and the loader has staged everything. What a prune has
-        taken since then, after a seed, only the facts can show.
+        taken since then, after a seed, only the models can show.
         """
         [(start,)] = self._ask(
             f"select start_lsn::text from {self._schema}.slot_position where slot_name = %s",

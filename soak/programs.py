@@ -31,7 +31,7 @@ NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
 """Exit codes after which a restart does not help (docs/reference.md)."""
 
 DRIVER_NEEDS_OPERATOR = NEEDS_OPERATOR - {2}
-"""Of spark/apply.py; with 2 it ends while the database has the fact."""
+"""Of spark/apply.py; with 2 it ends while the database has the model."""
 
 _RESTART_SECONDS = 0.1
 _STOP_SECONDS = 60.0

@@ -41,7 +41,7 @@ def make_source(cluster: Cluster, identity: Identity) -> None:
     source.create(cluster.dsn())
     source.set_identity(cluster.dsn(), identity)
     _execute(cluster, _SOURCE_RIGHTS)
-    # So that a fact waits where DDL changed rows.
+    # So that a model waits where DDL changed rows.
     cluster.run(
         *("psql", "-X", "-q", "-d", cluster.dsn(), "-v", f"loader={ROLE}", "-f", str(_NOTE_DDL))
     )

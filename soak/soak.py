@@ -177,7 +177,7 @@ class Soak:
         self._check_positions(system)
 
     def _check(self, system: Soaked) -> None:
-        """Pause the traffic, apply everything, and compare fact and change log with the source."""
+        """Pause the traffic, apply everything, and compare model and change log with the source."""
         if system.random.random() < 0.5:
             system.wait_until_streaming()
         system.writers.pause()

@@ -62,7 +62,7 @@ class Soaked(System):
     """One source under traffic, its target, and two loaders with a slot each.
 
     Under identity full the source is the target; under covering the target is another server,
-    which commits asynchronously, and Spark applies a fact: on a cluster, or over Spark Connect
+    which commits asynchronously, and Spark applies a model: on a cluster, or over Spark Connect
     where the seed is divisible by four.
     """
 
@@ -289,7 +289,7 @@ class Soaked(System):
             )
 
     def wait_for_spark(self) -> None:
-        """Wait until the fact of Spark and its roll-up hold what is staged. Raises SoakFailed."""
+        """Wait until the model of Spark and its roll-up hold what is staged. Raises SoakFailed."""
         staged = "select position_lsn from cdc.slot_position where slot_name = %s"
         self.wait_until_applied(BY_SPARK, BY_SPARK_ROLL_UP, end=self.ask_target(staged, SLOT))
 

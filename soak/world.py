@@ -298,7 +298,7 @@ def make_project(home: Path, odd: OddTable, engine: str) -> Path:
     project = host_project(home, {name: model.text for name, model in models.items()})
     (project / "models" / "sources.yml").write_text(json.dumps({"sources": _sources(odd)}))
     with (project / "dbt_project.yml").open("a") as file:
-        file.write(f"vars: {{notify_facts: true, engine: {engine}}}\n")
+        file.write(f"vars: {{notify_models: true, engine: {engine}}}\n")
     return project
 
 

@@ -1,4 +1,4 @@
-"""Apply what is staged to the facts that say engine='spark': `spark-submit spark/apply.py`."""
+"""Apply what is staged to the models that say engine='spark': `spark-submit spark/apply.py`."""
 
 from waltally_jobs.applying.job import app
 

@@ -1,4 +1,4 @@
-"""Compare the fact with the tables while writers go on: `spark-submit spark/audit.py`."""
+"""Compare the model with the tables while writers go on: `spark-submit spark/audit.py`."""
 
 from waltally_jobs.auditing.job import app
 

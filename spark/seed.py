@@ -1,4 +1,4 @@
-"""Count the facts' tables at one WAL position: `spark-submit spark/seed.py`."""
+"""Count the models' tables at one WAL position: `spark-submit spark/seed.py`."""
 
 from waltally_jobs.seeding.job import app
 

@@ -1,4 +1,4 @@
-"""A fact compared with a recount, which is plain SQL on the source and none of the fact's code."""
+"""A model compared with a recount, which is plain SQL on the source and none of the model's code."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Recount:
-    """What a fact must hold, as SQL that is run on each of its sources."""
+    """What a model must hold, as SQL that is run on each of its sources."""
 
-    fact: str
+    model: str
     """The model's name."""
     keys: tuple[str, ...]
     """The columns that tell its rows apart."""
@@ -29,15 +29,15 @@ class Recount:
     Parameters: `%(slot)s`, and `%(purges)s`, the transaction ids whose purged rows still count.
     """
     purges_since: str | None = None
-    """The fact since whose baseline purged rows count, where it is another one."""
+    """The model since whose baseline purged rows count, where it is another one."""
     is_rows: bool = False
     """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
 
 class Difference(NamedTuple):
-    """A group whose fact and recount differ; None where the group is missing."""
+    """A group whose model and recount differ; None where the group is missing."""
 
-    fact: str
+    model: str
     group: Row
     expected: Row | None
     actual: Row | None
@@ -51,29 +51,29 @@ def differences(
     staging: str = "cdc",
     since: str | None = None,
 ) -> list[Difference]:
-    """Compare a fact with a recount, group by group; an empty list means exact.
+    """Compare a model with a recount, group by group; an empty list means exact.
 
-    `sources` are slots with the DSNs of their databases; `warehouse` is where the fact is. Purged
+    `sources` are slots with the DSNs of their databases; `warehouse` is where the model is. Purged
     rows count where their transaction is in the change log from the position `since` on; None means
-    from the fact's newest baseline on. Meaningful once the sources are quiet and the fact has
+    from the model's newest baseline on. Meaningful once the sources are quiet and the model has
     applied everything.
     """
     wanted: dict[Row, Row] = {}
     for slot, dsn in sources.items():
         purges = None
         if "%(purges)s" in recount.query:
-            fact = recount.purges_since or recount.fact
-            purges = staged_transactions(warehouse, slot, fact, staging, since)
+            model = recount.purges_since or recount.model
+            purges = staged_transactions(warehouse, slot, model, staging, since)
         wanted |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
-    return compare(recount, wanted, read_fact(warehouse, recount, schema))
+    return compare(recount, wanted, read_model(warehouse, recount, schema))
 
 
 def compare(
     recount: Recount, wanted: Mapping[Row, Row], found: Mapping[Row, Row]
 ) -> list[Difference]:
-    """Return the groups of the recount and of the fact that are not the same."""
+    """Return the groups of the recount and of the model that are not the same."""
     return [
-        Difference(recount.fact, group, wanted.get(group), found.get(group))
+        Difference(recount.model, group, wanted.get(group), found.get(group))
         for group in sorted(wanted.keys() | found.keys(), key=repr)
         if wanted.get(group) != found.get(group)
     ]
@@ -88,7 +88,7 @@ where
         %(since)s::pg_lsn,
         (
             select snapshot_lsn from {staging}.baseline
-            where slot_name = %(slot)s and fact_name = %(fact)s
+            where slot_name = %(slot)s and declared_name = %(model)s
         ),
         '0/0'
     )
@@ -96,27 +96,27 @@ where
 
 
 def staged_transactions(
-    dsn: str, slot: str, fact: str, staging: str = "cdc", since: str | None = None
+    dsn: str, slot: str, model: str, staging: str = "cdc", since: str | None = None
 ) -> list[int]:
     """Return the ids of the transactions in the change log from a position on.
 
-    `since` is the position; None means the fact's baseline, or the log's start where it has none.
+    `since` is the position; None means the model's baseline, or the log's start where it has none.
     This hides no error: if a purge were missing from the change log, its rows would still be in the
-    fact and no longer in the recount.
+    model and no longer in the recount.
     """
     with transaction(dsn) as cursor:
         cursor.execute(
             sql.SQL(_STAGED).format(staging=sql.Identifier(staging)),
-            {"slot": slot, "fact": fact, "since": since},
+            {"slot": slot, "model": model, "since": since},
         )
         [[ids]] = cursor.fetchall()
         return [int(xid) for xid in ids]
 
 
-def read_fact(dsn: str, recount: Recount, schema: str = "analytics") -> dict[Row, Row]:
-    """Read what the fact holds, by group."""
+def read_model(dsn: str, recount: Recount, schema: str = "analytics") -> dict[Row, Row]:
+    """Read what the model holds, by group."""
     columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
-    table = sql.Identifier(schema, recount.fact)
+    table = sql.Identifier(schema, recount.model)
     return _rows(dsn, sql.SQL("select {} from {}").format(columns, table), recount, {})
 
 
@@ -133,7 +133,7 @@ def _rows(
         cursor.execute(query, parameters or None)
         rows: Sequence[Row] = cursor.fetchall()
     found = {row[:width]: row[width:] for row in rows}
-    assert len(found) == len(rows), f"{recount.fact}: two rows of one group"
+    assert len(found) == len(rows), f"{recount.model}: two rows of one group"
     return {
         group: values
         for group, values in found.items()

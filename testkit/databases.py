@@ -12,7 +12,7 @@ from typing import Any, Self
 from psycopg2 import errors
 
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
-from testkit.model import NOTIFY, Model, manifest_of
+from testkit.model import NOTIFY, Query, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
 
 _numbers = itertools.count()
@@ -26,7 +26,7 @@ class Database(Commands):
         self.name = name
         # One slot name a database, as slots are of the whole cluster.
         self.slot = f"slot_{name}"
-        self.models: dict[str, Model] = {"ft_service_stats": NOTIFY}
+        self.models: dict[str, Query] = {"ft_service_stats": NOTIFY}
         """The declared models."""
         self.manifest = manifest_of(self.models)
         """The declared models: what LOADER_MANIFEST is for the loader."""
@@ -72,7 +72,7 @@ class Database(Commands):
     def environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self.cluster.environment(self.name), **self.settings, **more}
 
-    def declare(self, **models: Model) -> None:
+    def declare(self, **models: Query) -> None:
         """Declare these models, by name, from here on and no others."""
         self.models, self.manifest = models, manifest_of(models)
 
@@ -89,20 +89,20 @@ class Database(Commands):
         return running
 
     def take_baseline(self) -> None:
-        """Take one for every fact, at this target, as a seed of empty tables does."""
+        """Take one for every model, at this target, as a seed of empty tables does."""
         self.execute(
-            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, fact_name, gen_random_uuid(), "
-            "fact.declaration, position_lsn, system_identifier from cdc.slot_position "
-            "inner join cdc.fact using (slot_name)"
+            "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, declared_name, gen_random_uuid(), "
+            "registered_model.declaration, position_lsn, system_identifier from cdc.slot_position "
+            "inner join cdc.registered_model using (slot_name)"
         )
 
     def install(self) -> None:
-        """Let every fact be installed and not applied yet, without dbt and functions."""
+        """Let every model be installed and not applied yet, without dbt and functions."""
         self.execute(
-            "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, "
+            "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
             "routine, needs, table_nos) select slot_name, relation_schema || '.' || "
-            "relation_name, fact_name, declaration, 'f()', '[]', '{1}' from cdc.fact"
+            "relation_name, declared_name, declaration, 'f()', '[]', '{1}' from cdc.registered_model"
         )
 
     def staged(self) -> int:

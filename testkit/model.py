@@ -20,13 +20,13 @@ from jinja2 import Template
 from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
 from loader.setup.declared import Declared
-from loader.setup.registering import read_tables, register_facts
+from loader.setup.registering import read_tables, register_models
 from loader.staging.registration import read_registration
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
 from testkit.source import DIMENSIONS
 from waltally.database import Target
-from waltally.facts import Fact, parse
+from waltally.models import Model, parse
 from waltally.tables import Table, quoted
 
 SLOT = "waltally"
@@ -34,7 +34,7 @@ _NAMED = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
-class Model:
+class Query:
     """A model whose file is a query."""
 
     query: str
@@ -69,7 +69,7 @@ def _relation(table: Table) -> str:
     return f'"db".{table.quoted}'
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> Query:
     """Return the model of a file of a dbt project, whose sources are in the schema public."""
     config: dict[str, Any] = {}
     text = Template(path.read_text()).render(
@@ -78,22 +78,22 @@ def read_model(path: Path) -> Model:
         var=lambda *_: True,
     )
     options = ("timezone", "ignore_deletes", "surrogate_key", "unique_key")
-    return Model(text.strip(), {name: config[name] for name in options if name in config})
+    return Query(text.strip(), {name: config[name] for name in options if name in config})
 
 
 NOTIFY = read_model(ROOT / "dbt_project/models/marts/ft_service_stats.sql")
 """The model ft_service_stats."""
 
 
-def counting(table: str, *columns: str, where: str = "true", **totals: str) -> Model:
+def counting(table: str, *columns: str, where: str = "true", **totals: str) -> Query:
     """Return the model that counts a table's rows by these columns, and has other totals."""
     keys = [quoted(column) for column in columns]
     named = [f"{total} as {name}" for name, total in totals.items()]
     query = f"select {', '.join([*keys, 'count(*) as row_count', *named])} from {{{table}}}"
-    return Model(f"{query} where {where}" + (f" group by {', '.join(keys)}" if keys else ""))
+    return Query(f"{query} where {where}" + (f" group by {', '.join(keys)}" if keys else ""))
 
 
-def register(dsn: str, models: Mapping[str, Model], slot: str = SLOT) -> None:
+def register(dsn: str, models: Mapping[str, Query], slot: str = SLOT) -> None:
     """Register these models and no others, as `loader setup` does for a slot that is there."""
     register_declared(dsn, read_manifest(manifest_of(models)), slot)
 
@@ -105,18 +105,18 @@ def register_declared(dsn: str, declared: Declared, slot: str = SLOT) -> None:
         assert not refused, refused
         tables = read_tables(source, slot, compiled)
         with target.transaction():
-            register_facts(target, compiled, tables)
+            register_models(target, compiled, tables)
 
 
-def registered(dsn: str, slot: str = SLOT) -> tuple[Fact, ...]:
+def registered(dsn: str, slot: str = SLOT) -> tuple[Model, ...]:
     """Return the models that are registered for a slot."""
     with closing(connect_target(dsn, slot)) as target:
-        return read_registration(target).facts
+        return read_registration(target).models
 
 
 def parsed(
     name: str, keys: Sequence[str], *tables: str, keeps_deleted: str = "", **more: object
-) -> Fact:
+) -> Model:
     """Return the model that counts the rows of these tables by these texts, without a server."""
     columns = [{"name": key, "type": "text", "is_needed": True} for key in keys]
     declaration = {
@@ -140,7 +140,7 @@ def parsed(
     return parse(name, Table("analytics", name), declaration)
 
 
-def notify() -> Fact:
+def notify() -> Model:
     """Return ft_service_stats as far as its tables and what it needs of them are concerned."""
     history = "public.notification_history"
     return parsed(
@@ -149,7 +149,7 @@ def notify() -> Fact:
 
 
 def manifest_of(
-    models: Mapping[str, Model],
+    models: Mapping[str, Query],
     schema: str = "analytics",
     project: str = "tests",
 ) -> Path:

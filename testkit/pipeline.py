@@ -1,4 +1,4 @@
-"""Notify's tables and the shipped fact, operated as a person would, and what must come of it."""
+"""Notify's tables and the shipped model, operated as a person would, and what must come of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from testkit.databases import Database
 from testkit.model import NOTIFY, registered
 from testkit.servers import connect_target
 from testkit.system import System
-from waltally.facts import Fact
+from waltally.models import Model
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 
@@ -36,7 +36,7 @@ Counts = Counter[Group]
 
 
 class Pipeline(System):
-    """The system of the shipped fact: its steps in this process, and what the fact must hold."""
+    """The system of the shipped model: its steps in this process, and what the model must hold."""
 
     def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(source, home, target)
@@ -48,7 +48,7 @@ class Pipeline(System):
         return read_manifest(self.source.manifest)
 
     @property
-    def registered(self) -> tuple[Fact, ...]:
+    def registered(self) -> tuple[Model, ...]:
         """The models that are registered."""
         return registered(self.dsns[1], self.slot)
 
@@ -96,7 +96,7 @@ class Pipeline(System):
         apply_once(self.loader_settings)
 
     def waits(self) -> str:
-        """Apply, and return why the fact waits."""
+        """Apply, and return why the model waits."""
         self.build()
         ((state, reason),) = self.target.execute(
             "select state, reason from cdc.model_state where slot_name = %s "
@@ -119,9 +119,9 @@ class Pipeline(System):
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
         counts = recount.expected(self.dsns[0])
         at = self.source.value("select pg_current_wal_insert_lsn()")
-        of_fact = "where slot_name = %s and fact_name = 'ft_service_stats'"
-        self.target.execute(f"delete from cdc.baseline_group {of_fact}", self.slot)
-        self.target.execute(f"delete from cdc.baseline {of_fact}", self.slot)
+        of_model = "where slot_name = %s and declared_name = 'ft_service_stats'"
+        self.target.execute(f"delete from cdc.baseline_group {of_model}", self.slot)
+        self.target.execute(f"delete from cdc.baseline {of_model}", self.slot)
         for group, (live, archived) in counts.items():
             for part, measures in (
                 ("public.notifications", [live, live, 0]),
@@ -137,10 +137,10 @@ class Pipeline(System):
                         measures,
                     )
         self.target.execute(
-            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier, table_identities) select slot_name, fact_name, "
-            "gen_random_uuid(), fact.declaration, %s, system_identifier, %s "
-            f"from cdc.slot_position inner join cdc.fact using (slot_name) {of_fact}",
+            "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "
+            "gen_random_uuid(), registered_model.declaration, %s, system_identifier, %s "
+            f"from cdc.slot_position inner join cdc.registered_model using (slot_name) {of_model}",
             at,
             json.dumps(read_current(self.source.connection, self.registered)),
             self.slot,
@@ -156,8 +156,8 @@ class Pipeline(System):
     def position(self) -> str:
         return str(self.target.value("select position_lsn from cdc.slot_position"))
 
-    def fact(self) -> tuple[Counts, Counts]:
-        """Return what the fact says of live and archived rows, by group."""
+    def model(self) -> tuple[Counts, Counts]:
+        """Return what the model says of live and archived rows, by group."""
         live, archived = Counts(), Counts()
         for *group, live_count, archived_count in self.target.execute(
             f"select {', '.join(f'{name}::text' for name in DIMENSIONS)}, "
@@ -182,7 +182,7 @@ class Pipeline(System):
         return list(body["findings"])
 
     def is_said_to_wait(self) -> bool:
-        """Whether `loader status` says that a fact waits."""
+        """Whether `loader status` says that a model waits."""
         return any(" waits: " in found["message"] for found in self.findings())
 
     def rejected(self) -> list[tuple[Any, ...]]:
@@ -192,10 +192,10 @@ class Pipeline(System):
         )
 
     def must_be_exact(self) -> None:
-        """Catch up; fail where fact and recount differ or a change was rejected."""
+        """Catch up; fail where model and recount differ or a change was rejected."""
         self.catch_up()
         assert self.rejected() == []
-        assert self.fact() == self.recount()
+        assert self.model() == self.recount()
 
     # Remedies.
 

@@ -9,7 +9,7 @@ from testkit.comparison import (
     Recount,
     Row,
     compare,
-    read_fact,
+    read_model,
     read_rows,
     staged_transactions,
 )
@@ -51,9 +51,9 @@ def expected(dsn: str, purges: Sequence[int] | None = None) -> Counts:
     return _parts(_count(dsn, purges))
 
 
-def fact(dsn: str, schema: str = "analytics") -> Counts:
+def model(dsn: str, schema: str = "analytics") -> Counts:
     """Read `ft_service_stats`; groups with neither live nor archived rows are left out."""
-    return _parts(read_fact(dsn, _recount(""), schema))
+    return _parts(read_model(dsn, _recount(""), schema))
 
 
 def differences(
@@ -64,20 +64,20 @@ def differences(
     slot: str = "waltally",
     every_purge: bool = False,
 ) -> list[Difference]:
-    """Compare the fact with the recount, group by group; an empty list means exact.
+    """Compare the model with the recount, group by group; an empty list means exact.
 
-    A fact remembers what was purged since its first seed. With `every_purge` it was there before
+    A model remembers what was purged since its first seed. With `every_purge` it was there before
     the first purge, so it remembers all of them, whatever was seeded or pruned since.
 
-    `target` is where the fact and the staging schema live, if not beside the source. Meaningful
-    once the source is quiet, the fact has applied everything, and it stands on the newest seed. A
-    group that the fact keeps with all zeros is no difference.
+    `target` is where the model and the staging schema live, if not beside the source. Meaningful
+    once the source is quiet, the model has applied everything, and it stands on the newest seed. A
+    group that the model keeps with all zeros is no difference.
     """
     purges = None
     if not every_purge:
         purges = staged_transactions(target or dsn, slot, "ft_service_stats", staging)
     recount = _recount("")
-    return compare(recount, _count(dsn, purges), read_fact(target or dsn, recount, schema))
+    return compare(recount, _count(dsn, purges), read_model(target or dsn, recount, schema))
 
 
 def _recount(query: str) -> Recount:

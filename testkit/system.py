@@ -168,7 +168,7 @@ class System(Commands):
         return self.target.staged()
 
     def differences(self) -> list[Difference]:
-        """Return where the shipped fact differs from a recount."""
+        """Return where the shipped model differs from a recount."""
         source, target = (each.cluster.dsn(each.name) for each in (self.source, self.target))
         return recount.differences(source, target, slot=self.slot)
 

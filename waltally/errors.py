@@ -114,7 +114,7 @@ class TableUnfit(LoaderError):
 
 
 class IdentityTooNarrow(LoaderError):
-    """A table's replica identity lacks columns that the facts need of an old row."""
+    """A table's replica identity lacks columns that the models need of an old row."""
 
     exit_code = 18
 

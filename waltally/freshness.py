@@ -1,4 +1,4 @@
-"""How old the content of a fact may be, and the words for it. Pure.
+"""How old the content of a model may be, and the words for it. Pure.
 
 `cdc.exact_as_of` gives the age; pages, `loader stats`, `loader status` and the demo judge it alike.
 """
@@ -10,10 +10,10 @@ from typing import Literal
 from waltally.units import duration
 
 RECENT_SECONDS = 10.0
-"""Up to this age a fact is fresh; after it, late."""
+"""Up to this age a model is fresh; after it, late."""
 
 MAX_LAG_SECONDS = 300.0
-"""An older fact is stale, which is not healthy: the default of `--max-lag-seconds`."""
+"""An older model is stale, which is not healthy: the default of `--max-lag-seconds`."""
 
 Freshness = Literal["fresh", "late", "stale"]
 
@@ -21,7 +21,7 @@ COLORS: dict[Freshness, str] = {"fresh": "green", "late": "yellow", "stale": "re
 
 
 def judge(seconds: float | None) -> Freshness:
-    """Return how fresh a fact is that is exact as of so many seconds ago; None is stale."""
+    """Return how fresh a model is that is exact as of so many seconds ago; None is stale."""
     if seconds is None or seconds > MAX_LAG_SECONDS:
         return "stale"
     return "fresh" if seconds <= RECENT_SECONDS else "late"

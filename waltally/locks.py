@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "loader",  # writes for a slot
     "setup",  # makes or upgrades a schema
-    "registration",  # registers the facts of a slot of a schema
+    "registration",  # registers the models of a slot of a schema
     "partitions",  # makes or drops a partition of the change log of a schema
     "prune",  # of a schema
     "seed",  # of a slot

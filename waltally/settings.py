@@ -47,7 +47,7 @@ class Settings(SlotSettings):
 
     source: str = field(repr=False)
     columns: tuple[str, ...] = ()
-    """Columns to keep beside what the facts need and the keys; empty keeps every column."""
+    """Columns to keep beside what the models need and the keys; empty keeps every column."""
 
     @classmethod
     def of(cls, source: str, target: str, slot: str, schema: str, columns: str = "") -> Settings:

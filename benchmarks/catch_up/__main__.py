@@ -2,16 +2,16 @@
 
 python -m benchmarks.catch_up --rows 1000000 --rounds 3
 
-Source and target are two servers. The loader runs until the fact is built and stops. Each round
+Source and target are two servers. The loader runs until the model is built and stops. Each round
 inserts the rows (1 KB of JSON each, transactions of 1,000), starts the loader, and times from the
-start of its process until the change log has everything and until the fact has everything. With
+start of its process until the change log has everything and until the model has everything. With
 the loader stopped, before it or after it in turn, pg_recvlogical reads the same WAL from its own
 slot into nothing. The loader's times contain the start of Python.
 
-The changes that each build took are read from the fact's watermark, every 20 ms. Memory is the
+The changes that each build took are read from the model's watermark, every 20 ms. Memory is the
 most that the loader's process held, compared with a loader that follows an idle
-source. Checked in each round: the change log has exactly the changes written and the fact their
-number; at the end the fact equals a recount.
+source. Checked in each round: the change log has exactly the changes written and the model their
+number; at the end the model equals a recount.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def _round(source: Cluster, target: Cluster, rows: int, *, decodes_first: bool) 
     log = _query(target, _LOG.format(since=since))
     if (logged := sum(changes for _, changes in log)) != rows:
         raise RuntimeError(f"{logged} changes are staged of {rows}")
-    ((counted,),) = _query(target, f"select sum(live_count)::bigint from {workload.FACT}")
+    ((counted,),) = _query(target, f"select sum(live_count)::bigint from {workload.MODEL}")
     ((written,),) = _query(source, "select count(*) from notifications")
     if counted != written:
-        raise RuntimeError(f"the fact counts {counted} rows of {written}")
+        raise RuntimeError(f"the model counts {counted} rows of {written}")
     positions = [position for position, _ in log]
     sums = [0, *accumulate(changes for _, changes in log)]
     applied = [
@@ -117,8 +117,8 @@ def _round(source: Cluster, target: Cluster, rows: int, *, decodes_first: bool) 
         longest_build=catch_up.longest_build,
         slices=[after - before for before, after in pairwise(applied) if after > before],
         timeline=[
-            (observation.at, in_log, in_fact)
-            for observation, in_log, in_fact in zip(
+            (observation.at, in_log, in_model)
+            for observation, in_log, in_model in zip(
                 catch_up.observations, stored, applied, strict=True
             )
         ],

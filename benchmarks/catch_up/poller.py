@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-from benchmarks.workload import FACT
+from benchmarks.workload import MODEL
 
 _POLL = 0.02
 _PATIENCE = 900.0
@@ -23,7 +23,7 @@ select
     coalesce((
         select (applied_lsn - '0/0')::bigint
         from cdc.model_watermark
-        where slot_name = %(slot)s and model_name = '{FACT}'
+        where slot_name = %(slot)s and model_name = '{MODEL}'
     ), 0),
     coalesce(max(age) filter (where application_name = '{_LOADER}'), 0),
     coalesce(max(age) filter (where application_name = '{_APPLY}'), 0)
@@ -43,7 +43,7 @@ class Observation(NamedTuple):
     position: int
     """Every transaction with a commit LSN below it is staged, in bytes of WAL."""
     applied: int
-    """Every transaction with a commit LSN below it is in the fact."""
+    """Every transaction with a commit LSN below it is in the model."""
 
 
 class CatchUp(NamedTuple):
@@ -63,14 +63,14 @@ class CatchUp(NamedTuple):
         )
 
     def visible(self, end: int) -> float:
-        """Return the seconds until everything before `end` was in the fact."""
+        """Return the seconds until everything before `end` was in the model."""
         return next(
             observation.at for observation in self.observations if observation.applied > end
         )
 
 
 def poll(dsn: str, slot: str, end: int, began: float, check: Callable[[], None]) -> CatchUp:
-    """Query the target every 20 ms until the fact has the transaction around `end`.
+    """Query the target every 20 ms until the model has the transaction around `end`.
 
     `began` is the loader's start on this machine's clock; `check` raises where it has ended.
     Raises RuntimeError after 15 minutes.

@@ -16,7 +16,7 @@ class Round:
     staged: float
     """Seconds from the loader's start until the change log had everything."""
     visible: float
-    """Seconds from the loader's start until the fact had everything."""
+    """Seconds from the loader's start until the model had everything."""
     decoding: float
     """Seconds of decoding alone."""
     peak_bytes: int
@@ -62,7 +62,7 @@ def draw(rows: int, measured: Sequence[Round]) -> None:
     with report.figure("catch_up") as axes:
         axes.plot((0, median.decoding), (0, rows / 1e6), "--", label="decoding alone (mean rate)")
         axes.step(at, [n / 1e6 for n in staged], where="post", label="staged")
-        axes.step(at, [n / 1e6 for n in applied], where="post", label="visible in the fact")
+        axes.step(at, [n / 1e6 for n in applied], where="post", label="visible in the model")
         axes.set_xlabel("seconds since the loader was started")
         axes.set_ylabel("changes, millions")
         axes.legend()

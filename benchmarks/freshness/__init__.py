@@ -1,1 +1,1 @@
-"""From a commit to the fact: how long a change takes."""
+"""From a commit to the model: how long a change takes."""

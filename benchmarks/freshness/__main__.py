@@ -14,11 +14,11 @@ the first third + 0.5 s, and everything is visible 3 s after the last commit. Wi
 stopped, pg_recvlogical then reads the WAL of the fastest flat step into nothing, once per round:
 decoding alone. In the steps the writer shares the machine's cores; in the decoding nobody does.
 
-With --spark the fact says engine='spark', and spark/apply.py applies it beside the loader:
+With --spark the model says engine='spark', and spark/apply.py applies it beside the loader:
 
 python -m benchmarks.freshness --spark --rounds 1 --steps
 
-Checked at the end: the change log has exactly the changes written, the fact equals a recount.
+Checked at the end: the change log has exactly the changes written, the model equals a recount.
 """
 
 from __future__ import annotations

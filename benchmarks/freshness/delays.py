@@ -1,4 +1,4 @@
-"""How long each transaction took to the fact: what was committed, what was seen, and when."""
+"""How long each transaction took to the model: what was committed, what was seen, and when."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Delay(NamedTuple):
     """From there to the start of the transaction of the build that applied it. Below zero where
     that build had begun before and had not yet read the position."""
     build_to_visible: float
-    """From there until it was first seen in the fact."""
+    """From there until it was first seen in the model."""
 
     @property
     def commit_to_visible(self) -> float:
-        """From its commit until it was first seen in the fact."""
+        """From its commit until it was first seen in the model."""
         return self.commit_to_staged + self.staged_to_build + self.build_to_visible
 
 
 def commit_to_visible(
     committed: Sequence[Committed], observations: Sequence[Observation]
 ) -> list[float]:
-    """Return each transaction's seconds from commit to fact; all must be in an observation."""
+    """Return each transaction's seconds from commit to model; all must be in an observation."""
     seen = iter(observations)
     observation = next(seen)
     found = []
@@ -58,7 +58,9 @@ def delays(
         while built.applied <= position:
             built = next(buildings)
         if built.total < transaction.total:
-            raise RuntimeError(f"the watermark has passed {transaction}, the fact has not: {built}")
+            raise RuntimeError(
+                f"the watermark has passed {transaction}, the model has not: {built}"
+            )
         yield Delay(
             commit_to_staged=staged.at - transaction.at,
             staged_to_build=built.build_began - staged.at,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-from benchmarks.workload import FACT
+from benchmarks.workload import MODEL
 
 _POLL = 0.01
 _PATIENCE = 180.0
@@ -21,13 +21,13 @@ _IS_BUILT = "select to_regclass(%s) is not null"
 # One statement, so one snapshot.
 _QUERY = f"""
 select
-    (select coalesce(sum(live_count), 0)::bigint from {FACT}),
+    (select coalesce(sum(live_count), 0)::bigint from {MODEL}),
     (position.position_lsn - '0/0')::bigint,
     (watermark.applied_lsn - '0/0')::bigint,
     extract(epoch from watermark.moved_at)::float
 from cdc.slot_position as position
 inner join cdc.model_watermark as watermark using (slot_name)
-where position.slot_name = %s and watermark.model_name = '{FACT}'
+where position.slot_name = %s and watermark.model_name = '{MODEL}'
 """
 
 
@@ -37,13 +37,13 @@ class Observation(NamedTuple):
     at: float
     """When the answer was there, on this machine's clock."""
     total: int
-    """The sum of the fact's live counts."""
+    """The sum of the model's live counts."""
     position: int
     """Every transaction with a commit LSN below it is staged."""
     applied: int
-    """Every transaction with a commit LSN below it is in the fact."""
+    """Every transaction with a commit LSN below it is in the model."""
     build_began: float
-    """When the build that produced this state of the fact began its transaction."""
+    """When the build that produced this state of the model began its transaction."""
 
 
 class TargetPoller:
@@ -96,7 +96,7 @@ class TargetPoller:
                         connection.poll()
                         connection.notifies.clear()
                         if not built:
-                            cursor.execute(_IS_BUILT, (FACT,))
+                            cursor.execute(_IS_BUILT, (MODEL,))
                             built = cursor.fetchall() == [(True,)]
                             continue
                         cursor.execute(_QUERY, (self._slot,))

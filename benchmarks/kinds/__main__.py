@@ -8,15 +8,15 @@ column, and the kind beside it. A round stages the same transaction in each of t
 inserts, a third updates that move a row to another group and a third deletes, and applies it by one
 `cdc.apply` in a session that has done so before, as the loader's has. CPU is that of this session,
 by the kernel's own clock. Rounds are outside, kinds inside; ratios are to the plain count of the
-same round. Models over models likewise, beside the fact that they read.
+same round. Models over models likewise, beside the model that they read.
 
 *distinct* are numbers of distinct values in one group with 10 to 1,000,000 of them. A round inserts
 values that are new and deletes as many that were there; a group with few values has several rows of
 each.
 
-*parents*: a row that a model joins gets another name, and so many groups of the fact lie under
+*parents*: a row that a model joins gets another name, and so many groups of the model lie under
 it. One session keeps the models that follow fresh, another helps those behind, as the loader's two
-do, while rows of this fact and of another one are inserted. The times are by the clock.
+do, while rows of this model and of another one are inserted. The times are by the clock.
 
 Checked after each apply: every model equals its query.
 """
@@ -228,7 +228,7 @@ def measure_parents(sizes: Sequence[int]) -> list[report.Row]:
         subjects = list_parents(sizes)
         models = {name: text for subject in subjects for name, text in subject.texts.items()}
         workload.declare(project, {f"kinds/{name}.sql": text for name, text in models.items()})
-        # The values of size 0 are those of the other fact.
+        # The values of size 0 are those of the other model.
         tables = "".join(VALUES.format(size=size, each=1) for size in (0, *sizes))
         side = Side(cluster, project, "kinds", tables + "".join(map(PARENTS.format, sizes)))
         stack.enter_context(closing(side.session))
@@ -286,7 +286,7 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[1_000, 100_000, 1_000_000],
-        help="of a fact under a parent",
+        help="of a model under a parent",
     )
     parts = ["kinds", "roll_ups", "distinct", "parents"]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="default: all")
@@ -299,7 +299,7 @@ def main() -> None:
         )
         report.publish("kinds", taken, sizes=sizes)
     if "roll_ups" in options.parts:
-        taken = compare(measure(rows, rounds, list_roll_ups()), "above it", "times the fact")
+        taken = compare(measure(rows, rounds, list_roll_ups()), "above it", "times the model")
         report.publish("kinds_roll_ups", taken, sizes=sizes)
     if "distinct" in options.parts:
         taken = measure_distinct(rows, rounds, options.values)

@@ -157,7 +157,7 @@ def list_kinds() -> list[Subject]:
 
 
 def list_roll_ups() -> list[Subject]:
-    """Return a fact of four columns, and the same with one model above it each."""
+    """Return a model of four columns, and the same with one model above it each."""
     columns = "channel, state, customer_id, quantity"
     finer = {
         "ft_sales": f"select {columns}, count(*) as order_count from <<sales>> group by {columns}"
@@ -188,12 +188,12 @@ def list_roll_ups() -> list[Subject]:
 
 
 def list_distinct(sizes: Iterable[int]) -> list[Subject]:
-    """Return for each size a fact of values, and the number of them by place."""
+    """Return for each size a model of values, and the number of them by place."""
     return [
         Subject(
             f"{size}",
             {
-                f"ft_{size}": _value_fact(size),
+                f"ft_{size}": _value_model(size),
                 f"ft_{size}_rolled": "select place, count(distinct value) as added"
                 f" from <<ft_{size}>> group by place",
             },
@@ -203,13 +203,13 @@ def list_distinct(sizes: Iterable[int]) -> list[Subject]:
 
 
 def list_parents(sizes: Iterable[int]) -> list[Subject]:
-    """Return for each size a fact of values, and their number by the name of their place."""
+    """Return for each size a model of values, and their number by the name of their place."""
     return [
         Subject(
             f"{size}",
             {
                 "ft_others": "select place, count(*) as row_count from <<values_0>> group by place",
-                f"ft_{size}": _value_fact(size),
+                f"ft_{size}": _value_model(size),
                 f"current_{size}": f"select id, name from <<places_{size}>>",
                 f"ft_{size}_rolled": "select p.name, sum(v.row_count) as row_count,"
                 f" count(*) as added from <<ft_{size}>> as v"
@@ -220,7 +220,7 @@ def list_parents(sizes: Iterable[int]) -> list[Subject]:
     ]
 
 
-def _value_fact(size: int) -> str:
+def _value_model(size: int) -> str:
     return f"select place, value, count(*) as row_count from <<values_{size}>> group by 1, 2"
 
 

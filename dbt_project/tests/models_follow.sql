@@ -1,7 +1,7 @@
 -- Each model of the slot follows, or this warns of what it waits for: a new one for its seed.
 -- Named here: what is built before it, and a source that no model reads, as in no_rejected_changes.
 {{ config(severity='warn') }}
-{%- if var('notify_facts', project_name == 'waltally') %}
+{%- if var('notify_models', project_name == 'waltally') %}
 -- depends_on: {{ ref('ft_service_stats') }}
 {%- endif %}
 -- depends_on: {{ source('cdc', 'archive_position') }}

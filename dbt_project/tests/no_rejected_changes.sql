@@ -1,9 +1,9 @@
--- The counts of a fact lack each change that it rejected. A seed of that fact counts the change and
+-- The counts of a model lack each change that it rejected. A seed of that model counts the change and
 -- clears the list, once the cause is corrected: `loader status` says how.
--- Two more names are needed here. The fact, to be built before this test. And a source that no
+-- Two more names are needed here. The model, to be built before this test. And a source that no
 -- model reads: dbt skips the models that are downstream of everything that a failed test names, and
 -- a rejected change must not stop them.
-{%- if var('notify_facts', project_name == 'waltally') %}
+{%- if var('notify_models', project_name == 'waltally') %}
 -- depends_on: {{ ref('ft_service_stats') }}
 {%- endif %}
 -- depends_on: {{ source('cdc', 'archive_position') }}

@@ -23,7 +23,7 @@ def alerts(rules: str) -> str:
     limits = Thresholds()
     for condition, limit in {
         "waltally_lag_seconds >": limits.lag_seconds,
-        "waltally_fact_lag_seconds >": limits.lag_seconds,
+        "waltally_model_lag_seconds >": limits.lag_seconds,
         "waltally_wal_held_bytes >": limits.wal_held_bytes,
         "waltally_safe_wal_size_bytes <": limits.min_safe_wal_bytes,
     }.items():

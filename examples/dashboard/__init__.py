@@ -1,1 +1,1 @@
-"""A fact that an application reads over HTTP."""
+"""A model that an application reads over HTTP."""

@@ -1,6 +1,6 @@
 """Notify's counts: a page that moves with them, and one service's over HTTP.
 
-One connection reads for all open pages, and queries the fact only after it has moved.
+One connection reads for all open pages, and queries the model only after it has moved.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ select id::text, name from analytics.services where id = any (%s::uuid[])
 HAS_NAMES = "select to_regclass('analytics.services') is not null as known"
 
 PAUSE = 0.25
-"""Seconds between two reads, however often the fact moves."""
+"""Seconds between two reads, however often the model moves."""
 LOOK = 1
 """Seconds without a change after which the page is told again how fresh its numbers are."""
 KEEP_ALIVE = 15
@@ -94,11 +94,11 @@ def unreachable(_: Request, __: Exception) -> Response:
 
 @app.get("/services/{service_id}")
 def service(service_id: UUID, request: Request) -> Response:
-    """Return the service's counts by type; 304 where the fact has not moved since the ETag."""
+    """Return the service's counts by type; 304 where the model has not moved since the ETag."""
     with psycopg.connect(row_factory=dict_row) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        [fact] = connection.execute(POSITION, [SLOT])
-        headers = {"ETag": f'"{fact["position"]}"', "Cache-Control": "no-cache"}
+        [model] = connection.execute(POSITION, [SLOT])
+        headers = {"ETag": f'"{model["position"]}"', "Cache-Control": "no-cache"}
         if request.headers.get("If-None-Match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return JSONResponse(connection.execute(COUNTS, [service_id]).fetchall(), headers=headers)
@@ -202,7 +202,7 @@ def events() -> Response:
 
 
 async def freshness(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
-    """Return as of how many seconds ago the fact is exact, and whether that is fresh."""
+    """Return as of how many seconds ago the model is exact, and whether that is fresh."""
     [row] = await (await connection.execute(AGE, [SLOT])).fetchall()
     return {"age": row["age"], "freshness": judge(row["age"])}
 
@@ -210,14 +210,14 @@ async def freshness(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict
 async def read(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
     """Read everything that the page shows in one snapshot, so that it shows one moment."""
     async with connection.transaction():
-        [fact] = await (await connection.execute(POSITION, [SLOT])).fetchall()
+        [model] = await (await connection.execute(POSITION, [SLOT])).fetchall()
         services = await (await connection.execute(SERVICES)).fetchall()
         [names] = await (await connection.execute(HAS_NAMES)).fetchall()
         if names["known"]:
             rows = await connection.execute(NAMES, [[each["id"] for each in services]])
             called = {row["id"]: row["name"] async for row in rows}
             services = [each | {"name": called.get(each["id"], each["name"])} for each in services]
-        return fact | {
+        return model | {
             "types": await (await connection.execute(TYPES)).fetchall(),
             "statuses": await (await connection.execute(STATUSES)).fetchall(),
             "services": services,

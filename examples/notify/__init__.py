@@ -1,1 +1,1 @@
-"""Notify: the shipped fact, one by day, and services with their names."""
+"""Notify: the shipped model, one by day, and services with their names."""

@@ -12,7 +12,7 @@ from testkit.notify_traffic import Traffic
 from testkit.traffic import Sessions
 
 _DAY_COLUMNS = ("key_type", "created_at")
-"""What the fact by day needs of an old row, besides the dimensions of ft_service_stats."""
+"""What the model by day needs of an old row, besides the dimensions of ft_service_stats."""
 
 
 def create(dsn: str) -> None:
@@ -32,14 +32,14 @@ def traffic(dsn: str, *, seed: int, rate: float | None, truncates: bool) -> Sess
     return Traffic(dsn, seed=seed, rate=rate, identity="covering", truncates=truncates)
 
 
-def recount(fact: str, keys: Sequence[tuple[str, str]], where: str = "true") -> Recount:
-    """Return the recount of a fact of both tables; `keys` are its columns, each with its SQL."""
+def recount(model: str, keys: Sequence[tuple[str, str]], where: str = "true") -> Recount:
+    """Return the recount of a model of both tables; `keys` are its columns, each with its SQL."""
     columns = (
         "service_id, template_id, notification_type, notification_status, key_type, created_at"
     )
     expressions = ", ".join(expression for _, expression in keys)
     return Recount(
-        fact,
+        model,
         keys=tuple(column for column, _ in keys),
         values=("live_count", "archived_count", "count"),
         query=f"""

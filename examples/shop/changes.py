@@ -94,7 +94,7 @@ def several_changes_of_one_order(session: ShopSession) -> int:
 
 
 def unrelated(session: ShopSession) -> int:
-    """A write to a table that no fact counts."""
+    """A write to a table that no model counts."""
     return session.run(
         'update "Web Shop"."Shops" set "Name" = "Name" where "Shop id" = %s',
         session.rng.randint(1, SHOPS),

@@ -8,7 +8,7 @@ from loader.capture.wal2json import Altered
 from loader.staging.logged_tables import Gap, Root
 from loader.staging.records import Registration
 from waltally.errors import LoaderError, TableReplaced
-from waltally.facts import needed_columns
+from waltally.models import needed_columns
 from waltally.tables import Table
 
 
@@ -17,7 +17,7 @@ def altered_tables(
 ) -> list[tuple[Table, Gap]]:
     """Return each table with the gap that ends after the last such DDL.
 
-    `noted` has a commit LSN with each. A table counts where a fact needs one of the columns.
+    `noted` has a commit LSN with each. A table counts where a model needs one of the columns.
     """
     altered: dict[tuple[Table, frozenset[str] | None], Gap] = {}
     for note, commit_lsn in noted:
@@ -30,7 +30,7 @@ def altered_tables(
                 continue
             columns = note.columns
             if columns is not None:
-                columns &= set(needed_columns(registered.facts, table))
+                columns &= set(needed_columns(registered.models, table))
             if columns is None or columns:
                 altered[table, columns] = Gap(commit_lsn + 1, _event(note, columns), columns)
     return [(table, gap) for (table, _), gap in altered.items()]
@@ -39,7 +39,7 @@ def altered_tables(
 def not_in_log(table: Table, event: str) -> LoaderError:
     """Return the finding that rows came, went or changed without changes."""
     return TableReplaced(
-        f"{table} {event}; the log has no change for these rows, so its facts wait",
+        f"{table} {event}; the log has no change for these rows, so its models wait",
         "`spark-submit spark/seed.py`, then `dbt build`",
     )
 

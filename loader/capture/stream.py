@@ -69,41 +69,41 @@ def ask(
     hello = shake_hands(replication, settings.slot, target.record)
     registration = target.registration()
     catalog = LeafCatalog(source, registration.tables, registration.leaves)
-    state = read_stream(settings, source, hello.slot, registration.facts, catalog.roots)
+    state = read_stream(settings, source, hello.slot, registration.models, catalog.roots)
     return Answers(
         hello,
         replace(state, registration=registration, counted=read_counted(target.connection)),
         catalog,
-        LabelCatalog(source, registration.facts),
+        LabelCatalog(source, registration.models),
         *column_stage(source, registration, settings.columns, hello.encoding),
         ddl_notes.read_trigger(source),
         ddl_notes.read_prefix(source),
     )
 
 
-def facts_are_registered(state: State) -> Iterator[LoaderError]:
+def models_are_registered(state: State) -> Iterator[LoaderError]:
     """There has to be something to follow."""
-    if not state.facts:
+    if not state.models:
         yield NotSetUp(
-            f"No fact is registered for the slot {state.slot.name}", "run `loader setup`"
+            f"No model is registered for the slot {state.slot.name}", "run `loader setup`"
         )
 
 
 REFUSED: tuple[rules.Rule, ...] = (
     rules.slot_goes_on,
     rules.commits_do_not_wait,
-    facts_are_registered,
+    models_are_registered,
     rules.tables_are_there,
     rules.no_partition_is_declared,
 )
 """Rules without which nothing can be streamed."""
 
 NOTED: tuple[rules.Rule, ...] = (rules.tables_are_those_counted, rules.leaves_fit)
-"""Rules whose findings are logged: the log goes on, and the facts wait."""
+"""Rules whose findings are logged: the log goes on, and the models wait."""
 
 
 def judge(state: State) -> None:
-    """Raise why the slot may not be streamed; log what the facts have to be counted again for."""
+    """Raise why the slot may not be streamed; log what the models have to be counted again for."""
     for rule in REFUSED:
         if findings := list(rule(state)):
             raise combine(findings)

@@ -9,7 +9,7 @@ from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source import findings as source_rules
 from loader.source.remedies import RELOAD
 from loader.source.state import State
-from loader.staging.records import FactStatus, builder, say_states
+from loader.staging.records import ModelStatus, builder, say_states
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
 from waltally.freshness import MAX_LAG_SECONDS, RECENT_SECONDS
 from waltally.units import duration, plural, size
@@ -45,42 +45,42 @@ def wal_held(state: State) -> int:
     return 0 if slot is None else slot.wal_held(state.slot.server.wal_end) or 0
 
 
-def facts_of(state: State) -> Sequence[FactStatus]:
-    """Return what is known of the facts; nothing before setup."""
-    return () if state.stored is None else state.stored.facts
+def models_of(state: State) -> Sequence[ModelStatus]:
+    """Return what is known of the models; nothing before setup."""
+    return () if state.stored is None else state.stored.models
 
 
-def _registered(state: State) -> list[FactStatus]:
+def _registered(state: State) -> list[ModelStatus]:
     """Return those that are no copies in another schema, whose trouble is not theirs."""
-    return [fact for fact in facts_of(state) if fact.is_registered]
+    return [model for model in models_of(state) if model.is_registered]
 
 
 Rule = Callable[[State, Thresholds], Iterable[LoaderError]]
 
 
-def facts_go_on(state: State, _: Thresholds) -> Iterator[LoaderError]:
-    """No fact may wait for a person, and no change may be rejected."""
-    yield from of_facts(facts_of(state))
+def models_go_on(state: State, _: Thresholds) -> Iterator[LoaderError]:
+    """No model may wait for a person, and no change may be rejected."""
+    yield from of_models(models_of(state))
 
 
-def of_facts(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
-    """Yield a finding for each fact that only a person can help, then for changes not counted."""
-    for which, clause, remedy in say_states(fact for fact in facts if fact.is_finding):
+def of_models(models: Sequence[ModelStatus]) -> Iterator[LoaderError]:
+    """Yield a finding for each model that only a person can help, then for changes not counted."""
+    for which, clause, remedy in say_states(model for model in models if model.is_finding):
         yield Unhealthy(f"{which} {clause}", remedy)
-    yield from rejections(facts)
+    yield from rejections(models)
 
 
-def rejections(facts: Sequence[FactStatus]) -> Iterator[LoaderError]:
-    """Yield a finding for each fact that lacks changes which it could not count."""
-    for fact in facts:
-        if fact.rejected_lsn is not None and fact.is_registered:
-            count, reasons = fact.rejected_count, fact.rejected_reasons or {}
+def rejections(models: Sequence[ModelStatus]) -> Iterator[LoaderError]:
+    """Yield a finding for each model that lacks changes which it could not count."""
+    for model in models:
+        if model.rejected_lsn is not None and model.is_registered:
+            count, reasons = model.rejected_count, model.rejected_reasons or {}
             changes = "some changes" if count is None else plural(count, "change")
             why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
             yield Unhealthy(
-                f"The fact {fact.name} could not count {changes}, the newest at "
-                f"{fact.rejected_lsn}" + (f": {why}" if why else ""),
-                fact.rejected_remedy or "",
+                f"The model {model.name} could not count {changes}, the newest at "
+                f"{model.rejected_lsn}" + (f": {why}" if why else ""),
+                model.rejected_remedy or "",
             )
 
 
@@ -103,16 +103,16 @@ def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
         )
 
 
-def facts_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
+def models_are_applied(state: State, limits: Thresholds) -> Iterator[LoaderError]:
     """Staged changes have to be applied."""
-    for fact in _registered(state):
+    for model in _registered(state):
         # Another rule reports one that waits or has failed, with the reason.
-        is_reported = fact.state != "follows" and fact.is_finding
-        if fact.lag_seconds > limits.lag_seconds and not is_reported:
+        is_reported = model.state != "follows" and model.is_finding
+        if model.lag_seconds > limits.lag_seconds and not is_reported:
             yield Unhealthy(
-                f"The builds have stopped: the fact {fact.name} was not built for "
-                f"{duration(fact.lag_seconds)}, and more is staged{_held(fact)}",
-                _apply_remedy(fact, ", and what it logs"),
+                f"The builds have stopped: the model {model.name} was not built for "
+                f"{duration(model.lag_seconds)}, and more is staged{_held(model)}",
+                _apply_remedy(model, ", and what it logs"),
             )
 
 
@@ -167,9 +167,9 @@ ALWAYS: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     _of_source(source_rules.slot_goes_on),
     *ALWAYS,
-    facts_go_on,
+    models_go_on,
     loader_stores,
-    facts_are_applied,
+    models_are_applied,
     wal_is_freed,
     slot_is_not_idle,
     wal_is_left,
@@ -197,8 +197,8 @@ def lacking(state: State, names: Sequence[str]) -> list[LoaderError]:
     How far the models are is not among it, nor what a model waits for.
     """
     of_source = [found for rule in (source_rules.slot_goes_on, *COUNTED) for found in rule(state)]
-    facts = [fact for fact in facts_of(state) if not names or fact.name in names]
-    return [*of_source, *rejections(facts)]
+    models = [model for model in models_of(state) if not names or model.name in names]
+    return [*of_source, *rejections(models)]
 
 
 _UNREAD_BYTES = 10**6
@@ -216,14 +216,14 @@ class Summary:
 
 def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     """Return what a report says first (docs/monitoring.md)."""
-    facts = _registered(state)
+    models = _registered(state)
     if problems:
         more = "" if len(problems) == 1 else f" ({len(problems)} findings)"
         return Summary(f"not healthy{more}: {problems[0]}", problems[0].remedy)
     # A state without findings has a slot and a record, or it would say that nothing is set up.
     if state.slot.state is None or not state.slot.state.active_pid:
         return Summary(f"no loader is running: {_exact(state)}", "start `loader run --build`")
-    if waiting := [fact for fact in facts if fact.reason]:
+    if waiting := [model for model in models if model.reason]:
         clauses = [clause for _, clause, _ in say_states(waiting)]
         itself = "; where `loader run --build` runs, it does that by itself"
         return Summary(
@@ -235,7 +235,7 @@ def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
             f"behind: the loader has stored nothing for {duration(seconds)}; {_exact(state)}",
             "see what `loader run` logs; a large transaction takes its time",
         )
-    late = max(facts, key=lambda fact: fact.lag_seconds, default=None)
+    late = max(models, key=lambda model: model.lag_seconds, default=None)
     if late is not None and late.lag_seconds > RECENT_SECONDS:
         waits = f"{late.name} was not built for {duration(late.lag_seconds)}"
         return Summary(
@@ -245,26 +245,26 @@ def summarize(state: State, problems: Sequence[LoaderError]) -> Summary:
     return Summary(f"healthy, {_exact(state)}")
 
 
-def _held(fact: FactStatus) -> str:
+def _held(model: ModelStatus) -> str:
     return (
-        "" if fact.held_by is None else f", while the {fact.held_by} holds the lock of the builds"
+        "" if model.held_by is None else f", while the {model.held_by} holds the lock of the builds"
     )
 
 
-def _apply_remedy(fact: FactStatus, more: str = "") -> str:
-    """Return what brings the fact to what is staged; `more` is what to look at beside."""
-    if fact.held_by is not None:
-        return fact.held_by.remedy("target")
-    return f"see that {builder(fact.engine)} runs{more}"
+def _apply_remedy(model: ModelStatus, more: str = "") -> str:
+    """Return what brings the model to what is staged; `more` is what to look at beside."""
+    if model.held_by is not None:
+        return model.held_by.remedy("target")
+    return f"see that {builder(model.engine)} runs{more}"
 
 
 def _exact(state: State) -> str:
     """Return until when everything that was committed is counted."""
     age = None if state.stored is None else state.stored.exact[1]
-    if any(fact.applied_lsn is None and not fact.is_finding for fact in _registered(state)):
+    if any(model.applied_lsn is None and not model.is_finding for model in _registered(state)):
         return "nothing is applied yet"
     unread = lag_bytes(state)
-    is_behind = any(fact.lag_seconds for fact in _registered(state))
+    is_behind = any(model.lag_seconds for model in _registered(state))
     if age is None:
         text = "exact: the change log is empty, so nothing is left to count"
     elif age < RECENT_SECONDS or is_behind or unread > _UNREAD_BYTES:

@@ -1,4 +1,4 @@
-"""Metrics that are read every few seconds: the slot at the source, the facts at the target."""
+"""Metrics that are read every few seconds: the slot at the source, the models at the target."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
 from loader.source.slot import Server, SlotState
 from loader.staging import target_state
-from loader.staging.records import FactStatus, StoredState
+from loader.staging.records import ModelStatus, StoredState
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.limits import limits
 from waltally.settings import Settings
 
 _WAL_STATES = ("reserved", "extended", "unreserved", "lost")
-_FACT_STATES = ("follows", "waits", "failed")
+_MODEL_STATES = ("follows", "waits", "failed")
 
 
 _METRICS = {
@@ -71,24 +71,24 @@ _METRICS = {
         "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
         "limit.",
     ),
-    "waltally_fact_lag_bytes": (
-        "WAL between the fact's watermark and the position of record; 0 where nothing staged "
+    "waltally_model_lag_bytes": (
+        "WAL between the model's watermark and the position of record; 0 where nothing staged "
         "is left to apply.",
-        "fact",
+        "model",
     ),
-    "waltally_fact_lag_seconds": (
+    "waltally_model_lag_seconds": (
         "How long staged changes wait to be applied; 0 where nothing staged is left to apply.",
-        "fact",
+        "model",
     ),
     "waltally_has_rejected_changes": (
-        "1 where the fact met changes it could not count, until a new seed has counted them.",
-        "fact",
+        "1 where the model met changes it could not count, until a new seed has counted them.",
+        "model",
     ),
     "waltally_model_state": (
-        "1 for the fact's state: follows, waits or failed; `loader status` says why.",
-        *("fact", "state"),
+        "1 for the model's state: follows, waits or failed; `loader status` says why.",
+        *("model", "state"),
     ),
-    "waltally_baseline_age_seconds": ("How old the fact's baseline is.", "fact"),
+    "waltally_baseline_age_seconds": ("How old the model's baseline is.", "model"),
 }
 """By name, the meaning and the labels beside the slot."""
 
@@ -129,11 +129,11 @@ class GaugeCollector(Collector):
         source = self._source.latest(limits.stale_metrics)
         return None if source is None else source.lag_seconds
 
-    def failed_facts(self) -> int:
-        """Return how many registered facts have failed, 0 where the target does not answer."""
+    def failed_models(self) -> int:
+        """Return how many registered models have failed, 0 where the target does not answer."""
         target = self._target.latest(limits.stale_metrics)
-        facts = target.facts if target else ()
-        return sum(fact.state == "failed" and fact.is_registered for fact in facts)
+        models = target.models if target else ()
+        return sum(model.state == "failed" and model.is_registered for model in models)
 
     def start(self) -> None:
         """Begin to ask both servers."""
@@ -172,8 +172,8 @@ class GaugeCollector(Collector):
             yield "waltally_position_bytes", self._run_state.position.stored
         if source is not None:
             yield from _of_source(source)
-        for fact in target.facts if target is not None else ():
-            yield from _of_fact(fact)
+        for model in target.models if target is not None else ():
+            yield from _of_model(model)
         findings = self._findings.latest(3 * limits.refresh_findings)
         if findings is not None:
             yield "waltally_healthy", not findings
@@ -245,13 +245,13 @@ def _of_source(source: SourceSample) -> Iterator[_Sample]:
             yield "waltally_slot_idle_left_seconds", left
 
 
-def _of_fact(status: FactStatus) -> Iterator[_Sample]:
-    fact = status.relation
-    for state in _FACT_STATES:
-        yield "waltally_model_state", status.state == state, fact, state
+def _of_model(status: ModelStatus) -> Iterator[_Sample]:
+    model = status.relation
+    for state in _MODEL_STATES:
+        yield "waltally_model_state", status.state == state, model, state
     if status.baseline is not None:
-        yield "waltally_baseline_age_seconds", status.baseline.age_seconds, fact
+        yield "waltally_baseline_age_seconds", status.baseline.age_seconds, model
     if status.applied_lsn is not None:
-        yield "waltally_fact_lag_bytes", status.lag_bytes, fact
-        yield "waltally_fact_lag_seconds", status.lag_seconds, fact
-        yield "waltally_has_rejected_changes", status.rejected_lsn is not None, fact
+        yield "waltally_model_lag_bytes", status.lag_bytes, model
+        yield "waltally_model_lag_seconds", status.lag_seconds, model
+        yield "waltally_has_rejected_changes", status.rejected_lsn is not None, model

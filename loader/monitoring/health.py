@@ -33,19 +33,19 @@ class Health:
         stop: threading.Event,
         threads: Iterable[str],
         lag_seconds: Callable[[], float | None],
-        failed_facts: Callable[[], int],
+        failed_models: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`threads` are the names of those that must run from the first event until `stop` is set.
 
         `lag_seconds` returns how far the position is behind the source; None where the source does
-        not answer. `failed_facts` returns how many could not be applied.
+        not answer. `failed_models` returns how many could not be applied.
         """
         self._run_state = run_state
         self._stop = stop
         self._threads = tuple(threads)
         self._lag_seconds = lag_seconds
-        self._failed_facts = failed_facts
+        self._failed_models = failed_models
         self._clock = clock
         self._has_begun = False
         self._not_following = "the slot is not streamed yet"
@@ -85,9 +85,9 @@ class Health:
         return Answer(not reason, reason or "following the slot")
 
     def _failure(self) -> str:
-        # A run that does not build is not judged by failed facts.
-        failed = self._failed_facts() if self._has_built else 0
-        return f"{plural(failed, 'fact')} could not be applied" if failed else ""
+        # A run that does not build is not judged by failed models.
+        failed = self._failed_models() if self._has_built else 0
+        return f"{plural(failed, 'model')} could not be applied" if failed else ""
 
     def _stall(self) -> str:
         now = self._clock()

@@ -123,9 +123,9 @@ _METRICS: dict[str, tuple[Any, ...]] = {
     "build_failures": (Counter, "Builds that failed."),
     "freshness_seconds": (
         _histogram(_FRESHNESS),
-        "From the commit at the source to the end of the build that made it visible in the fact: "
+        "From the commit at the source to the end of the build that made it visible in the model: "
         "the newest change of each build.",
-        "fact",
+        "model",
     ),
 }
 """By name, what it is, its meaning, and the label beside the slot."""
@@ -198,7 +198,7 @@ def served(
     registry = CollectorRegistry()
     gauges = GaugeCollector(settings, run_state)
     metrics = Metrics(settings.slot, registry)
-    health = Health(run_state, stop, threads, gauges.lag_seconds, gauges.failed_facts)
+    health = Health(run_state, stop, threads, gauges.lag_seconds, gauges.failed_models)
     registry.register(gauges)
 
     def notify(event: RunEvent) -> None:

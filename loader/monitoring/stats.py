@@ -15,13 +15,13 @@ from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import rejection_remedy, say_state
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
-from waltally.facts import Fact, Measure, parse
 from waltally.freshness import say
+from waltally.models import Measure, Model, parse
 from waltally.tables import Table, format_names, parse_names
 
-_FACTS = """
-select distinct on (fact_name) fact_name, relation_schema, relation_name, declaration
-from {}.fact order by fact_name, registered_at desc
+_MODELS = """
+select distinct on (declared_name) declared_name, relation_schema, relation_name, declaration
+from {}.registered_model order by declared_name, registered_at desc
 """
 _DOWNSTREAM = """
 select
@@ -55,62 +55,62 @@ def stats_lines(target: str, schema: str, name: str, where: Sequence[str], by: s
     with closing(connect(target, "target")) as connection:
         connection.give_up_locks()
         connection.set_session(isolation_level="REPEATABLE READ", readonly=True, autocommit=True)
-        models = {fact.name: fact for fact in _read_models(connection, schema)}
-        listed = [f"{fact.name} (by {format_names(_names(fact))})" for fact in models.values()]
+        models = {model.name: model for model in _read_models(connection, schema)}
+        listed = [f"{model.name} (by {format_names(_names(model))})" for model in models.values()]
         if not name:
             return listed
-        if (fact := models.get(name)) is None:
-            raise SettingError(f"There is no fact {name}", f"name one of: {'; '.join(listed)}")
-        values = dict(_parse_value(fact, text) for text in where)
-        columns = [_known(fact, column) for column in parse_names(by, "--by", "--by")]
+        if (model := models.get(name)) is None:
+            raise SettingError(f"There is no model {name}", f"name one of: {'; '.join(listed)}")
+        values = dict(_parse_value(model, text) for text in where)
+        columns = [_known(model, column) for column in parse_names(by, "--by", "--by")]
         with connection.transaction():
-            rows = _read_rows(connection, fact, values, list(dict.fromkeys(columns)))
-            states = list(_states(connection, schema, fact))
+            rows = _read_rows(connection, model, values, list(dict.fromkeys(columns)))
+            states = list(_states(connection, schema, model))
     chosen = ", ".join(f"{column} = {value}" for column, value in values.items())
-    head, *lines = aligned(rows, right=range(len(rows[0]) - len(_measures(fact)), len(rows[0])))
+    head, *lines = aligned(rows, right=range(len(rows[0]) - len(_measures(model)), len(rows[0])))
     rule = "-" * min(80, max(map(len, (head, *lines))))
-    return [f"{fact.relation}{chosen and f' where {chosen}'}", "", head, rule, *lines, "", *states]
+    return [f"{model.relation}{chosen and f' where {chosen}'}", "", head, rule, *lines, "", *states]
 
 
-def _read_models(target: Connection, schema: str) -> list[Fact]:
+def _read_models(target: Connection, schema: str) -> list[Model]:
     """Return the registered models of all slots. Raises NotSetUp where there is none."""
-    models: list[Fact] = []
+    models: list[Model] = []
     with suppress(NotSetUp):
-        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_FACTS, None, schema)]
+        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_MODELS, None, schema)]
     with suppress(NotSetUp, MissingRight):
         rows = target.ask(_DOWNSTREAM, None, schema)
         models += [parse(name, Table(*at), made) for name, *at, made in rows]
     if not models:
         raise NotSetUp(
-            f"No fact is registered in schema {schema} of the target", "run `loader setup`"
+            f"No model is registered in schema {schema} of the target", "run `loader setup`"
         )
     return models
 
 
-def _names(fact: Fact) -> list[str]:
-    return [dimension.name for dimension in fact.dimensions]
+def _names(model: Model) -> list[str]:
+    return [dimension.name for dimension in model.dimensions]
 
 
-def _known(fact: Fact, name: str) -> str:
-    if name not in _names(fact):
+def _known(model: Model, name: str) -> str:
+    if name not in _names(model):
         raise SettingError(
-            f"The fact {fact.name} has no dimension {name!r}",
-            f"name one of: {format_names(_names(fact))}",
+            f"The model {model.name} has no dimension {name!r}",
+            f"name one of: {format_names(_names(model))}",
         )
     return name
 
 
-def _parse_value(fact: Fact, text: str) -> tuple[str, str]:
+def _parse_value(model: Model, text: str) -> tuple[str, str]:
     # A name may have the sign too.
-    known = [name for name in _names(fact) if text.startswith(f"{name}=")]
+    known = [name for name in _names(model) if text.startswith(f"{name}=")]
     name = max(known, key=len, default=text.partition("=")[0])
     if name == text:
         raise SettingError(f"{text!r} is not dimension=value", "write, for instance, status=sent")
-    return _known(fact, name), text[len(name) + 1 :]
+    return _known(model, name), text[len(name) + 1 :]
 
 
 def _read_rows(
-    target: Connection, fact: Fact, values: dict[str, str], by: list[str]
+    target: Connection, model: Model, values: dict[str, str], by: list[str]
 ) -> list[list[str]]:
     """Return the head, a row per group that has anything, and the totals."""
     listed = sql.SQL(", ").join(map(sql.Identifier, by))
@@ -120,15 +120,17 @@ def _read_rows(
         for name, value in values.items()
     ]
     if added := [
-        sql.Identifier(measure.name) for measure in _measures(fact) if _is_added(fact, measure)
+        sql.Identifier(measure.name) for measure in _measures(model) if _is_added(model, measure)
     ]:
         some = sql.SQL(" or ").join(sql.SQL("{} <> 0").format(name) for name in added)
         conditions.append(sql.SQL("({})").format(some))
     statement = sql.SQL(
         "select {} from {} where {} group by grouping sets ({}) order by {}"
     ).format(
-        sql.SQL(", ").join([*map(sql.Identifier, by), *(_total(fact, m) for m in _measures(fact))]),
-        sql.Identifier(fact.relation.schema, fact.relation.name),
+        sql.SQL(", ").join(
+            [*map(sql.Identifier, by), *(_total(model, m) for m in _measures(model))]
+        ),
+        sql.Identifier(model.relation.schema, model.relation.name),
         sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
         sql.SQL("({}), ()").format(listed) if by else sql.SQL("()"),
         sql.SQL("grouping({0}), {0}").format(listed) if by else sql.SQL("1"),
@@ -138,58 +140,58 @@ def _read_rows(
             cursor.execute(statement)
             *groups, totals = cursor.fetchall()
     except pg.UndefinedTable:
-        raise NotSetUp(f"There is no table {fact.relation} at the target", "`dbt build`") from None
+        raise NotSetUp(f"There is no table {model.relation} at the target", "`dbt build`") from None
     except psycopg2.DataError as error:
         raise SettingError(
             f"A value does not fit its dimension: {error.diag.message_primary}",
             "--by with the dimension shows the values that there are",
         ) from None
     return [
-        [*by, *(measure.name for measure in _measures(fact))],
+        [*by, *(measure.name for measure in _measures(model))],
         *(list(map(_shown, row)) for row in groups),
         [*["total", *[""] * len(by)][: len(by)], *map(_shown, totals[len(by) :])],
     ]
 
 
-def _measures(fact: Fact) -> Sequence[Measure]:
+def _measures(model: Model) -> Sequence[Measure]:
     """Return what the model shows: of a query's rows, which have no measure, how many there are.
 
     What a query needs besides is kept under names of ours.
     """
-    shown = [each for each in fact.measures if not each.name.startswith("waltally_")]
+    shown = [each for each in model.measures if not each.name.startswith("waltally_")]
     return shown or (Measure("rows", "bigint", "count"),)
 
 
-def _total(fact: Fact, measure: Measure) -> sql.Composable:
+def _total(model: Model, measure: Measure) -> sql.Composable:
     """Return a measure over the groups of a line; null where several groups have no common one."""
     form = "case when count(*) = 1 then (array_agg({}))[1] end"
-    if fact.kind == "rows":
+    if model.kind == "rows":
         # They have a row for each row of the source and no column that counts them.
         form = "count(*)::numeric"
-    elif _is_added(fact, measure):
+    elif _is_added(model, measure):
         form = "coalesce(sum({}), 0)"
     return sql.SQL(form).format(sql.Identifier(measure.name))
 
 
-def _is_added(fact: Fact, measure: Measure) -> bool:
-    return measure.kind in ("count", "sum") and fact.kind != "rows"
+def _is_added(model: Model, measure: Measure) -> bool:
+    return measure.kind in ("count", "sum") and model.kind != "rows"
 
 
-def _states(target: Connection, schema: str, fact: Fact) -> Iterator[str]:
+def _states(target: Connection, schema: str, model: Model) -> Iterator[str]:
     """Yield as of when the model is exact, for each slot, and what it lacks."""
     rows: list[Any] = []
     with suppress(NotSetUp, MissingRight):
-        rows = target.ask(_STATES, (str(fact.relation),), schema)
+        rows = target.ask(_STATES, (str(model.relation),), schema)
     if not rows:
         yield "It is unknown how fresh and complete this is: no watermark that this role may read."
     for slot, state, reason, remedy, age, rejected in rows:
-        name = fact.name if len(rows) == 1 else f"{fact.name} of slot {slot}"
+        name = model.name if len(rows) == 1 else f"{model.name} of slot {slot}"
         yield f"{name}: {say(age)}"
         if reason:
             yield from (f"{say_state(name, state, reason)}.", f"{REMEDY}{remedy}")
         if rejected:
             yield f"Some changes, of all groups, could not be counted, the newest at {rejected}."
-            yield f"{REMEDY}{rejection_remedy(fact.name)}"
+            yield f"{REMEDY}{rejection_remedy(model.name)}"
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`loader status`: slot, lag and facts, and whether all is healthy."""
+"""`loader status`: slot, lag and models, and whether all is healthy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from loader.monitoring.findings import (
     Summary,
     Thresholds,
-    facts_of,
     findings,
     lag_bytes,
     lag_seconds,
+    models_of,
     summarize,
 )
 from loader.source.read_state import read_state
@@ -55,7 +55,7 @@ class Report:
             "exact_as_of": as_of,
             "exact_age_seconds": age,
             "position": _position(state),
-            "facts": [asdict(fact) for fact in facts_of(state)],
+            "models": [asdict(model) for model in models_of(state)],
             "thresholds": asdict(self.thresholds),
             "findings": [
                 {

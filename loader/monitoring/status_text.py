@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 
 import typer
 
-from loader.monitoring.findings import facts_of, lag_bytes, lag_seconds, wal_held
+from loader.monitoring.findings import lag_bytes, lag_seconds, models_of, wal_held
 from loader.monitoring.status import Report
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.source.slot import SlotState
 from loader.source.state import State
-from loader.staging.records import FactStatus
+from loader.staging.records import ModelStatus
 from waltally import lsn
 from waltally.errors import TRANSIENT
 from waltally.units import ago, duration, plural, size
@@ -38,19 +38,19 @@ def _lines_of(report: Report, positions: bool) -> tuple[list[str], str]:
 
 
 def render(report: Report, positions: bool = False) -> list[str]:
-    """Return the report's lines: how it is and what to do, the facts, then the slot.
+    """Return the report's lines: how it is and what to do, the models, then the slot.
 
-    `positions`: also where slot and facts are in the WAL. A remedy is one line, so that its SQL
+    `positions`: also where slot and models are in the WAL. A remedy is one line, so that its SQL
     can be pasted.
     """
-    summary, facts = report.summary, facts_of(report.state)
+    summary, models = report.summary, models_of(report.state)
     lines = [summary.sentence]
     lines += [f"{REMEDY}{summary.remedy}"] if summary.remedy else []
     for finding in report.findings[1:]:
         lines += [f"and: {finding}", f"{REMEDY}{finding.remedy}"]
-    if facts:
-        lines += ["", *_facts(facts)]
-        lines += [line for fact in facts for line in _remarks(fact)]
+    if models:
+        lines += ["", *_models(models)]
+        lines += [line for model in models for line in _remarks(model)]
     slot = _slot(report.state)
     if positions:
         slot += _positions(report.state)
@@ -81,40 +81,40 @@ def watch(look: Callable[[], Report], positions: bool) -> None:
         return
 
 
-def _facts(facts: Sequence[FactStatus]) -> list[str]:
-    rows = [("fact", "rows", "as of", "behind", "baseline", "audited", "kept as")]
-    for fact in facts:
-        age, audited = fact.exact_age_seconds, fact.audited_age_seconds
+def _models(models: Sequence[ModelStatus]) -> list[str]:
+    rows = [("model", "rows", "as of", "behind", "baseline", "audited", "kept as")]
+    for model in models:
+        age, audited = model.exact_age_seconds, model.audited_age_seconds
         rows.append(
             (
-                fact.name,
-                "none" if fact.rows is None else f"{fact.rows:,}",
+                model.name,
+                "none" if model.rows is None else f"{model.rows:,}",
                 "not built"
-                if not fact.applied_lsn
+                if not model.applied_lsn
                 else "its baseline"
                 if age is None
                 else f"{duration(age)} ago",
-                duration(fact.lag_seconds) if fact.lag_bytes else "no",
-                "none" if fact.baseline is None else f"{duration(fact.baseline.age_seconds)} old",
+                duration(model.lag_seconds) if model.lag_bytes else "no",
+                "none" if model.baseline is None else f"{duration(model.baseline.age_seconds)} old",
                 "never" if audited is None else f"{duration(audited)} ago",
-                fact.kind or "",
+                model.kind or "",
             )
         )
     return aligned(rows, right=[1])
 
 
-def _remarks(fact: FactStatus) -> Iterator[str]:
-    """Yield remarks on a fact that are no findings."""
-    baseline = fact.baseline
-    if fact.reason and not fact.is_finding:
-        yield str(fact)
-        if not fact.is_registered:
-            yield f"{REMEDY}{fact.remedy}"
+def _remarks(model: ModelStatus) -> Iterator[str]:
+    """Yield remarks on a model that are no findings."""
+    baseline = model.baseline
+    if model.reason and not model.is_finding:
+        yield str(model)
+        if not model.is_registered:
+            yield f"{REMEDY}{model.remedy}"
     if baseline is not None and baseline.rejected_count:
         reasons = (baseline.rejected_reasons or {}).items()
         why = "; ".join(f"{reason} ({n:,})" for reason, n in reasons)
         rows = plural(baseline.rejected_count, "row")
-        yield f"{fact.name}: its baseline could not count {rows}: {why}"
+        yield f"{model.name}: its baseline could not count {rows}: {why}"
 
 
 def _slot(state: State) -> list[tuple[str, str]]:
@@ -142,9 +142,9 @@ def _positions(state: State) -> list[tuple[str, str]]:
     if stored := state.stored:
         position = lsn.show(stored.record.position_lsn)
         lines.append(("position", f"{position}, moved {ago(stored.moved_at)}"))
-    for fact in facts_of(state):
-        if fact.applied_lsn:
-            lines.append(("applied", f"{fact.applied_lsn} by {fact.name}"))
+    for model in models_of(state):
+        if model.applied_lsn:
+            lines.append(("applied", f"{model.applied_lsn} by {model.name}"))
     return lines
 
 

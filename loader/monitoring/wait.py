@@ -30,7 +30,7 @@ _ONE_CALL_SECONDS = 1.0
 
 
 def wait(
-    settings: Settings, position: int | None, timeout: float, facts: Sequence[str] = ()
+    settings: Settings, position: int | None, timeout: float, models: Sequence[str] = ()
 ) -> None:
     """Return once every model, or each named one, holds what was committed before the position.
 
@@ -39,18 +39,18 @@ def wait(
     lack what is committed: a position says nothing of another server, or of a table not followed.
     """
     deadline = time.monotonic() + timeout
-    named = list(facts) or None
+    named = list(models) or None
     with closing(connect_target(settings)) as target:
         target.give_up_locks()
         _states(target, named)
-        end = _judge(settings, target, facts)
+        end = _judge(settings, target, models)
         position = end if position is None else position
         while True:
             left = max(0.0, deadline - time.monotonic())
             values = (target.slot, lsn.show(position), min(left, _ONE_CALL_SECONDS), named)
             if target.ask_staging(_WAIT, values) == [(True,)]:
                 # What was waited for may have been rejected.
-                _judge(settings, target, facts)
+                _judge(settings, target, models)
                 return
             if left == 0.0:
                 raise _not_reached(_states(target, named), settings.slot, position, timeout)

@@ -17,7 +17,7 @@ from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
 from waltally.errors import LoaderError, SettingError, TableUnfit
-from waltally.facts import parse
+from waltally.models import parse
 from waltally.tables import Table
 
 _KIND = "select {}.say_model(%s)"
@@ -32,7 +32,7 @@ from (
 def compile_queries(
     declared: Declared, source: Connection, target: Target
 ) -> tuple[Declared, list[LoaderError]]:
-    """Return what is declared with the queries among the facts, and why some are refused.
+    """Return what is declared with the queries among the models, and why some are refused.
 
     The target reads them, and nothing of it stays there. Raises LoaderError.
     """
@@ -67,18 +67,18 @@ def compile_queries(
             target.ask("rollback to savepoint before")
         raise _Undone
     taken = [query for query in own if query.relation in compiled]
-    facts = [
+    models = [
         parse(query.name, query.relation, compiled[query.relation])
         for query in taken
         if not query.models
     ]
-    known = tuple(sorted((*declared.facts, *facts), key=lambda fact: fact.name))
+    known = tuple(sorted((*declared.models, *models), key=lambda model: model.name))
     upper = [query for query in own if query.models and query.relation in {*compiled, *elsewhere}]
     downstream = tuple((query.name, query.relation) for query in upper)
     readings = {query.name: _reading(query, shapes) for query in taken if not query.models}
     whole = replace(
         declared,
-        facts=known,
+        models=known,
         downstream=downstream,
         queries=tuple(own),
         kinds=kinds,

@@ -1,4 +1,4 @@
-"""What a first fact will cost, by the table's statistics: bytes of WAL and log a change. Pure."""
+"""What a first model will cost, by the table's statistics: bytes of WAL and log a change. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def cost_lines(proposal: Proposal, columns: Sequence[Column]) -> list[str]:
     ]
     if wide:
         lines.append(
-            f"Most of it is {format_names(wide)}, which the fact does not count:"
+            f"Most of it is {format_names(wide)}, which the model does not count:"
             " `loader run --build --columns id` stores only what is counted and the named columns"
         )
     return lines

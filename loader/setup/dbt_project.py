@@ -1,4 +1,4 @@
-"""The facts that a dbt project declares: dbt parses it, which connects to no database."""
+"""The models that a dbt project declares: dbt parses it, which connects to no database."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def find_project(environment: Mapping[str, str]) -> Path:
     raise SettingError(
         f"There is no dbt project here: {Path.cwd()} has no dbt_project.yml",
         "run this in the folder of your dbt project, or set DBT_PROJECT_DIR to it; a new one: "
-        "`loader init facts --table public.orders`, with a table of yours",
+        "`loader init live --table public.orders`, with a table of yours",
     )
 
 
@@ -111,7 +111,7 @@ def _unchanged(project: Path) -> Sequence[str]:
 def _no_dbt(error: Exception) -> BuildFailed:
     """Return what installs dbt where it is missing, or mends it where it cannot be imported."""
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "dbt":
-        problem = "The facts are declared in a dbt project, and dbt is not installed here"
+        problem = "The models are declared in a dbt project, and dbt is not installed here"
         remedy = shipped_files.pip_install("waltally[dbt]")
     else:
         problem = f"dbt cannot be imported: {type(error).__name__} ({error})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import Table
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ class Declared:
 
     project: str
     """Its name."""
-    facts: tuple[Fact, ...]
+    models: tuple[Model, ...]
     downstream: tuple[tuple[str, Table], ...] = ()
     """The models over models, name and table, which dbt installs; setup forgets the others."""
     forget: frozenset[str] = frozenset()
-    """Registered facts of other projects that may be forgotten."""
+    """Registered models of other projects that may be forgotten."""
     failover: bool = False
     """Whether standbys shall keep the slot."""
     queries: tuple[Query, ...] = ()
-    """The models that are queries; `compile_queries` makes facts of them."""
+    """The models that are queries; `compile_queries` makes models of them."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """By query what it is and how it is kept, in words."""
     readings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -42,5 +42,5 @@ class Declared:
     @property
     def is_whole(self) -> bool:
         """Whether every query is compiled, and none was refused."""
-        taken = {fact.name for fact in self.facts} | {name for name, _ in self.downstream}
+        taken = {model.name for model in self.models} | {name for name, _ in self.downstream}
         return {query.name for query in self.queries} <= taken

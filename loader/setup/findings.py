@@ -23,24 +23,24 @@ from waltally.errors import (
     SlotInUse,
     SlotMoved,
 )
-from waltally.facts import source_tables
+from waltally.models import source_tables
 from waltally.tables import quoted
 
 Rule = Callable[[State, Declared], Iterable[LoaderError]]
 
 
-def has_facts(_: State, declared: Declared) -> Iterator[LoaderError]:
+def has_models(_: State, declared: Declared) -> Iterator[LoaderError]:
     """There has to be something to follow."""
-    if not declared.facts and not declared.queries:
+    if not declared.models and not declared.queries:
         yield NotSetUp(
-            "The dbt project declares no fact: there is nothing to follow",
+            "The dbt project declares no model: there is nothing to follow",
             "add a model with {{ config(materialized='waltally') }}, as the README shows",
         )
 
 
 def table_names_differ(_: State, declared: Declared) -> Iterator[LoaderError]:
     """The log tells tables apart by their names."""
-    names = [str(table) for table in source_tables(declared.facts)]
+    names = [str(table) for table in source_tables(declared.models)]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             yield SettingError(
@@ -82,11 +82,11 @@ def zones_are_known(state: State, declared: Declared) -> Iterator[LoaderError]:
 
     It would take any other text too, such as UTC+3, and other programs read that the other way.
     """
-    facts: dict[str, str] = {}
-    for fact in declared.facts:
-        if (zone := fact.declaration["timezone"]) in state.unknown_zones:
-            facts.setdefault(zone, fact.name)
-    for zone, name in facts.items():
+    models: dict[str, str] = {}
+    for model in declared.models:
+        if (zone := model.declaration["timezone"]) in state.unknown_zones:
+            models.setdefault(zone, model.name)
+    for zone, name in models.items():
         yield SettingError(
             f"{name} takes days in the time zone {zone!r}, which the target does not know",
             "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
@@ -94,10 +94,10 @@ def zones_are_known(state: State, declared: Declared) -> Iterator[LoaderError]:
 
 
 def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
-    """Two slots may feed a fact only where it tells their rows apart."""
+    """Two slots may feed a model only where it tells their rows apart."""
     for name, other in state.other_slots.items():
         yield SettingError(
-            f"The fact {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
+            f"The model {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
             "rows with those",
             "write a model for each slot, and one that reads both by ref(); or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
@@ -119,23 +119,23 @@ def rows_can_be_deleted(state: State, _: Declared) -> Iterator[LoaderError]:
         )
 
 
-def no_fact_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """Setup must not forget facts of another dbt project, or count them by another declaration.
+def no_model_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
+    """Setup must not forget models of another dbt project, or count them by another declaration.
 
-    A fact of which no project is known may stay as it is declared here.
+    A model of which no project is known may stay as it is declared here.
     """
     if not declared.is_whole:
         return
-    declarations = {fact.name: fact.declaration for fact in declared.facts}
+    declarations = {model.name: model.declaration for model in declared.models}
     lost = []
-    for fact in state.registration.facts:
-        project = state.registration.projects[fact.name]
-        if project == declared.project or fact.name in declared.forget:
+    for model in state.registration.models:
+        project = state.registration.projects[model.name]
+        if project == declared.project or model.name in declared.forget:
             continue
-        if fact.name not in declarations or (
-            project and declarations[fact.name] != fact.declaration
+        if model.name not in declarations or (
+            project and declarations[model.name] != model.declaration
         ):
-            lost.append((fact.name, f"the dbt project {project}" if project else "an unknown one"))
+            lost.append((model.name, f"the dbt project {project}" if project else "an unknown one"))
     if lost:
         listed = ", ".join(f"{name} of {project}" for name, project in lost)
         flags = " ".join(f"--forget {shlex.quote(name)}" for name, _ in lost)
@@ -185,7 +185,7 @@ def _of_source(rule: source_rules.Rule) -> Rule:
 
 SOURCE_RULES: tuple[Rule, ...] = (
     failover_is_possible,
-    has_facts,
+    has_models,
     table_names_differ,
     _of_source(source_rules.server_fits),
     _of_source(source_rules.tables_fit),
@@ -203,13 +203,13 @@ TARGET_RULES: tuple[Rule, ...] = (
     rows_can_be_deleted,
 )
 
-NEW_SLOT_RULES: tuple[Rule, ...] = (no_fact_is_lost, _of_source(source_rules.standby_keeps_slot))
+NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost, _of_source(source_rules.standby_keeps_slot))
 """Before a slot is made."""
 
 SLOT_RULES: tuple[Rule, ...] = (
     _of_source(source_rules.slot_goes_on),
     _of_source(source_rules.tables_are_those_counted),
-    no_fact_is_lost,
+    no_model_is_lost,
 )
 """Where the slot is set up and stays."""
 
@@ -225,10 +225,10 @@ def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError
 
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """The registered facts have to be the declared ones."""
-    if state.slot.record is None or not declared.is_whole or any(no_fact_is_lost(state, declared)):
+    """The registered models have to be the declared ones."""
+    if state.slot.record is None or not declared.is_whole or any(no_model_is_lost(state, declared)):
         return
-    if changes := difference(state.registration, declared.facts):
+    if changes := difference(state.registration, declared.models):
         yield NotSetUp(
             f"What is registered differs from what is declared: {changes}", "run `loader setup`"
         )

@@ -1,4 +1,4 @@
-"""Writes a small dbt project with one fact, or one more fact, and says what a person types next."""
+"""Writes a small dbt project with one model, or one more model, and says what a person types next."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _models(folder: Path, name: str) -> list[Path]:
 
 
 def write_project(folder: Path, proposal: Proposal) -> bool:
-    """Write the fact, and the project around it where the folder is new or empty; say which.
+    """Write the model, and the project around it where the folder is new or empty; say which.
 
     A new project gets links to the installed files and to the Spark jobs too. In a project that
     this made, no file that is there changes but sources.yml, to which a table is added.
@@ -125,7 +125,7 @@ def project_name(folder: Path) -> str:
     """Return the dbt project's name, from the folder's: setup tells projects apart by it."""
     plain = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_")
     if not plain or plain[0].isdigit() or plain in ("waltally", "dbt", "dbt_postgres"):
-        return f"facts_{plain}".strip("_")
+        return f"models_{plain}".strip("_")
     return plain
 
 
@@ -152,8 +152,8 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def next_steps(folder: Path, fact: str, is_new: bool, missing: list[str]) -> list[str]:
-    """Return the commands from the project to a live fact; a project that was there has others."""
+def next_steps(folder: Path, model: str, is_new: bool, missing: list[str]) -> list[str]:
+    """Return the commands from the project to a live model; a project that was there has others."""
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
     steps += ["dbt deps"] if is_new else []
     steps += [
@@ -161,12 +161,12 @@ def next_steps(folder: Path, fact: str, is_new: bool, missing: list[str]) -> lis
         "loader setup",
     ]
     if not is_new:
-        return [*steps, f"spark-submit spark/seed.py --model {fact}", "dbt build"]
+        return [*steps, f"spark-submit spark/seed.py --model {model}", "dbt build"]
     return [
         *missing,
         *steps,
         "spark-submit spark/seed.py",
         "dbt build",
         "loader run --build",
-        f"loader stats {fact}      # in another terminal, in the same folder",
+        f"loader stats {model}      # in another terminal, in the same folder",
     ]

@@ -1,4 +1,4 @@
-"""A first fact of a table: which columns it counts by and adds up. Pure: no driver."""
+"""A first model of a table: which columns it counts by and adds up. Pure: no driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_VALUES = 1000
 """A column with more values is no dimension to begin with."""
 MOST_DIMENSIONS = 3
 COUNT = "row_count"
-"""The fact's own column."""
+"""The model's own column."""
 
 _GROUPED = (
     *("uuid", "text", "character varying", "character", "enum", "boolean"),
@@ -61,7 +61,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Proposal:
-    """One fact: the number of a table's rows, and sums of them, by some columns."""
+    """One model: the number of a table's rows, and sums of them, by some columns."""
 
     name: str
     """The model's."""
@@ -103,7 +103,7 @@ def propose(
     sums: Sequence[str] = (),
     timezone: str = "UTC",
 ) -> Proposal:
-    """Return a fact that counts the table's rows by the named columns, or by the likeliest.
+    """Return a model that counts the table's rows by the named columns, or by the likeliest.
 
     A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
     Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
@@ -124,12 +124,12 @@ def propose(
     remedy = f"name some of these with --by: {possible.lstrip(', ')}" if possible else _ANOTHER
     if unknown := [name for name, path in paths.items() if path is None]:
         raise SettingError(
-            f"{table} has no column {format_names(unknown)} that a fact can count by", remedy
+            f"{table} has no column {format_names(unknown)} that a model can count by", remedy
         )
     added = {column.name: column for column in columns if column.type_ in _SUMMED}
     if unknown := [name for name in sums if name not in added]:
         raise SettingError(
-            f"{table} has no column {format_names(unknown)} that a fact can add up",
+            f"{table} has no column {format_names(unknown)} that a model can add up",
             f"name some of these with --sum: {format_names(sorted(added))}" if added else _ANOTHER,
         )
     likeliest = likely([column for column in fit.values() if column.name not in sums])
@@ -141,7 +141,7 @@ def propose(
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
     taken = {COUNT, *sums, *(column.name for column in chosen)}
     return Proposal(
-        fact_names(table)[0],
+        model_names(table)[0],
         table,
         tuple(chosen),
         tuple(added[name] for name in sums),
@@ -161,8 +161,8 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")
 
 
-def fact_names(table: Table) -> list[str]:
-    """Return the name of a table's fact, and one for where that is taken.
+def model_names(table: Table) -> list[str]:
+    """Return the name of a table's model, and one for where that is taken.
 
     It has at most 48 bytes (the macro check_names).
     """
@@ -307,7 +307,7 @@ def model_yaml(proposal: Proposal) -> str:
 
 
 def _can_be_declared(name: str) -> bool:
-    """Whether a fact may have such a column, beside its own."""
+    """Whether a model may have such a column, beside its own."""
     return escaped(name) == name and name != COUNT and not name.startswith("waltally_")
 
 

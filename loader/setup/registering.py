@@ -1,4 +1,4 @@
-"""Makes the slot or takes one over, begins its log, and registers the facts and their tables."""
+"""Makes the slot or takes one over, begins its log, and registers the models and their tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import SlotInUse
-from waltally.facts import source_tables
+from waltally.models import source_tables
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
@@ -72,11 +72,11 @@ def begin_log(
         start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += keep_on_standbys(settings, state) if failover else []
-    # One transaction: nobody finds a slot without its facts, or a fact without its log. It writes
+    # One transaction: nobody finds a slot without its models, or a model without its log. It writes
     # to the log before the record, so a prune, which locks the log, ends before or sees the record.
     with target.transaction():
         write_record(target, slot.server, start)
-        done += register_facts(target, declared, tables)
+        done += register_models(target, declared, tables)
     return done + left
 
 
@@ -102,7 +102,7 @@ _DELETE_FROM_START = (
     "delete from {}.logged_table where slot_name = %(slot)s",
     "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
     *(
-        f"delete from {{0}}.{table} where (slot_name, fact_name) in (select slot_name, fact_name "
+        f"delete from {{0}}.{table} where (slot_name, declared_name) in (select slot_name, declared_name "
         "from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
         for table in ("baseline_rejection", "baseline_group", "baseline")
     ),
@@ -165,9 +165,9 @@ def write_record(target: Target, server: Server, start: int) -> None:
 
 
 def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[str, object]]:
-    """Return the rows of logged_table for the declared facts. Raises LoaderError."""
-    tables = source_tables(declared.facts)
-    identities = read_current(source, declared.facts)
+    """Return the rows of logged_table for the declared models. Raises LoaderError."""
+    tables = source_tables(declared.models)
+    identities = read_current(source, declared.models)
     roots = LeafCatalog(source, tables, {}).roots
     return [
         registration.logged_row(
@@ -180,7 +180,7 @@ def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[
     ]
 
 
-def register_facts(
+def register_models(
     target: Target, declared: Declared, tables: list[dict[str, object]]
 ) -> list[str]:
     """Register what differs, in the open transaction; return what to say.
@@ -188,18 +188,18 @@ def register_facts(
     `tables` is what `read_tables` returned.
     """
     registered = registration.read_registration(target)
-    changes = difference(registered, declared.facts)
+    changes = difference(registered, declared.models)
     registration.register_tables(target, tables)
     if changes:
-        registration.register(target, declared.facts, declared.readings, changes)
+        registration.register(target, declared.models, declared.readings, changes)
     registration.write_project(target, declared.project)
-    schemas = {fact.relation.schema for fact in declared.facts}
+    schemas = {model.relation.schema for model in declared.models}
     schemas |= {table.schema for _, table in declared.downstream}
     forgotten = registration.forget_downstream(
         target, declared.project, declared.downstream, schemas
     )
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    notes += _describe(changes, declared.kinds, is_first=not registered.facts)
+    notes += _describe(changes, declared.kinds, is_first=not registered.models)
     known = {name for (name,) in target.ask_staging(_UPPER)}
     notes += [
         f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
@@ -226,7 +226,7 @@ def _describe(changes: Difference, kinds: Mapping[str, str], is_first: bool) -> 
     ]
     notes += [f"registered another table for {name}" for name in changes.moved]
     notes += [
-        f"forgot {fact.name}, which is no longer declared; the table {fact.relation} stays"
-        for fact in changes.removed
+        f"forgot {model.name}, which is no longer declared; the table {model.relation} stays"
+        for model in changes.removed
     ]
     return notes

@@ -1,4 +1,4 @@
-"""`loader setup`: check, register the facts, and make what the loader needs."""
+"""`loader setup`: check, register the models, and make what the loader needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loader.setup.findings import (
     not_set_up,
     slot_is_free,
 )
-from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_facts
+from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_models
 from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
@@ -63,7 +63,7 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
         try:
             target = connect_target(settings)
         except LoaderError as error:
-            state = read_source(settings, source, declared.facts)
+            state = read_source(settings, source, declared.models)
             problems = findings(SOURCE_RULES, state, declared)
             raise combine([*problems, error]) from None
         with closing(target):
@@ -72,9 +72,9 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
             try:
                 declared, refused = compile_queries(declared, source, target)
             except LoaderError as error:
-                state = read_source(settings, source, declared.facts)
+                state = read_source(settings, source, declared.models)
                 raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
-            state = read_source(settings, source, declared.facts)
+            state = read_source(settings, source, declared.models)
             problems = [*findings(SOURCE_RULES, state, declared), *refused]
             yield _Asked(declared, source, target, state, problems)
 
@@ -94,7 +94,7 @@ def check_standby(settings: Settings, declared: Declared) -> list[LoaderError] |
     """Return what keeps a standby from taking the slot over; None where the source is none."""
     with closing(connect(settings.source, "source")) as source:
         source.give_up_locks()
-        state = read_source(settings, source, declared.facts)
+        state = read_source(settings, source, declared.models)
         if not state.server.in_recovery:
             return None
         database = source.info.dbname
@@ -134,7 +134,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
             problems += foreign if renew else slot_is_free(state, declared)
         _refuse(problems)
         done = migrate.upgrade(target)
-        # Two setups at once could each find that no other slot feeds a fact. So we look again.
+        # Two setups at once could each find that no other slot feeds a model. So we look again.
         locks.hold(target, "registration", settings.schema)
         state = read_record(read_target(state, target), settings, source, target)
         stays = state.slot.record is not None and not renew
@@ -145,7 +145,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         if stays:
             tables = read_tables(source, settings.slot, declared)
             with target.transaction():
-                done += register_facts(target, declared, tables)
+                done += register_models(target, declared, tables)
             if declared.failover:
                 done += keep_on_standbys(settings, state.slot.state)
         else:
@@ -181,5 +181,5 @@ def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -
         if server.encoding == "SQL_ASCII":
             yield _SQL_ASCII
         for info in state.tables:
-            yield from filter(None, [special_numbers_note(info, declared.facts)])
+            yield from filter(None, [special_numbers_note(info, declared.models)])
         yield from filter(None, [missing_note(source)])

@@ -31,7 +31,7 @@ _OF_A_SLOT = (
     "baseline_rejection",
     "baseline_group",
     "baseline",
-    "fact",
+    "registered_model",
     "archive_position",
     "archived_delete",
     "computed_change",

@@ -10,7 +10,7 @@ from loader.source.table import BY_SESSION, TableInfo, Writes
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
 from waltally.database import Connection, Target
-from waltally.facts import Fact, identity_columns, needed_columns, source_tables
+from waltally.models import Model, identity_columns, needed_columns, source_tables
 from waltally.tables import Table
 
 _TABLE = (
@@ -199,19 +199,19 @@ inner join pg_class as c on c.oid = this_table.oid
 def ask_table(
     connection: Connection,
     table: Table,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     root: Table | None = None,
 ) -> TableInfo:
-    """Return what the catalog says of a table that the facts need. Raises LoaderError.
+    """Return what the catalog says of a table that the models need. Raises LoaderError.
 
-    From a leaf the facts need the same columns as from its `root`.
+    From a leaf the models need the same columns as from its `root`.
     """
     counted = root or table
     values = {
         "schema": table.schema,
         "name": table.name,
-        "columns": list(needed_columns(facts, counted)),
-        "identity": list(identity_columns(facts, counted)),
+        "columns": list(needed_columns(models, counted)),
+        "identity": list(identity_columns(models, counted)),
         "by_session": list(BY_SESSION),
     }
     rows = connection.ask(_TABLE, values)
@@ -243,23 +243,23 @@ where
 
 
 def ask_narrow_leaves(
-    source: Connection, roots: Mapping[Table, Root], facts: Sequence[Fact]
+    source: Connection, roots: Mapping[Table, Root], models: Sequence[Model]
 ) -> dict[Table, list[TableInfo]]:
-    """Return the leaves whose replica identity lacks a column that the facts need of an old row.
+    """Return the leaves whose replica identity lacks a column that the models need of an old row.
 
     They are listed by partitioned table. A new leaf does not inherit the identity of its parent.
     """
     narrow: dict[Table, list[TableInfo]] = {}
-    for table in source_tables(facts):
+    for table in source_tables(models):
         if (root := roots.get(table)) is None:
             continue
         leaves = {
             leaf.oid: leaf.table for leaf in root.members if leaf.kind != "p" and not leaf.is_unfit
         }
-        needed = list(identity_columns(facts, table))
+        needed = list(identity_columns(models, table))
         rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": needed})
         infos = [
-            ask_table(source, leaf, facts, table) for oid, leaf in leaves.items() if (oid,) in rows
+            ask_table(source, leaf, models, table) for oid, leaf in leaves.items() if (oid,) in rows
         ]
         if infos:
             narrow[table] = infos
@@ -289,41 +289,41 @@ inner join pg_type as t on t.oid = c.reltype
 
 COUNTED = """
 select
-    fact.fact_name,
+    registered_model.declared_name,
     baseline.snapshot_lsn::text,
-    case when baseline.fact_name is not null then baseline.table_identities else (
+    case when baseline.declared_name is not null then baseline.table_identities else (
         select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
         from {0}.logged_table as logged
-        where logged.slot_name = fact.slot_name and table_oid is not null
+        where logged.slot_name = registered_model.slot_name and table_oid is not null
     ) end
-from {0}.fact
-left join {0}.baseline using (slot_name, fact_name)
-where fact.slot_name = %s
+from {0}.registered_model
+left join {0}.baseline using (slot_name, declared_name)
+where registered_model.slot_name = %s
 """
-"""Gives each fact with the identities of the tables that its baseline counted.
+"""Gives each model with the identities of the tables that its baseline counted.
 
 Without a baseline they are those that setup read; null where nobody has read any."""
 
 
 def read_counted(target: Target) -> dict[str, TableIdentities]:
-    """Return the tables that each fact counted; empty where not known. Raises LoaderError."""
+    """Return the tables that each model counted; empty where not known. Raises LoaderError."""
     rows = target.ask_staging(COUNTED, (target.slot,))
     return {name: identities or {} for name, _, identities in rows}
 
 
-def read_current(source: Connection, facts: Sequence[Fact]) -> TableIdentities:
-    """Return the identities that the tables of the facts have now. Raises LoaderError."""
+def read_current(source: Connection, models: Sequence[Model]) -> TableIdentities:
+    """Return the identities that the tables of the models have now. Raises LoaderError."""
     tables = [
         {
             "label": str(table),
             "schema": table.schema,
             "name": table.name,
-            "columns": needed_columns(facts, table),
+            "columns": needed_columns(models, table),
         }
-        for table in source_tables(facts)
+        for table in source_tables(models)
     ]
     ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
-    for table, labels in LabelCatalog(source, facts).labels.items():
+    for table, labels in LabelCatalog(source, models).labels.items():
         if str(table) in identities:
             identities[str(table)]["labels"] = labels
     current: TableIdentities = identities

@@ -61,6 +61,6 @@ def missing_note(source: Connection) -> str | None:
     command = ["psql", "-d", source.info.dbname, "-v", f"loader={role}", "-f", str(_SQL)]
     return (
         "DDL that changes rows without writing their changes is not noticed (set unlogged, alter "
-        "column … using, columns or schemas that change names). To make the facts wait for a seed "
+        "column … using, columns or schemas that change names). To make the models wait for a seed "
         f"then, run as a superuser of the source: {shlex.join(command)}"
     )

@@ -20,7 +20,7 @@ from loader.source.state import State
 from loader.source.table import TableInfo
 from loader.staging.logged_tables import Root
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.facts import identity_columns, source_tables
+from waltally.models import identity_columns, source_tables
 from waltally.tables import Table
 
 Rule = Callable[[State], Iterable[LoaderError]]
@@ -32,14 +32,14 @@ def server_fits(state: State) -> Iterable[LoaderError]:
 
 
 def tables_fit(state: State) -> Iterator[LoaderError]:
-    """Each table has to be one that a slot can follow and the facts can count."""
+    """Each table has to be one that a slot can follow and the models can count."""
     for info in state.tables:
-        yield from table_checks.table_findings(info, state.facts)
+        yield from table_checks.table_findings(info, state.models)
 
 
 def tables_are_there(state: State) -> Iterator[LoaderError]:
     """The slot skips the changes of a table that is not there, or that has another name now."""
-    for table in source_tables(state.facts):
+    for table in source_tables(state.models):
         if str(table) not in state.identities:
             yield TableUnfit(
                 f"The table {table} does not exist at the source, or has another name now",
@@ -50,7 +50,7 @@ def tables_are_there(state: State) -> Iterator[LoaderError]:
 
 def no_partition_is_declared(state: State) -> Iterator[LoaderError]:
     """A change has one name, so a table and its partition cannot both be counted."""
-    declared = source_tables(state.facts)
+    declared = source_tables(state.models)
     for table, root in state.roots.items():
         for member in root.members[1:]:
             if member.table in declared:
@@ -62,11 +62,11 @@ def no_partition_is_declared(state: State) -> Iterator[LoaderError]:
 
 
 def leaves_fit(state: State) -> Iterator[LoaderError]:
-    """Each partition has to be one that a slot can follow and the facts can count."""
+    """Each partition has to be one that a slot can follow and the models can count."""
     for table, root in state.roots.items():
         yield from _unfit_leaves(table, root)
         if narrow := state.narrow_leaves.get(table):
-            yield _narrow_leaves(table, narrow, identity_columns(state.facts, table))
+            yield _narrow_leaves(table, narrow, identity_columns(state.models, table))
 
 
 def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
@@ -97,10 +97,10 @@ def slot_goes_on(state: State) -> Iterator[LoaderError]:
 
 
 def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
-    """The tables of a registered fact must be the ones that it counted."""
-    declarations = {fact.name: fact.declaration for fact in state.facts}
-    registered = state.registration.facts
-    unchanged = [fact for fact in registered if declarations.get(fact.name) == fact.declaration]
+    """The tables of a registered model must be the ones that it counted."""
+    declarations = {model.name: model.declaration for model in state.models}
+    registered = state.registration.models
+    unchanged = [model for model in registered if declarations.get(model.name) == model.declaration]
     # Of what is no table any more, another rule says that: a seed could not count it.
     gone = {str(info.table) for info in state.tables if info.kind not in ("r", "p")}
     current = {name: now for name, now in state.identities.items() if name not in gone}

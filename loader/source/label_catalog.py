@@ -1,4 +1,4 @@
-"""Asks a server's catalog for the labels of the enums in the columns that facts need.
+"""Asks a server's catalog for the labels of the enums in the columns that models need.
 
 A label keeps its oid when it is renamed, and then stored changes have its old name, while the old
 rows of changes to come have the new one.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from loader.staging.logged_tables import Labels
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.models import Model, needed_columns, source_tables
 from waltally.tables import Table
 
 TYPES_WITHIN = """
@@ -86,19 +86,19 @@ select
 
 
 class LabelCatalog:
-    """The labels of the enums that facts need, as one server has them at one moment."""
+    """The labels of the enums that models need, as one server has them at one moment."""
 
-    def __init__(self, connection: Connection, facts: Sequence[Fact]) -> None:
+    def __init__(self, connection: Connection, models: Sequence[Model]) -> None:
         """Read them. Raises LoaderError."""
         self._connection = connection
-        tables = source_tables(facts)
+        tables = source_tables(models)
         listed = json.dumps(
             [
                 {
                     "label": str(table),
                     "schema": table.schema,
                     "name": table.name,
-                    "columns": needed_columns(facts, table),
+                    "columns": needed_columns(models, table),
                 }
                 for table in tables
             ]

@@ -3,7 +3,7 @@
 --   psql -d notify -v loader=waltally_loader -f note_ddl.sql
 --
 -- A superuser of the source runs it, or the administrator of a managed one; `loader setup` prints the
--- command. Two event triggers write a logical message into the transaction of the DDL, and the facts of
+-- command. Two event triggers write a logical message into the transaction of the DDL, and the models of
 -- the table then wait for a seed. To remove them: drop schema waltally cascade;
 
 \set ON_ERROR_STOP on

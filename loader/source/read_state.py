@@ -15,7 +15,7 @@ from loader.staging import migrate, registration
 from loader.staging.logged_tables import Root
 from loader.staging.target_state import read_stored
 from waltally.database import Connection, Target
-from waltally.facts import Fact, source_tables
+from waltally.models import Model, source_tables
 from waltally.settings import Settings
 from waltally.tables import Table
 
@@ -29,7 +29,7 @@ where
     (
         n.nspname = %s
         or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
-        or n.nspname in (select relation_schema from {0}.fact) and c.relname = 'rejected_changes'
+        or n.nspname in (select relation_schema from {0}.registered_model) and c.relname = 'rejected_changes'
     )
     and (
         c.relreplident = 'n'
@@ -41,25 +41,25 @@ order by 1, 2
 
 
 def read_source(
-    settings: Settings, source: Connection, facts: Sequence[Fact], slot: SlotInfo | None = None
+    settings: Settings, source: Connection, models: Sequence[Model], slot: SlotInfo | None = None
 ) -> State:
     """Return the state with what the source says; without `slot`, also of that.
 
     Raises LoaderError.
     """
-    name, tables = settings.slot, source_tables(facts)
+    name, tables = settings.slot, source_tables(models)
     roots = LeafCatalog(source, tables, {}).roots
     if slot is None:
         slot = SlotInfo(name, read_slot_state(source, name), None, read_server(source))
-    state = read_stream(settings, source, slot, facts, roots)
-    return replace(state, tables=tuple(ask_table(source, table, facts) for table in tables))
+    state = read_stream(settings, source, slot, models, roots)
+    return replace(state, tables=tuple(ask_table(source, table, models) for table in tables))
 
 
 def read_stream(
     settings: Settings,
     source: Connection,
     slot: SlotInfo,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     roots: Mapping[Table, Root],
 ) -> State:
     """Return the state without the tables: asking for their sizes would wait for their locks.
@@ -70,17 +70,17 @@ def read_stream(
         settings.schema,
         ask_server(source, slot.name),
         slot,
-        tuple(facts),
+        tuple(models),
         (),
         roots,
-        ask_narrow_leaves(source, roots, facts),
-        read_current(source, facts),
+        ask_narrow_leaves(source, roots, models),
+        read_current(source, models),
     )
 
 
 def read_target(state: State, target: Target) -> State:
-    """Return the state with what the target says of the facts. Raises LoaderError."""
-    zones = [fact.declaration["timezone"] for fact in state.facts]
+    """Return the state with what the target says of the models. Raises LoaderError."""
+    zones = [model.declaration["timezone"] for model in state.models]
     unknown = target.ask(
         "select zone from unnest(%s::text[]) as zone "
         "where zone <> all (select name from pg_timezone_names)",
@@ -94,7 +94,7 @@ def read_target(state: State, target: Target) -> State:
     )
     if not migrate.version(target):
         return state
-    others = {fact.name: registration.other_slot(target, fact) for fact in state.facts}
+    others = {model.name: registration.other_slot(target, model) for model in state.models}
     published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
     return replace(
         state,
@@ -119,18 +119,18 @@ def read_record(state: State, settings: Settings, source: Connection, target: Ta
 def read_state(
     settings: Settings, source: Connection, target: Target, names: Sequence[str] = ()
 ) -> State:
-    """Return the state for the registered facts, with positions and facts. Raises LoaderError.
+    """Return the state for the registered models, with positions and models. Raises LoaderError.
 
-    Where `names` are all names of facts, it is read for the tables of these alone.
+    Where `names` are all names of models, it is read for the tables of these alone.
     """
     # In this order, because a running loader moves all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     slot = read_slot(settings, source, target)
     stored = read_stored(target) if slot.record is not None else None
-    facts = () if stored is None else stored.registration.facts
-    if names and {fact.name for fact in facts}.issuperset(names):
-        facts = tuple(fact for fact in facts if fact.name in names)
-    state = read_source(settings, source, facts, slot)
+    models = () if stored is None else stored.registration.models
+    if names and {model.name for model in models}.issuperset(names):
+        models = tuple(model for model in models if model.name in names)
+    state = read_source(settings, source, models, slot)
     if stored is None:
         return state
     return replace(

@@ -1,4 +1,4 @@
-"""Why a table cannot be followed, or cannot be counted for facts. Pure."""
+"""Why a table cannot be followed, or cannot be counted for models. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from loader.source.table import TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.facts import Fact, FactTable, identity_columns
+from waltally.models import Model, ModelTable, identity_columns
 from waltally.tables import quoted
 from waltally.units import size
 
@@ -15,13 +15,13 @@ _LARGE = 1_000_000
 """From so many rows on it matters which replica identity costs less."""
 
 
-def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
-    """Return what is wrong with a table of these facts."""
-    unfit = countable(info, facts)
+def table_findings(info: TableInfo, models: Sequence[Model]) -> list[LoaderError]:
+    """Return what is wrong with a table of these models."""
+    unfit = countable(info, models)
     # In a partitioned table the leaves hold the rows, each with its own replica identity.
     if table_fit(info) or info.kind == "p":
         return unfit
-    needed = identity_columns(facts, info.table)
+    needed = identity_columns(models, info.table)
     present = [name for name in needed if name in info.columns]
     narrow = identity_wide(info, present)
     if narrow and present != list(needed):
@@ -33,9 +33,9 @@ def table_findings(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
     return [*unfit, narrow] if narrow else unfit
 
 
-def countable(info: TableInfo, facts: Sequence[Fact]) -> list[LoaderError]:
-    """Return why the rows of a table cannot be counted for these facts; empty where they can."""
-    feeds = [(fact, part) for fact in facts for part in fact.tables if part.table == info.table]
+def countable(info: TableInfo, models: Sequence[Model]) -> list[LoaderError]:
+    """Return why the rows of a table cannot be counted for these models; empty where they can."""
+    feeds = [(model, part) for model in models for part in model.tables if part.table == info.table]
     first = table_fit(info) or without_heirs(info)
     if first is not None:
         return [first]
@@ -79,19 +79,21 @@ def without_heirs(info: TableInfo) -> LoaderError | None:
     )
 
 
-def columns_present(info: TableInfo, feeds: Sequence[tuple[Fact, FactTable]]) -> LoaderError | None:
-    """A table must have every column that its facts need."""
+def columns_present(
+    info: TableInfo, feeds: Sequence[tuple[Model, ModelTable]]
+) -> LoaderError | None:
+    """A table must have every column that its models need."""
     missing = {
-        name: fact.name
-        for fact, part in reversed(feeds)
-        for name in fact.needed_columns(part)
+        name: model.name
+        for model, part in reversed(feeds)
+        for name in model.needed_columns(part)
         if name not in info.columns
     }
     if not missing:
         return None
-    by_fact = ", ".join(sorted(set(missing.values())))
+    by_model = ", ".join(sorted(set(missing.values())))
     return TableUnfit(
-        f"The table {info.table} has no column {', '.join(sorted(missing))}, needed by {by_fact}",
+        f"The table {info.table} has no column {', '.join(sorted(missing))}, needed by {by_model}",
         "correct the name in the query",
     )
 
@@ -119,20 +121,20 @@ def columns_readable(info: TableInfo) -> LoaderError | None:
     changes = ", ".join(f"alter {quoted(name)} type text" for name in info.by_session)
     return TableUnfit(
         f"The table {info.table} has {listed}, whose text depends on the session that reads it, "
-        "so no fact can use it",
-        "leave it out of the fact; or, if the application does not need the type: "
+        "so no model can use it",
+        "leave it out of the model; or, if the application does not need the type: "
         f"alter table {info.table.quoted} {changes}; -- rewrites the table, under a lock",
     )
 
 
-def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
+def special_numbers_note(info: TableInfo, models: Sequence[Model]) -> str | None:
     """Say which needed columns can hold NaN, which is null in the log; None where none can."""
     numeric = {
         name
-        for fact in facts
-        for part in fact.tables
+        for model in models
+        for part in model.tables
         if part.table == info.table
-        for name in fact.needed_columns(part)
+        for name in model.needed_columns(part)
         if info.types.get(name) == "numeric"
     }
     if not numeric:
@@ -144,7 +146,7 @@ def special_numbers_note(info: TableInfo, facts: Sequence[Fact]) -> str | None:
 
 
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
-    """An old row must have the columns that the facts need to subtract what it added.
+    """An old row must have the columns that the models need to subtract what it added.
 
     Source: PostgreSQL documentation, "ALTER TABLE", REPLICA IDENTITY.
     """

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from loader.staging.logged_tables import Labels, renamed_labels
 from waltally.errors import LoaderError, TableReplaced
-from waltally.facts import Fact
+from waltally.models import Model
 
 
 class TableIdentity(TypedDict):
@@ -29,8 +29,8 @@ TableIdentities = Mapping[str, TableIdentity]
 """By `schema.name`."""
 
 
-def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
-    """Return the identities of one fact's tables, with only its columns."""
+def of_model(identities: TableIdentities, model: Model) -> TableIdentities:
+    """Return the identities of one model's tables, with only its columns."""
     return {
         label: {
             **identities[label],
@@ -45,32 +45,32 @@ def of_fact(identities: TableIdentities, fact: Fact) -> TableIdentities:
                 if name in columns
             },
         }
-        for label, columns in fact.needed.items()
+        for label, columns in model.needed.items()
         if label in identities
     }
 
 
 def replaced_findings(
-    facts: Sequence[Fact], counted: Mapping[str, TableIdentities], current: TableIdentities
+    models: Sequence[Model], counted: Mapping[str, TableIdentities], current: TableIdentities
 ) -> list[LoaderError]:
-    """Return a finding for each table that is not the one that the facts counted."""
+    """Return a finding for each table that is not the one that the models counted."""
     findings: dict[str, LoaderError] = {}
-    for fact in facts:
-        finding = replaced_finding(fact, counted.get(fact.name, {}), current)
+    for model in models:
+        finding = replaced_finding(model, counted.get(model.name, {}), current)
         if finding is not None:
             findings.setdefault(str(finding), finding)
     return list(findings.values())
 
 
 def replaced_finding(
-    fact: Fact, counted: TableIdentities, current: TableIdentities
+    model: Model, counted: TableIdentities, current: TableIdentities
 ) -> LoaderError | None:
     """Return a finding where a table or column is not the one that was counted.
 
     A table that was renamed and renamed back is the same one, but the log lacks the changes made
     under the other name. Another check reports missing tables and columns.
     """
-    for name, before in of_fact(counted, fact).items():
+    for name, before in of_model(counted, model).items():
         now = current.get(name, before)
         remedy = "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         other = [

@@ -124,7 +124,7 @@ reasons (name, slot_name, place, reason, remedy) as (
     inner join {0}.reader_position as reader on reader.slot_name = held.slot_name
     where not held.is_written and reader.applied_lsn < held.to_lsn
     union all
-    -- A rebuild reads the log from the fact's baseline on, unless an archive has that part.
+    -- A rebuild reads the log from the model's baseline on, unless an archive has that part.
     select
         held.name,
         held.slot_name,
@@ -135,7 +135,7 @@ reasons (name, slot_name, place, reason, remedy) as (
         ),
         concat(
             '`spark-submit spark/archive.py --to FOLDER`; or count again, `spark-submit spark/seed.py --model ',
-            model.fact_name, '`'
+            model.declared_name, '`'
         )
     from unarchived as held
     inner join model on model.slot_name = held.slot_name

@@ -66,7 +66,7 @@ class ChangeLog:
         return require_slot_position(self.connection)
 
     def registration(self) -> Registration:
-        """Return which facts are registered and which tables are to be followed."""
+        """Return which models are registered and which tables are to be followed."""
         return registration.read_registration(self.connection)
 
     def look(self) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""How the declared facts differ from the registered ones. Pure."""
+"""How the declared models differ from the registered ones. Pure."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loader.staging.records import Registration
-from waltally.facts import Fact
+from waltally.models import Model
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How the declared facts differ from the registered ones: by name."""
+    """How the declared models differ from the registered ones: by name."""
 
     new: tuple[str, ...]
     changed: tuple[str, ...]
     """Declared otherwise than registered: they need a new baseline."""
     moved: tuple[str, ...]
     """Only their relation is another one."""
-    removed: tuple[Fact, ...]
+    removed: tuple[Model, ...]
 
     def __bool__(self) -> bool:
         return bool(self.new or self.changed or self.moved or self.removed)
@@ -28,16 +28,16 @@ class Difference:
             *(f"{name} is new" for name in self.new),
             *(f"{name} has changed" for name in self.changed),
             *(f"{name} is now another table" for name in self.moved),
-            *(f"{fact.name} is no longer declared" for fact in self.removed),
+            *(f"{model.name} is no longer declared" for model in self.removed),
         ]
         return ", ".join(clauses)
 
 
-def difference(registered: Registration, declared: Sequence[Fact]) -> Difference:
-    """Return what registering the declared facts would change."""
-    before = {fact.name: fact for fact in registered.facts}
-    now = {fact.name: fact for fact in declared}
-    both = [(before[name], fact) for name, fact in now.items() if name in before]
+def difference(registered: Registration, declared: Sequence[Model]) -> Difference:
+    """Return what registering the declared models would change."""
+    before = {model.name: model for model in registered.models}
+    now = {model.name: model for model in declared}
+    both = [(before[name], model) for name, model in now.items() if name in before]
     return Difference(
         tuple(name for name in now if name not in before),
         tuple(new.name for old, new in both if old.declaration != new.declaration),
@@ -46,5 +46,5 @@ def difference(registered: Registration, declared: Sequence[Fact]) -> Difference
             for old, new in both
             if old.declaration == new.declaration and old.relation != new.relation
         ),
-        tuple(fact for name, fact in before.items() if name not in now),
+        tuple(model for name, model in before.items() if name not in now),
     )

@@ -3,7 +3,7 @@
 Changes of a partitioned table come under the names of its leaves, which hold the rows. The loader
 follows exactly these names, and puts the root's name in their place. It stores a position only
 after the catalog has said that nothing came or went before it, so a list that was read once is
-right for everything stored. held_since() in SQL says since when the log has a fact's columns.
+right for everything stored. held_since() in SQL says since when the log has a model's columns.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Root:
     members: tuple[Member, ...]
     gone: tuple[tuple[Table, int], ...] = ()
     """Leaves that were dropped, and a position after that: before it the log needs their changes.
-    Only where every fact ignores the table's deletes."""
+    Only where every model ignores the table's deletes."""
     emptied_lsn: int | None = None
-    """A position after the last drop or TRUNCATE of a leaf whose rows the facts still count."""
+    """A position after the last drop or TRUNCATE of a leaf whose rows the models still count."""
 
     @property
     def leaves(self) -> tuple[Table, ...]:
@@ -105,7 +105,7 @@ def judge(
     """Compare a root with what is stored of it.
 
     `present` are the oids of former members that still exist, or whose names have another table.
-    With `counts_deletes` the rows of a leaf that is dropped must leave some fact. Leaves that went
+    With `counts_deletes` the rows of a leaf that is dropped must leave some model. Leaves that went
     before `position_lsn`, the position of record, need no name any more.
     """
     if before is None:

@@ -9,8 +9,8 @@ from typing import Any
 from loader.staging.logged_tables import Followed, Labels, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
-from waltally.facts import Fact, source_tables
 from waltally.holder import Holder
+from waltally.models import Model, source_tables
 from waltally.tables import Table
 
 
@@ -31,7 +31,7 @@ class SlotPosition:
     on_standby: bool = False
     """Whether the slot that was last followed was on a standby; its primary does not show it."""
     baseline_lsn: int | None = None
-    """Where the newest baseline of the slot's facts was counted; None where there is none."""
+    """Where the newest baseline of the slot's models was counted; None where there is none."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ class Registration:
 
     number: int
     """Grows whenever setup changes what is to be followed; 0 before the first time."""
-    facts: tuple[Fact, ...]
+    models: tuple[Model, ...]
     followed: Followed
     leaves: Mapping[Table, Root] = field(default_factory=dict)
     """The partitioned ones of the tables, as a session or setup last saw them."""
     projects: Mapping[str, str | None] = field(default_factory=dict)
-    """By fact, which dbt project declares it; None where that is not known."""
+    """By model, which dbt project declares it; None where that is not known."""
     labels: Mapping[Table, Labels] = field(default_factory=dict)
-    """The labels of the enums that the facts need, as a session or setup last saw them."""
+    """The labels of the enums that the models need, as a session or setup last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
         """Every table to be followed, each once."""
-        return source_tables(self.facts)
+        return source_tables(self.models)
 
 
 @dataclass(frozen=True)
@@ -102,16 +102,16 @@ def other_functions(schema: str) -> NotSetUp:
     )
 
 
-def say_states(states: Iterable[FactStatus | ModelState]) -> list[tuple[str, str, str]]:
+def say_states(states: Iterable[ModelStatus | ModelState]) -> list[tuple[str, str, str]]:
     """Return subject, clause and remedy, once for all models that need the same."""
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for fact in states:
-        alike_key = (fact.state, fact.reason or "", fact.remedy or "")
-        alike.setdefault(alike_key, []).append(fact.name)
+    for model in states:
+        alike_key = (model.state, model.reason or "", model.remedy or "")
+        alike.setdefault(alike_key, []).append(model.name)
     verbs = {"waits": "wait", "follows": "follow"}
     return [
         (
-            "The fact" if len(names) == 1 else "The facts",
+            "The model" if len(names) == 1 else "The models",
             say_state(
                 ", ".join(names),
                 state if len(names) == 1 else verbs.get(state, state),
@@ -137,14 +137,14 @@ def builder(engine: str) -> str:
     return "`loader run --build` or a scheduled `dbt build`"
 
 
-def rejection_remedy(fact: str) -> str:
-    """Return what to do about changes that a fact rejected.
+def rejection_remedy(model: str) -> str:
+    """Return what to do about changes that a model rejected.
 
     Only the tables still have what such a change lacks, so a new seed counts it, and no second try.
     """
     return (
         "remove the cause that the reason names (`loader setup --check` prints SQL for tables); "
-        f"then `spark-submit spark/seed.py --model {fact}`, then `dbt build`"
+        f"then `spark-submit spark/seed.py --model {model}`, then `dbt build`"
     )
 
 
@@ -154,7 +154,7 @@ Reasons = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Baseline:
-    """The rows that a seed has counted for a fact."""
+    """The rows that a seed has counted for a model."""
 
     id: str
     snapshot_lsn: str
@@ -166,8 +166,8 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class FactStatus:
-    """A fact at the target, as `loader status --json` has it (docs/monitoring.md)."""
+class ModelStatus:
+    """A model at the target, as `loader status --json` has it (docs/monitoring.md)."""
 
     name: str
     relation: str
@@ -209,7 +209,7 @@ class StoredState:
 
     record: SlotPosition
     registration: Registration
-    facts: tuple[FactStatus, ...]
+    models: tuple[ModelStatus, ...]
     moved_at: str
     moved_age: float
     """Seconds since then."""
@@ -218,16 +218,16 @@ class StoredState:
 
     @property
     def exact(self) -> tuple[str | None, float | None]:
-        """As of when every fact is exact, and how many seconds ago that was.
+        """As of when every model is exact, and how many seconds ago that was.
 
         Not of one that waits for a person: a finding says so.
         """
-        registered = [fact for fact in self.facts if fact.is_registered]
-        facts = [fact for fact in registered if fact.applied_lsn or not fact.is_finding]
+        registered = [model for model in self.models if model.is_registered]
+        models = [model for model in registered if model.applied_lsn or not model.is_finding]
         if not registered:
             return self.newest_commit_at, self.newest_commit_age
-        moments = [(fact.exact_as_of, fact.exact_age_seconds) for fact in facts]
+        moments = [(model.exact_as_of, model.exact_age_seconds) for model in models]
         known = [moment for moment in moments if moment[0] is not None]
-        if any(fact.applied_lsn is None for fact in facts):
+        if any(model.applied_lsn is None for model in models):
             return None, None
         return max(known, key=lambda moment: moment[1] or 0.0, default=(None, None))

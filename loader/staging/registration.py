@@ -1,4 +1,4 @@
-"""The registered facts and source tables of a slot, and what its loader follows because of them."""
+"""The registered models and source tables of a slot, and what its loader follows because of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loader.staging.records import Registration
 from waltally import lsn
 from waltally.database import Target
 from waltally.errors import Interrupted
-from waltally.facts import Fact, parse
+from waltally.models import Model, parse
 from waltally.tables import Table
 
 # One statement: a setup may come between two.
@@ -24,23 +24,23 @@ select
         from {0}.logged_table as logged
         where logged.slot_name = log.slot_name
     ),
-    fact.fact_name,
-    fact.relation_schema,
-    fact.relation_name,
-    fact.declaration,
-    fact.project_name
+    registered_model.declared_name,
+    registered_model.relation_schema,
+    registered_model.relation_name,
+    registered_model.declaration,
+    registered_model.project_name
 from {0}.slot_position as log
-left join {0}.fact using (slot_name)
+left join {0}.registered_model using (slot_name)
 where log.slot_name = %s
-order by fact.fact_name
+order by registered_model.declared_name
 """
 
 _REGISTER = """
-insert into {}.fact (
-    slot_name, fact_name, declaration, needed, reading, relation_schema, relation_name
+insert into {}.registered_model (
+    slot_name, declared_name, declaration, needed, reading, relation_schema, relation_name
 )
 values (%s, %s, %s, %s, %s, %s, %s)
-on conflict (slot_name, fact_name) do update set
+on conflict (slot_name, declared_name) do update set
     declaration = excluded.declaration,
     needed = excluded.needed,
     reading = excluded.reading,
@@ -49,28 +49,28 @@ on conflict (slot_name, fact_name) do update set
     registered_at = now()
 """
 _MODELS = """
-select fact.relation_schema || '.' || fact.relation_name from {0}.fact
-where fact.slot_name = %(slot)s and fact.fact_name = %(fact)s
+select registered_model.relation_schema || '.' || registered_model.relation_name from {0}.registered_model
+where registered_model.slot_name = %(slot)s and registered_model.declared_name = %(model)s
 union
 select installed.model_name from {0}.installed_model as installed
-where installed.slot_name = %(slot)s and installed.fact_name = %(fact)s
+where installed.slot_name = %(slot)s and installed.declared_name = %(model)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
-_OF_MODELS = (
+_OF_RELATIONS = (
     "model_watermark",
     "archived_delete",
     "computed_change",
     "installed_model",
 )
-"""Tables with rows for each relation of a fact."""
-_OF_FACTS = ("baseline_rejection", "baseline_group", "baseline", "fact")
+"""Tables with rows for each relation of a model."""
+_OF_MODELS = ("baseline_rejection", "baseline_group", "baseline", "registered_model")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 _WRITE_PROJECT = """
-update {}.fact set project_name = %(project)s
+update {}.registered_model set project_name = %(project)s
 where slot_name = %(slot)s and project_name is distinct from %(project)s
 """
 _OTHER_SLOTS = """
-select slot_name from {0}.fact where fact_name = %(name)s and slot_name <> %(slot)s
+select slot_name from {0}.registered_model where declared_name = %(name)s and slot_name <> %(slot)s
 union
 select slot_name from {0}.model_watermark
 where model_name = %(relation)s and slot_name <> %(slot)s
@@ -106,7 +106,7 @@ def read_registration(target: Target) -> Registration:
     if not rows:
         return Registration(0, (), {})
     number, stored = rows[0][:2]
-    facts = tuple(
+    models = tuple(
         parse(name, Table(*relation), declaration)
         for _, _, name, *relation, declaration, _ in rows
         if name is not None
@@ -115,7 +115,7 @@ def read_registration(target: Target) -> Registration:
     roots = {table: from_row(row) for table, row in tables.items()}
     return Registration(
         number,
-        facts,
+        models,
         {
             table: {name: lsn.parse(at) for name, at in row["held_since"].items()}
             for table, row in tables.items()
@@ -127,16 +127,16 @@ def read_registration(target: Target) -> Registration:
     )
 
 
-def other_slot(target: Target, fact: Fact) -> str | None:
-    """Return another slot that feeds the fact, None where there is none. Raises LoaderError."""
-    values = {"name": fact.name, "relation": str(fact.relation), "slot": target.slot}
+def other_slot(target: Target, model: Model) -> str | None:
+    """Return another slot that feeds the model, None where there is none. Raises LoaderError."""
+    values = {"name": model.name, "relation": str(model.relation), "slot": target.slot}
     rows = target.ask_staging(_OTHER_SLOTS, values)
     return str(rows[0][0]) if rows else None
 
 
 def register(
     target: Target,
-    declared: Sequence[Fact],
+    declared: Sequence[Model],
     readings: Mapping[str, Mapping[str, object]],
     changes: Difference,
 ) -> None:
@@ -145,25 +145,25 @@ def register(
     `readings` says of each query how it was read.
     """
     written = {*changes.new, *changes.changed, *changes.moved}
-    for fact in declared:
-        if fact.name in written:
-            relation = (fact.relation.schema, fact.relation.name)
-            reading = readings.get(fact.name)
-            known = (target.slot, fact.name, Json(fact.declaration), Json(fact.needed))
+    for model in declared:
+        if model.name in written:
+            relation = (model.relation.schema, model.relation.name)
+            reading = readings.get(model.name)
+            known = (target.slot, model.name, Json(model.declaration), Json(model.needed))
             read = None if reading is None else Json(reading)
             target.ask_staging(_REGISTER, (*known, read, *relation))
-    for fact in changes.removed:
-        values: dict[str, object] = {"slot": target.slot, "fact": fact.name}
+    for model in changes.removed:
+        values: dict[str, object] = {"slot": target.slot, "model": model.name}
         values["models"] = [name for (name,) in target.ask_staging(_MODELS, values)]
-        for table in _OF_MODELS:
+        for table in _OF_RELATIONS:
             target.ask_staging(f"{_FORGET}model_name = any(%(models)s)", values, table)
-        for table in _OF_FACTS:
-            target.ask_staging(f"{_FORGET}fact_name = %(fact)s", values, table)
+        for table in _OF_MODELS:
+            target.ask_staging(f"{_FORGET}declared_name = %(model)s", values, table)
     target.ask_staging(_BUMP, (target.slot,))
 
 
 def write_project(target: Target, project: str) -> None:
-    """Write down that a dbt project declares all facts that are registered for the slot."""
+    """Write down that a dbt project declares all models that are registered for the slot."""
     target.ask_staging(_WRITE_PROJECT, {"slot": target.slot, "project": project})
 
 
@@ -235,6 +235,6 @@ def write_followed(target: Target, registered: Registration, held: Held) -> None
     ]
     if target.ask_staging(_LOCK, {"slot": target.slot}) != [(registered.number,)]:
         raise Interrupted(
-            "`loader setup` has registered other facts meanwhile", "nothing; it starts again"
+            "`loader setup` has registered other models meanwhile", "nothing; it starts again"
         )
     target.ask_staging(_FOLLOW, {"slot": target.slot, "rows": Json(rows)})

@@ -1,4 +1,4 @@
-"""What the target holds of a slot, position and facts, and the call that applies what is staged."""
+"""What the target holds of a slot, position and models, and the call that applies what is staged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from loader.staging.migrate import has_other_functions
 from loader.staging.records import (
     STATE_COLUMNS,
     Baseline,
-    FactStatus,
     ModelState,
+    ModelStatus,
     Reasons,
     SlotPosition,
     StoredState,
@@ -84,9 +84,9 @@ def read_stored(target: Target) -> StoredState | None:
         if not rows:
             return None
         registered = read_registration(target)
-        facts = _read_facts(target)
+        models = _read_models(target)
     record, *times = rows[0]
-    return StoredState(SlotPosition(**record), registered, facts, *times)
+    return StoredState(SlotPosition(**record), registered, models, *times)
 
 
 def _require_functions(target: Target) -> None:
@@ -125,11 +125,11 @@ def require_slot_position(target: Target) -> SlotPosition:
 
 
 # What the view model_state is made of.
-_FACTS = f"""
+_MODELS = f"""
 select
-    plans.fact_name,
+    plans.declared_name,
     json_build_object(
-        'name', case when known.is_registered then plans.fact_name else plans.model_name end,
+        'name', case when known.is_registered then plans.declared_name else plans.model_name end,
         'relation', plans.model_name,
         'is_registered', known.is_registered,
         'rows', (
@@ -159,7 +159,7 @@ select
         'audited_at', coalesce(own.audited_at, upper.audited_at),
         'audited_age_seconds', {_age("coalesce(own.audited_at, upper.audited_at)")},
         'kind', {{0}}.describe_model(
-            coalesce(upper.declaration, own.declaration, fact.declaration)
+            coalesce(upper.declaration, own.declaration, registered_model.declaration)
         ),
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
@@ -179,25 +179,25 @@ select
     )
 from (
     select
-        slot_name, fact_name, model_name, engine, position_lsn, state, reason, remedy, is_finding,
+        slot_name, declared_name, model_name, engine, position_lsn, state, reason, remedy, is_finding,
         null::text[] as inputs
     from {{0}}.explain_models(%(slot)s)
     union all
     select
-        log.slot_name, rolled.fact_name, rolled.model_name, rolled.engine, log.position_lsn,
+        log.slot_name, rolled.declared_name, rolled.model_name, rolled.engine, log.position_lsn,
         rolled.state, rolled.reason, rolled.remedy, rolled.is_finding, rolled.inputs
     from {{0}}.slot_position as log
     cross join lateral {{0}}.plan_downstream(log.slot_name) as rolled
     where log.slot_name = %(slot)s
 ) as plans
-left join {{0}}.fact
+left join {{0}}.registered_model
     on
-        fact.slot_name = plans.slot_name
-        and fact.fact_name = plans.fact_name
-        and fact.relation_schema || '.' || fact.relation_name = plans.model_name
+        registered_model.slot_name = plans.slot_name
+        and registered_model.declared_name = plans.declared_name
+        and registered_model.relation_schema || '.' || registered_model.relation_name = plans.model_name
 cross join lateral (
     select
-        (fact.fact_name is not null or plans.inputs is not null) and not judged.is_copy
+        (registered_model.declared_name is not null or plans.inputs is not null) and not judged.is_copy
             as is_registered,
         judged.is_copy
     from {{0}}.is_copy(plans.slot_name, coalesce(plans.inputs, array[plans.model_name]))
@@ -217,7 +217,7 @@ left join lateral (
     limit 1
 ) as mark on true
 left join {{0}}.baseline
-    on baseline.slot_name = plans.slot_name and baseline.fact_name = plans.fact_name
+    on baseline.slot_name = plans.slot_name and baseline.declared_name = plans.declared_name
 left join lateral (
     select staged.staged_at, staged.committed_at from {{0}}.change_log as staged
     where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
@@ -230,14 +230,14 @@ left join lateral (
     order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
     limit 1
 ) as newest on true
-order by plans.fact_name, plans.model_name
+order by plans.declared_name, plans.model_name
 """
 
 LISTED = """
 select n.nspname
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'fact'
+inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'model'
 where
     c.relname = 'rejected_changes'
     and has_schema_privilege(n.oid, 'usage')
@@ -247,36 +247,36 @@ where
 """SQL: the schema with the list of what a model rejected, where this role may read it."""
 
 _REJECTED = """
-select reason, count(*) from {}.rejected_changes where fact = %s and slot_name = %s
+select reason, count(*) from {}.rejected_changes where model = %s and slot_name = %s
 group by reason order by reason
 """
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_ROWS = """
-select fact_name, reason, sum(row_count)::bigint from {}.baseline_rejection
-where slot_name = %s group by fact_name, reason order by fact_name, reason
+select declared_name, reason, sum(row_count)::bigint from {}.baseline_rejection
+where slot_name = %s group by declared_name, reason order by declared_name, reason
 """
 
 
-def _read_facts(target: Target) -> tuple[FactStatus, ...]:
-    """Return the registered facts of a slot, and what other dbt targets have installed of them."""
+def _read_models(target: Target) -> tuple[ModelStatus, ...]:
+    """Return the registered models of a slot, and what other dbt targets have installed of them."""
     uncounted = _rejected_rows(target)
-    facts = []
-    for name, row in target.ask_staging(_FACTS, {"slot": target.slot}):
+    models = []
+    for name, row in target.ask_staging(_MODELS, {"slot": target.slot}):
         baseline, held_by = None, row["held_by"]
         if row["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
             baseline = Baseline(**row["baseline"], **_rejected(of_rows))
         is_rejected = row["rejected_lsn"] is not None
         reasons = rejected_reasons(target, row["relation"], target.slot) if is_rejected else {}
-        facts.append(
-            FactStatus(
+        models.append(
+            ModelStatus(
                 **{**row, "baseline": baseline, "held_by": held_by and Holder(**held_by)},
                 **_rejected(reasons),
                 rejected_remedy=rejection_remedy(name) if is_rejected else None,
             )
         )
-    return tuple(facts)
+    return tuple(models)
 
 
 def _rejected(reasons: Reasons | None) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def _rejected(reasons: Reasons | None) -> dict[str, Any]:
 
 
 def _rejected_rows(target: Target) -> dict[str, dict[str, int]] | None:
-    """Return by fact and reason how many rows the baselines could not count."""
+    """Return by model and reason how many rows the baselines could not count."""
     if target.ask(_MAY_READ, (target.table("baseline_rejection"),)) != [(True,)]:
         return None
     rejected: dict[str, dict[str, int]] = {}

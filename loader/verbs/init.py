@@ -1,4 +1,4 @@
-"""`loader init`: write a dbt project with a first fact of one table, or a fact into it."""
+"""`loader init`: write a dbt project with a first model of one table, or a model into it."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def init_command(
     ] = "UTC",
     source: Source = "",
 ) -> None:
-    """Write a small dbt project with one fact: the rows of a table, by a few of its columns.
+    """Write a small dbt project with one model: the rows of a table, by a few of its columns.
 
-    In a project that it made, it writes a fact of another table, and changes no other file but
+    In a project that it made, it writes a model of another table, and changes no other file but
     sources.yml. Types, numbers of values and sizes come from the database's catalog; no row is
     read.
 
-    Example: loader init facts --table public.orders --by created_at,status --sum amount
+    Example: loader init live --table public.orders --by created_at,status --sum amount
     """
     from contextlib import closing
     from dataclasses import replace
 
     from loader.setup.cost import cost_lines
     from loader.setup.project import missing_tools, model_name, next_steps, write_project
-    from loader.setup.proposal import MOST_VALUES, fact_names, propose, source_call
+    from loader.setup.proposal import MOST_VALUES, model_names, propose, source_call
     from loader.setup.read_catalog import read_columns
     from waltally.database import connect
     from waltally.tables import format_names, parse_names, parse_table
@@ -65,7 +65,7 @@ def init_command(
         columns = read_columns(connection, counted)
     named = _names(by)
     proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
-    name = model_name(folder, source_call(counted), fact_names(counted))
+    name = model_name(folder, source_call(counted), model_names(counted))
     proposal = replace(proposal, name=name)
     is_new = write_project(folder, proposal)
     lines = [f"{proposal.name} counts the rows of {counted}:"]
@@ -85,11 +85,11 @@ def init_command(
         lines.append(f"  with no sum; --sum could name {format_names(summable)}")
     if many := [c.name for c in proposal.dimensions if (c.values or 0) > MOST_VALUES]:
         lines.append(
-            f"{format_names(many)} has many values: the fact may have nearly as many rows as the"
+            f"{format_names(many)} has many values: the model may have nearly as many rows as the"
             " table; leave it out unless somebody asks by it"
         )
     lines += cost_lines(proposal, columns)
-    what = f"the dbt project {folder}, with the fact" if is_new else "the fact"
+    what = f"the dbt project {folder}, with the model" if is_new else "the model"
     lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
     steps = next_steps(folder, proposal.name, is_new, missing_tools(Path(sys.executable).parent))
     text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])

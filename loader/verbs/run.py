@@ -54,7 +54,7 @@ def run_command(
             metavar="COLUMN,...",
             envvar="LOADER_COLUMNS",
             show_default="all",
-            help="Keep only these columns, keys, and what the facts need; the rest is not stored.",
+            help="Keep only these columns, keys, and what the models need; the rest is not stored.",
         ),
     ] = "",
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each build too.")] = False,

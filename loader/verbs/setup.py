@@ -23,14 +23,15 @@ def setup_command(
         typer.Option(
             envvar="LOADER_MANIFEST",
             show_default="parses the dbt project",
-            help="The manifest.json of the dbt project that declares the facts.",
+            help="The manifest.json of the dbt project that declares the models.",
         ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
     renew: Annotated[
         bool,
         typer.Option(
-            "--renew", help="Make the slot again after it was lost; the facts then need a new seed."
+            "--renew",
+            help="Make the slot again after it was lost; the models then need a new seed.",
         ),
     ] = False,
     take_slot: Annotated[
@@ -61,7 +62,7 @@ def setup_command(
         typer.Option(
             "--forget",
             metavar="NAME",
-            help="Forget this fact, which another dbt project has registered; repeatable.",
+            help="Forget this model, which another dbt project has registered; repeatable.",
         ),
     ] = None,
     timeout: Annotated[
@@ -69,7 +70,7 @@ def setup_command(
         typer.Option(min=1, metavar="SECONDS", help="How long to wait for writers."),
     ] = 300,
 ) -> None:
-    """Check server and tables, register the facts of the dbt project, make the slot.
+    """Check server and tables, register the models of the dbt project, make the slot.
 
     The project is the one in DBT_PROJECT_DIR, else in the current folder. Safe to repeat.
 

@@ -11,12 +11,12 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, complet
 
 
 def stats_command(
-    fact: Annotated[
+    model: Annotated[
         str,
         typer.Argument(
-            metavar="FACT",
+            metavar="MODEL",
             show_default=False,
-            help="The fact's name; without one, which there are.",
+            help="The model's name; without one, which there are.",
         ),
     ] = "",
     where: Annotated[
@@ -30,7 +30,7 @@ def stats_command(
     target: Target = "",
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
-    """Show the measures of a fact, in all or by dimension, from the fact's table alone.
+    """Show the measures of a model, in all or by dimension, from the model's table alone.
 
     Example: loader stats ft_service_stats notification_type=email --by notification_status
     """
@@ -38,4 +38,4 @@ def stats_command(
 
     check_names(DEFAULT_SLOT, schema)
     dsn = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-    text_lines.echo(stats.stats_lines(dsn, schema, fact, where or [], by))
+    text_lines.echo(stats.stats_lines(dsn, schema, model, where or [], by))

@@ -1,4 +1,4 @@
-"""`loader status`: slot, lag and facts, and whether all is healthy."""
+"""`loader status`: slot, lag and models, and whether all is healthy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     positions: Annotated[
-        bool, typer.Option("--positions", help="Show where slot and facts are in the WAL too.")
+        bool, typer.Option("--positions", help="Show where slot and models are in the WAL too.")
     ] = False,
     max_lag_seconds: Annotated[
         float,
@@ -54,7 +54,7 @@ def status_command(
         ),
     ] = _LIMITS.min_safe_wal_bytes,
 ) -> None:
-    """Show whether all is well and as of when the facts are exact; the exit code says it too.
+    """Show whether all is well and as of when the models are exact; the exit code says it too.
 
     Example: loader status --json
     """

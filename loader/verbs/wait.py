@@ -25,7 +25,7 @@ def wait_command(
             help="Wait for what was committed before this WAL position.",
         ),
     ] = "",
-    facts: Annotated[
+    models: Annotated[
         list[str] | None,
         typer.Option(
             "--model",
@@ -55,4 +55,4 @@ def wait_command(
     seconds = parse_age(timeout, "--timeout")
     at = parse_lsn(position or None, "--lsn")
     with shown("waiting for the models"):
-        wait(settings, at, seconds, facts or ())
+        wait(settings, at, seconds, models or ())

@@ -15,12 +15,12 @@ def run(command: str, check_failed: int = 0) -> bool:
     return code == 0
 
 
-@dg.asset_check(asset="facts")
+@dg.asset_check(asset="models")
 def fresh() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=run("loader wait --timeout 60s", check_failed=48))
 
 
-@dg.asset_check(asset="facts", retry_policy=later)
+@dg.asset_check(asset="models", retry_policy=later)
 def audit() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=run("spark-submit spark/audit.py", check_failed=42))
 
@@ -41,7 +41,7 @@ night = dg.define_asset_job(
 )
 often = dg.define_asset_job("waltally_fresh", dg.AssetSelection.checks(fresh))
 defs = dg.Definitions(
-    assets=[dg.AssetSpec("facts"), archive, pruned_change_log],
+    assets=[dg.AssetSpec("models"), archive, pruned_change_log],
     asset_checks=[fresh, audit],
     schedules=[
         dg.ScheduleDefinition(job=night, cron_schedule="10 2 * * *"),

@@ -12,7 +12,7 @@ WEIGHTS: dict[Fault, int] = {}
 """How often each kind occurs in a round."""
 
 OF_SPARK: dict[Fault, int] = {}
-"""The same of those that need the system whose fact Spark applies."""
+"""The same of those that need the system whose model Spark applies."""
 
 BLOCKS_COMMITS: set[Fault] = set()
 """Faults that block the application's commits by themselves. Those commits are not timed."""

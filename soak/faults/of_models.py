@@ -46,7 +46,7 @@ def truncate_roll_up(system: Soaked) -> None:
 
 @fault(1)
 def truncate_input(system: Soaked) -> None:
-    """Empty the fact that a roll-up is made of by hand: a seed of the fact heals both."""
+    """Empty the model that a roll-up is made of by hand: a seed of the model heals both."""
     system.must_build()
     system.ask_target(f"truncate analytics.{ODD}")
     system.pause_randomly(0, 1)
@@ -57,7 +57,7 @@ def truncate_input(system: Soaked) -> None:
 
 @fault(1)
 def move_roll_up(system: Soaked) -> None:
-    """Let a roll-up have another schema for a while: its fact goes on."""
+    """Let a roll-up have another schema for a while: its model goes on."""
     system.must_build()
     _install(system, rolled_schema="marts")
     system.wait_until_applied(ODD)

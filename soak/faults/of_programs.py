@@ -152,7 +152,7 @@ def second_driver(system: Soaked) -> None:
 
 @fault(1, of_spark=True)
 def change_engine(system: Soaked) -> None:
-    """Give the fact to the database and back, as a user does who edits it."""
+    """Give the model to the database and back, as a user does who edits it."""
     models = ("dbt", "run", "--select", BY_SPARK, BY_SPARK_ROLL_UP)
     system.do(*models, "--vars", '{"engine": "database"}')
     system.must_build()
@@ -205,7 +205,7 @@ def rename_away(system: Soaked) -> None:
     system.writers.pause()
     try:
         system.service.stop()
-        # The fact must be complete: the new seed reads from it what was purged.
+        # The model must be complete: the new seed reads from it what was purged.
         system.do("loader", "run", "--once", "--build")
         system.wait_for_spark()
         system.comparison.check()
@@ -223,7 +223,7 @@ def rename_away(system: Soaked) -> None:
         system.do("spark-submit", "spark/seed.py")
         system.do("dbt", "run")
         system.comparison.skip()
-        # The second slot missed the renamed table too; it has no fact to seed.
+        # The second slot missed the renamed table too; it has no model to seed.
         system.second_loader.stop()
         system.do("loader", "setup", "--renew", **system.second)
         system.second_comparison.skip()

@@ -1,4 +1,4 @@
-"""Faults of tables: DDL at the source; locks and a constraint at the facts."""
+"""Faults of tables: DDL at the source; locks and a constraint at the models."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ def test_everything_at_once_under_traffic(database: Database, tmp_path: Path) ->
     system.do("dbt", "run")
     traffic.start()
     with system.start("--build") as loader:
-        fact = "select to_regclass('analytics.ft_service_stats') is not null"
+        model = "select to_regclass('analytics.ft_service_stats') is not null"
         ended = loader.process.poll
         try:
-            wait_until(lambda: database.value(fact) or ended() is not None, "the fact is there")
+            wait_until(lambda: database.value(model) or ended() is not None, "the model is there")
             seed = system.spawn("spark-submit", "spark/seed.py")
             build = system.spawn("dbt", "run", "--full-refresh")
             system.do("loader", "setup")

@@ -1,6 +1,6 @@
 """Random histories of the three examples: every model equals a recount, again and again.
 
-Each has baselines in the middle of the traffic, a fact that is added and one that is declared
+Each has baselines in the middle of the traffic, a model that is added and one that is declared
 otherwise while it runs, and a kill -9 of the loaders. Four seeds an example.
 """
 
@@ -36,7 +36,7 @@ RATE = 50
 """Transactions per second of each session: enough for every kind of change to meet every step."""
 
 OF_DAYS = {"notify": "ft_service_days", "shop": "ft_orders", "time_entries": "berlin_hours"}
-"""By example, its fact of the days or months of a zone."""
+"""By example, its model of the days or months of a zone."""
 OTHER_ZONE = "Pacific/Auckland"
 
 
@@ -64,8 +64,8 @@ class ExamplePipeline:
         example, project = examples.load(name), project_of(name)
         self.random = Random(seed)
         self.of_days = OF_DAYS[name]
-        self.recounts = {each.fact: each for each in example.recounts}
-        """What each of the facts that are declared now must hold."""
+        self.recounts = {each.model: each for each in example.recounts}
+        """What each of the models that are declared now must hold."""
         # Each history has the same names: with others dbt would parse all models again.
         names = (*example.slots, "warehouse") if example.has_warehouse else ("warehouse",)
         made = [stack.enter_context(empty_database(cluster, each)) for each in names]
@@ -77,7 +77,7 @@ class ExamplePipeline:
         ]
         self._since: dict[str, str] = {}
         self._is_installed = False
-        self._has_spark_facts = example.has_spark_facts
+        self._has_spark_models = example.has_spark_models
         self._loaders: list[RunningLoader] = []
         self._models = project / "models"
         shutil.rmtree(self._models)
@@ -100,28 +100,28 @@ class ExamplePipeline:
             system.do(program, *arguments)
 
     def set_up(self) -> None:
-        """Register the facts as the models declare them now."""
+        """Register the models as the models declare them now."""
         self._systems[0].do("dbt", "--quiet", "compile")
         self.run("loader", "setup")
 
-    def seed(self, *facts: str) -> None:
-        """Make the baselines of these facts, or of all."""
-        names = "".join(f" --model {name}" for name in facts)
-        # A fact that keeps purged rows counted is compared with them, up to the seed's position.
+    def seed(self, *models: str) -> None:
+        """Make the baselines of these models, or of all."""
+        names = "".join(f" --model {name}" for name in models)
+        # A model that keeps purged rows counted is compared with them, up to the seed's position.
         keeps_purged = any("%(purges)s" in each.query for each in self.recounts.values())
         with self.loaders() if keeps_purged and not self._loaders else nullcontext():
             for system in self._systems:
-                if not facts or self._has_any(system, facts):
+                if not models or self._has_any(system, models):
                     system.spark_job(f"spark-submit spark/seed.py{names}")
-        baseline = "select min(snapshot_lsn)::text from cdc.baseline where fact_name = %s"
-        for name in facts or tuple(self.recounts):
-            # From here on a fact remembers purged rows, also over later baselines.
+        baseline = "select min(snapshot_lsn)::text from cdc.baseline where declared_name = %s"
+        for name in models or tuple(self.recounts):
+            # From here on a model remembers purged rows, also over later baselines.
             self._since.setdefault(name, self.warehouse.value(baseline, name))
 
-    def _has_any(self, system: System, facts: tuple[str, ...]) -> bool:
-        """Whether a source's slot feeds one of these facts."""
-        query = "select exists (select from cdc.fact where slot_name = %s and fact_name = any (%s))"
-        return bool(self.warehouse.value(query, system.slot, list(facts)))
+    def _has_any(self, system: System, models: tuple[str, ...]) -> bool:
+        """Whether a source's slot feeds one of these models."""
+        query = "select exists (select from cdc.registered_model where slot_name = %s and declared_name = any (%s))"
+        return bool(self.warehouse.value(query, system.slot, list(models)))
 
     def build(self) -> None:
         """Stage what is committed, where no loader runs, and apply it; dbt installs what is new."""
@@ -132,7 +132,7 @@ class ExamplePipeline:
             self._is_installed = True
         for system in self._systems:
             apply_once(system.loader_settings)
-            if self._has_spark_facts:
+            if self._has_spark_models:
                 system.spark_job("spark-submit spark/apply.py --once")
                 # A roll-up of what is built now for the first time is filled.
                 apply_once(system.loader_settings)
@@ -152,30 +152,30 @@ class ExamplePipeline:
 
     # What may happen while the application writes.
 
-    def add_a_fact(self) -> None:
+    def add_a_model(self) -> None:
         """One like that of days; until its own baseline is there the others go on without it."""
-        fact = "ft_added"
-        self.recounts[fact] = replace(self.recounts[self.of_days], fact=fact)
-        self._declare(fact, self._model(self.of_days).read_text())
+        model = "ft_added"
+        self.recounts[model] = replace(self.recounts[self.of_days], model=model)
+        self._declare(model, self._model(self.of_days).read_text())
         if self.random.random() < 0.5:
             self.write()
             self.build()
-            assert not self.rows(fact)
-        self.count_again(fact)
+            assert not self.rows(model)
+        self.count_again(model)
 
-    def change_a_fact(self) -> None:
+    def change_a_model(self) -> None:
         """That of days has another zone; until its own baseline is there the old one is applied."""
-        fact, before = self.of_days, self.rows(self.of_days)
-        model = self._model(fact).read_text()
+        model, before = self.of_days, self.rows(self.of_days)
+        written = self._model(model).read_text()
         (zone,) = re.findall("timezone='(.*?)'", model)
-        self._declare(fact, model.replace(zone, OTHER_ZONE))
+        self._declare(model, written.replace(zone, OTHER_ZONE))
         self.write()
         self.must_be_exact()
-        for name in self._above(fact):
+        for name in self._above(model):
             query = self.recounts[name].query.replace(zone, OTHER_ZONE)
             self.recounts[name] = replace(self.recounts[name], query=query)
-        self.count_again(fact)
-        assert self.rows(fact) != before
+        self.count_again(model)
+        assert self.rows(model) != before
 
     def _above(self, model: str) -> set[str]:
         """Return the model and all that read it, directly or not."""
@@ -190,9 +190,9 @@ class ExamplePipeline:
             found |= newest
         return found
 
-    def count_again(self, *facts: str) -> None:
-        """These facts, or all, get a new baseline."""
-        self.seed(*facts)
+    def count_again(self, *models: str) -> None:
+        """These models, or all, get a new baseline."""
+        self.seed(*models)
         self.write()
         self.build()
 
@@ -212,13 +212,13 @@ class ExamplePipeline:
     def _model(self, name: str) -> Path:
         return self._models / f"{name}.sql"
 
-    def _declare(self, fact: str, model: str) -> None:
-        self._model(fact).write_text(model)
+    def _declare(self, model: str, query: str) -> None:
+        self._model(model).write_text(query)
         self._is_installed = False
-        self._since.pop(fact, None)
+        self._since.pop(model, None)
         self.set_up()
 
-    # What the facts say.
+    # What the models say.
 
     def must_be_exact(self) -> None:
         """Let the traffic pause, apply what it has written and compare; then it goes on."""
@@ -232,12 +232,12 @@ class ExamplePipeline:
         for traffic in self.traffic:
             traffic.start()
 
-    def rows(self, fact: str) -> Counter[tuple[object, ...]]:
-        """Return the rows of a fact."""
-        return Counter(self.warehouse.execute(f'select * from analytics."{fact}"'))
+    def rows(self, model: str) -> Counter[tuple[object, ...]]:
+        """Return the rows of a model."""
+        return Counter(self.warehouse.execute(f'select * from analytics."{model}"'))
 
     def differences(self) -> list[Difference]:
-        """Return where the facts differ from their recounts."""
+        """Return where the models differ from their recounts."""
         sources = {system.slot: system.dsns[0] for system in self._systems}
         return [
             each
@@ -254,20 +254,20 @@ class ExamplePipeline:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("name", OF_DAYS)
-def test_every_fact_equals_a_recount(
+def test_every_model_equals_a_recount(
     name: str, seed: int, cluster: Cluster, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         pipeline = ExamplePipeline(name, cluster, tmp_path, seed, stack)
         steps: list[Callable[[], None]] = [
-            *(pipeline.add_a_fact, pipeline.change_a_fact, pipeline.count_again, pipeline.kill)
+            *(pipeline.add_a_model, pipeline.change_a_model, pipeline.count_again, pipeline.kill)
         ]
         pipeline.random.shuffle(steps)
         # A slot that is made amid TRUNCATEs may be one that the server cannot decode (protocol.py).
         pipeline.set_up()
         for traffic in pipeline.traffic:
             stack.enter_context(traffic)
-        # Half of the histories: a loader follows all the time, also while facts are registered.
+        # Half of the histories: a loader follows all the time, also while models are registered.
         with pipeline.loaders() if seed % 2 else nullcontext():
             pipeline.count_again()
             for step in steps:

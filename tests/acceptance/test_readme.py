@@ -1,4 +1,4 @@
-"""The commands of the README and of the tutorial, from a table with rows to a live fact."""
+"""The commands of the README and of the tutorial, from a table with rows to a live model."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ORDERS = """
     from generate_series(1, 300) as n;
     analyze orders
 """
-HAS_FACT = "select to_regclass('analytics.ft_orders') is not null"
-FACT = """
+HAS_MODEL = "select to_regclass('analytics.ft_orders') is not null"
+MODEL = """
     select status, channel, row_count from analytics.ft_orders order by 1, 2
 """
 RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
@@ -77,7 +77,7 @@ def run(commands: str, cwd: Path, environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
+def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each in this process; those of the tutorial are processes."""
@@ -85,7 +85,7 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
     environment = environment_of(source)
     monkeypatch.chdir(tmp_path)
     *commands, follow = "".join(README[:2]).splitlines()
-    assert (commands[0], follow) == ("loader init facts --table public.orders", FOLLOW)
+    assert (commands[0], follow) == ("loader init live --table public.orders", FOLLOW)
     for command in commands:
         program, *words = command.split()
         if program == "cd":
@@ -97,20 +97,20 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_fact(
             done = execute(tuple(words), environment)
             expected = NotSetUp.exit_code if "--check" in words else 0
             assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
-    environment = environment_of(source, tmp_path / "facts")
+    environment = environment_of(source, tmp_path / "models")
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
-        wait_until(lambda: source.value(HAS_FACT) is True, "the fact is built")
+        wait_until(lambda: source.value(HAS_MODEL) is True, "the model is built")
         source.execute(
             "insert into orders (status) values ('new'), ('paid');"
             "update orders set status = 'paid', channel = 'web' where id < 50;"
             "delete from orders where id > 290"
         )
-        wait_until(lambda: source.execute(FACT) == source.execute(RECOUNT), "the fact is exact")
+        wait_until(lambda: source.execute(MODEL) == source.execute(RECOUNT), "the model is exact")
         running.end()
 
 
 @pytest.mark.slow
-def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
+def test_the_shipped_model_is_made_from_the_root_of_the_repository(
     source: Database, tmp_path: Path
 ) -> None:
     root = tmp_path / "waltally"
@@ -127,7 +127,7 @@ def test_the_shipped_fact_is_made_from_the_root_of_the_repository(
         source.insert(5)
         run(f"{seed}\n{build} --exclude-resource-type unit_test\n{test}", root, environment)
         source.insert(2, "delivered")
-        wait_until(lambda: source.value(COUNT) == 37, "the fact is exact")
+        wait_until(lambda: source.value(COUNT) == 37, "the model is exact")
         run(f"{select} | grep -E 'delivered +[|] +32'", root, environment)
         running.end()
     assert source.execute(COLUMNS) == [

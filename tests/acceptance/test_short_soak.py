@@ -23,7 +23,7 @@ BY_SPARK = [*OF_SPARK, cut, crash_target]
         pytest.param(8, BY_SPARK, id="Spark counts over Connect", marks=pytest.mark.slow),
     ],
 )
-def test_faults_leave_facts_and_change_log_exact(seed: int, faults: list[Fault]) -> None:
+def test_faults_leave_models_and_change_log_exact(seed: int, faults: list[Fault]) -> None:
     weights = dict.fromkeys(faults, 1)
     plan = Plan(seed, fault_count=len(faults), faults_per_check=12, weights=weights)
     soak = Soak(plan)

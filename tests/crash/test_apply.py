@@ -1,4 +1,4 @@
-"""SIGKILL and SIGTERM of a loader that has the database apply: every change is in the fact once."""
+"""SIGKILL and SIGTERM of a loader that has the database apply: every change is in the model once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline)
         wait_until(is_dead, "it is killed")
     assert running.process.returncode == -signal.SIGKILL, running.said()
     pipeline.must("run", "--once", "--build")
-    assert pipeline.fact() == pipeline.recount()
+    assert pipeline.model() == pipeline.recount()
     assert pipeline.rejected() == []
 
 
@@ -65,7 +65,7 @@ def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pip
         # What could not be locked is tried again a second later.
         again = ("run", "--once", "--build")
         wait_until(lambda: pipeline.loader(*again).returncode == 0, "the next loader applies it")  # noqa: B023
-        assert pipeline.fact() == pipeline.recount()
+        assert pipeline.model() == pipeline.recount()
 
 
 def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:
@@ -84,16 +84,16 @@ def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_p
                 wait_until(lambda: is_gone(pipeline), "the server is away")
             wait_until(lambda: reconnects(pipeline), "the server is back")
             write(pipeline)
-            wait_until(lambda: pipeline.fact() == pipeline.recount(), "it goes on by itself")
+            wait_until(lambda: pipeline.model() == pipeline.recount(), "it goes on by itself")
             running.end()
         write(pipeline)
         pipeline.must("run", "--once", "--build")
-        assert pipeline.fact() == pipeline.recount()
+        assert pipeline.model() == pipeline.recount()
         own.stop("immediate")
         own.start()
         pipeline.source = pipeline.target = pipeline.source.reconnect()
         pipeline.must("run", "--once", "--build")
-        assert pipeline.fact() == pipeline.recount()
+        assert pipeline.model() == pipeline.recount()
         assert pipeline.rejected() == []
         pipeline.goes_on()
 

@@ -35,7 +35,7 @@ QUIET = ("--quiet", "--log-level", "none", "--log-level-file", "none", "--no-wri
 
 
 class Project:
-    """The dbt project with the example facts beside its own, parsed once for each setting."""
+    """The dbt project with the example models beside its own, parsed once for each setting."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

@@ -161,7 +161,7 @@ class Shop(System):
         ((query, timezone, columns),) = self.target.execute(
             "select reading ->> 'text', declaration ->> 'timezone', (select string_agg("
             "format('%%I::%%s as %%1$I', name, type), ', ' order by place) from cdc.list_columns(declaration)"
-            " where is_shown and kind <> 'id') from cdc.fact where fact_name = %s",
+            " where is_shown and kind <> 'id') from cdc.registered_model where declared_name = %s",
             name,
         )
         query = query.replace('"public"."notification_history"', '"truth"."history"')

@@ -41,7 +41,7 @@ START = 0xFFF_FF00
 STEP = 0x30
 """How far one source transaction moves the position."""
 
-FACT = "ft_service_stats"
+MODEL = "ft_service_stats"
 SHIPPED = ("--exclude", "path:examples")
 """For dbt: the project's own models, without the examples of tests/dbt."""
 
@@ -58,10 +58,10 @@ truncate cdc.installed_model, cdc.batch_reader, cdc.model_watermark
 """
 _EMPTY_BASELINES = """
 insert into cdc.baseline (
-    slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier
+    slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier
 )
-select slot_name, fact_name, gen_random_uuid(), declaration, start_lsn, system_identifier
-from cdc.fact inner join cdc.slot_position using (slot_name)
+select slot_name, declared_name, gen_random_uuid(), declaration, start_lsn, system_identifier
+from cdc.registered_model inner join cdc.slot_position using (slot_name)
 where slot_name = %s
 on conflict do nothing
 """
@@ -71,11 +71,11 @@ _MADE = """array(
 )"""
 _INSTALL = f"""
 select cdc.install_model(
-    %(slot)s, model_name, fact_name, declaration, routine, needs,
-    %(is_refresh)s or not fact_name = any (%(before)s), engine,
+    %(slot)s, model_name, declared_name, declaration, routine, needs,
+    %(is_refresh)s or not declared_name = any (%(before)s), engine,
     {_MADE.format("function")}, {_MADE.format("column")}
 )
-from kept.model as model where %(facts)s = '{{}}' or fact_name = any (%(facts)s)
+from kept.model as model where %(models)s = '{{}}' or declared_name = any (%(models)s)
 """
 
 
@@ -216,35 +216,35 @@ class Warehouse:
         """Replace the baseline of ft_service_stats by these live and archived counts."""
         live = {group: [count, count, 0] for group, (count, _) in counts.items() if count}
         archived = {group: [count, 0, count] for group, (_, count) in counts.items() if count}
-        self.seed_fact(FACT, {LIVE: live, ARCHIVE: archived}, at)
+        self.seed_model(MODEL, {LIVE: live, ARCHIVE: archived}, at)
 
-    def seed_fact(
+    def seed_model(
         self,
-        fact: str,
+        model: str,
         groups: Mapping[str, Mapping[Any, Sequence[object]]],
         at: int | None = None,
     ) -> None:
-        """Replace a fact's baseline: by part and group what it adds, in one transaction."""
-        of_fact = (self.slot, fact)
+        """Replace a model's baseline: by part and group what it adds, in one transaction."""
+        of_model = (self.slot, model)
         self.execute(
-            "begin; delete from cdc.baseline_group where (slot_name, fact_name) = (%s, %s)",
-            *of_fact,
+            "begin; delete from cdc.baseline_group where (slot_name, declared_name) = (%s, %s)",
+            *of_model,
         )
         self.execute(
-            "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, fact_name, %s, declaration, %s, "
-            "'1' from cdc.fact where (slot_name, fact_name) = (%s, %s) "
-            "on conflict (slot_name, fact_name) do update set baseline_id = excluded.baseline_id, "
+            "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier) select slot_name, declared_name, %s, declaration, %s, "
+            "'1' from cdc.registered_model where (slot_name, declared_name) = (%s, %s) "
+            "on conflict (slot_name, declared_name) do update set baseline_id = excluded.baseline_id, "
             "declaration = excluded.declaration, snapshot_lsn = excluded.snapshot_lsn",
             str(uuid.uuid4()),
             lsn.show(self.position if at is None else at),
-            *of_fact,
+            *of_model,
         )
         for part, measured in groups.items():
             for dimensions, measures in measured.items():
                 self.execute(
                     "insert into cdc.baseline_group values (%s, %s, %s, %s, %s::numeric[])",
-                    *of_fact,
+                    *of_model,
                     part,
                     list(dimensions),
                     list(measures),
@@ -281,13 +281,13 @@ class Warehouse:
         values = {
             "slot": self.slot,
             "is_refresh": refresh,
-            "facts": list(names),
+            "models": list(names),
             "before": sorted(self._installed),
         }
         with self.connection.cursor() as cursor:
             cursor.execute(_INSTALL, values)
         self._installed |= set(names) or {
-            name for (name,) in self.execute("select fact_name from kept.model")
+            name for (name,) in self.execute("select declared_name from kept.model")
         }
 
     def bring(self, *names: str, refresh: bool = False) -> list[ModelState]:
@@ -342,7 +342,7 @@ class Warehouse:
         """Let these models start from their baselines at the next apply."""
         self.execute(
             "update cdc.installed_model set is_refresh_asked = true "
-            "where fact_name = any (%s) and slot_name = %s",
+            "where declared_name = any (%s) and slot_name = %s",
             list(names),
             self.slot,
         )
@@ -367,7 +367,7 @@ class Warehouse:
 
     def routine(self, name: str) -> str:
         """Return the function that applies a model, as SQL writes it with its arguments."""
-        routine = "select routine from cdc.installed_model where fact_name = %s"
+        routine = "select routine from cdc.installed_model where declared_name = %s"
         return str(self.value(routine, name))
 
     def counts(self, connection: Connection | None = None) -> dict[Group, tuple[int, int]]:
@@ -380,14 +380,14 @@ class Warehouse:
             )
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
 
-    def state(self, relation: str = f"analytics.{FACT}") -> tuple[str, str | None, str | None]:
+    def state(self, relation: str = f"analytics.{MODEL}") -> tuple[str, str | None, str | None]:
         """State of a model, with the reason and the remedy."""
         ask = "select state, reason, remedy from cdc.model_state where relation = %s"
         ((state, reason, remedy),) = self.execute(ask, relation)
         return state, reason, remedy
 
     def states(self) -> dict[str, str]:
-        """The state of each model by its fact's name."""
+        """The state of each model by its model's name."""
         return dict(self.execute("select model_name, state from cdc.model_state"))
 
     # Others, who get into the way.
@@ -421,22 +421,22 @@ class Warehouse:
                 yield called
             called.result()
 
-    def stop(self, fact: str) -> str:
-        """Return a lock for which whoever writes to a fact waits, longer than for other locks."""
+    def stop(self, model: str) -> str:
+        """Return a lock for which whoever writes to a model waits, longer than for other locks."""
         self.execute(
             "create or replace function stop() returns trigger language plpgsql set lock_timeout = "
             "0 as 'begin perform pg_advisory_xact_lock(1); return null; end'; create trigger stop "
-            f"before insert or delete on analytics.{fact} execute function stop()"
+            f"before insert or delete on analytics.{model} execute function stop()"
         )
         return "select pg_advisory_lock(1)"
 
     @contextmanager
-    def late(self, *facts: str) -> Iterator[None]:
-        """Hold these facts back while the others are applied."""
-        hold = "update cdc.installed_model set error = %s, retry_at = %s where fact_name = any (%s)"
-        self.execute(hold, "held", "infinity", list(facts))
+    def late(self, *models: str) -> Iterator[None]:
+        """Hold these models back while the others are applied."""
+        hold = "update cdc.installed_model set error = %s, retry_at = %s where declared_name = any (%s)"
+        self.execute(hold, "held", "infinity", list(models))
         yield
-        self.execute(hold, None, None, list(facts))
+        self.execute(hold, None, None, list(models))
 
     def wait_for_waiting(self, sessions: int, *calls: Future[Any]) -> None:
         """Return once so many sessions wait for a lock; fail where a call is over."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from loader.applying.applier import apply_once
-from tests.dbt.staged import FACT, Warehouse
+from tests.dbt.staged import MODEL, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 
 
 def test_a_rebuild_repairs_what_someone_changed(warehouse: Warehouse) -> None:
     stats = "select count, live_count from analytics.ft_service_stats"
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.execute("update analytics.ft_service_stats set count = 7")
-    warehouse.build(FACT, refresh=True)
+    warehouse.build(MODEL, refresh=True)
     assert warehouse.execute(stats) == [(1, 1)]
 
 
@@ -31,7 +31,7 @@ def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
 def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     application = Application(5)
     warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.append(*(application.transaction() for _ in range(70)))
     ahead = (
         "select count(*) from cdc.change_log as log "
@@ -46,7 +46,7 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     warehouse.slice(4)
     while waiting:
         states = warehouse.apply_once()
-        (model,) = (each for each in states if each.name == FACT)
+        (model,) = (each for each in states if each.name == MODEL)
         slices += 1
         before, waiting = waiting, warehouse.value(ahead)
         assert 0 < before - waiting <= max(4, largest)
@@ -56,7 +56,7 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
 
 
 def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.slice(10)
     warehouse.append(*([change("I", LIVE, new=row(id=str(number)))] for number in range(25)))
     warehouse.append([{"action": "Z"}])
@@ -65,4 +65,4 @@ def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: 
         assert list(warehouse.counts().values()) == [(25, 0)]
         reasons = "select reason from analytics.rejected_changes"
         assert warehouse.execute(reasons) == [("the action is not known",)]
-        warehouse.ask_refresh(FACT)
+        warehouse.ask_refresh(MODEL)

@@ -14,11 +14,11 @@ from loader.applying.applier import Applier
 from loader.capture.events import RunState
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
-from tests.dbt.staged import FACT, SLOT, START, STEP, Warehouse
+from tests.dbt.staged import MODEL, SLOT, START, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, Application, change, row
 from waltally import lsn
 
-FACTS = (FACT, "ft_key_types", "ft_services")
+MODELS = (MODEL, "ft_key_types", "ft_services")
 MOVED = "select split_part(model_name, '.', 2), applied_lsn::text from cdc.model_watermark"
 WRONG = "alter table analytics.ft_key_types add constraint wrong check (count < 0) not valid"
 RIGHT = "alter table analytics.ft_key_types drop constraint wrong"
@@ -31,27 +31,27 @@ def application() -> Application:
 
 @pytest.fixture
 def built(warehouse: Warehouse, application: Application) -> Warehouse:
-    """Three facts of the same tables that follow, and changes that are not applied yet."""
+    """Three models of the same tables that follow, and changes that are not applied yet."""
     warehouse.append(*(application.transaction() for _ in range(20)))
-    warehouse.build(*FACTS)
+    warehouse.build(*MODELS)
     warehouse.append(*(application.transaction() for _ in range(20)))
     return warehouse
 
 
 def must_be_exact(warehouse: Warehouse, application: Application) -> None:
-    """Apply; each of the facts has the counts of the rows."""
+    """Apply; each of the models has the counts of the rows."""
     warehouse.apply()
     assert warehouse.counts() == application.counts()
-    for fact, column in (("ft_key_types", "count"), ("ft_services", "live_count")):
-        counted = f"select coalesce(sum({column}), 0)::int from analytics.{fact}"
-        assert warehouse.value(counted) == len(application.live), fact
+    for model, column in (("ft_key_types", "count"), ("ft_services", "live_count")):
+        counted = f"select coalesce(sum({column}), 0)::int from analytics.{model}"
+        assert warehouse.value(counted) == len(application.live), model
 
 
 def test_a_model_behind_is_not_applied_by_two_callers(
     built: Warehouse, application: Application
 ) -> None:
     """The second one has made its plan when the first one commits."""
-    with built.late(FACT, "ft_key_types"):
+    with built.late(MODEL, "ft_key_types"):
         built.apply()
     with ThreadPoolExecutor() as pool, built.holding(f"select cdc.apply('{SLOT}')") as first:
         second = pool.submit(built.apply_apart, "behind")
@@ -77,18 +77,18 @@ def test_no_model_goes_beyond_the_log(warehouse: Warehouse) -> None:
     first, then = (change("I", LIVE, new=row(id=number)) for number in "12")
     group = (row()["service_id"], row()["key_type"])
     warehouse.append([first])
-    warehouse.seed_fact("ft_key_types", {LIVE: {group: [2]}}, at=warehouse.position + STEP)
-    for fact in (FACT, "ft_services"):
-        warehouse.seed_fact(fact, {}, at=START)
+    warehouse.seed_model("ft_key_types", {LIVE: {group: [2]}}, at=warehouse.position + STEP)
+    for model in (MODEL, "ft_services"):
+        warehouse.seed_model(model, {}, at=START)
     warehouse.build("ft_key_types")
-    warehouse.build(*FACTS)
+    warehouse.build(*MODELS)
     warehouse.append([then])
-    warehouse.build(*FACTS)
+    warehouse.build(*MODELS)
     assert list(warehouse.counts().values()) == [(2, 0)]
     assert warehouse.value("select count from analytics.ft_key_types") == 2
     assert warehouse.value("select live_count from analytics.ft_services") == 2
     states = warehouse.states()
-    assert [states[fact] for fact in FACTS] == ["follows"] * 3
+    assert [states[model] for model in MODELS] == ["follows"] * 3
 
 
 def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
@@ -100,7 +100,7 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
     applier.start()
     try:
         wait_until(lambda: len(set(dict(built.execute(MOVED)).values())) == 1)
-        built.seed_fact("ft_key_types", {}, at=built.position + STEP)
+        built.seed_model("ft_key_types", {}, at=built.position + STEP)
         wait_until(lambda: "waits" in applier._reported.get(waiting, ()))
         wait_until(lambda: not applier._is_due.is_set())
         with closing(ChangeLog(built.settings)) as log:
@@ -113,10 +113,10 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
 
 
 def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None:
-    with built.late(FACT):
+    with built.late(MODEL):
         built.apply()
     applier = Applier(built.settings, RunState())
-    model = f"analytics.{FACT}"
+    model = f"analytics.{MODEL}"
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('model', '{model}'))"):
         assert applier._apply_behind()
         assert not applier._apply_behind()
@@ -127,7 +127,7 @@ def test_a_full_refresh_holds_up_no_other_model(built: Warehouse, application: A
     with built.waiting(built.stop("ft_key_types"), built.apply_apart, "behind"):
         front = built.apply_apart("front")
         assert built.counts() == application.counts()
-    assert {model.name for model in front} == {FACT, "ft_services"}
+    assert {model.name for model in front} == {MODEL, "ft_services"}
     must_be_exact(built, application)
 
 
@@ -135,14 +135,14 @@ def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(
     built: Warehouse, application: Application
 ) -> None:
     """Its error is a locked row, and who holds the front may want to write down one too."""
-    with built.late(FACT):
+    with built.late(MODEL):
         built.apply()
     built.execute(WRONG)
     built.ask_refresh("ft_key_types")
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('slot', '{SLOT}'))"):
         states = {model.name: model for model in built.apply_apart("behind")}
     assert states["ft_key_types"].state == "failed"
-    assert states[FACT].is_behind
+    assert states[MODEL].is_behind
     built.execute(RIGHT)
     built.try_again()
     must_be_exact(built, application)
@@ -159,7 +159,7 @@ def test_a_model_that_another_caller_applies_is_passed_over(built: Warehouse) ->
         built.execute(f"select cdc.begin_models({plans})")
 
 
-def test_a_lock_on_one_fact_holds_up_no_other(built: Warehouse, application: Application) -> None:
+def test_a_lock_on_one_model_holds_up_no_other(built: Warehouse, application: Application) -> None:
     """The lock of a table is not even waited for."""
     for lock in (
         "select from analytics.ft_key_types for update",
@@ -240,7 +240,7 @@ def test_a_model_that_fails_is_tried_again_ever_more_seldom(
     must_be_exact(built, application)
     assert built.execute(
         "select error, remedy, failures, retry_at from cdc.installed_model "
-        "where fact_name = 'ft_key_types'"
+        "where declared_name = 'ft_key_types'"
     ) == [(None, None, 0, None)]
 
 
@@ -290,12 +290,12 @@ def test_a_function_that_is_lost_stops_its_models(
     reader = built.value("select cdc.reader_name(%s)", SLOT)
     built.execute(f"alter function {reader} rename to lost")
     built.apply()
-    assert [built.states()[fact] for fact in FACTS] == ["failed"] * 3
+    assert [built.states()[model] for model in MODELS] == ["failed"] * 3
     ((said, remedy),) = built.execute("select distinct error, remedy from cdc.installed_model")
     assert "is not there" in said
     assert remedy == "`dbt build`"
     # As dbt does: the reader is made again.
-    built.install(*FACTS)
+    built.install(*MODELS)
     must_be_exact(built, application)
 
 
@@ -324,7 +324,7 @@ def test_rows_of_another_batch_of_spark_that_come_while_one_is_added_do_not_coun
     warehouse.execute(COMPUTED, "own", 1, "T", begin, None, begin)
     warehouse.execute(COMPUTED, "own", 1, "I", *values)
     ((declaration, baseline),) = warehouse.execute(
-        "select declaration, baseline_id from cdc.baseline where fact_name = 'ft_key_types'"
+        "select declaration, baseline_id from cdc.baseline where declared_name = 'ft_key_types'"
     )
     place = (json.dumps(declaration), baseline, lsn.show(begin), lsn.show(warehouse.position))
 
@@ -346,7 +346,7 @@ def test_two_first_builds_at_once(fresh: Warehouse) -> None:
     """Both find neither schema nor table; one makes them, the other must not apply again."""
     fresh.append([change("I", LIVE, new=row())])
     with fresh.holding("create schema analytics"):
-        run = ("run", "--select", "rejected_changes", FACT)
+        run = ("run", "--select", "rejected_changes", MODEL)
         both = [fresh.start_dbt(*run) for _ in range(2)]
         fresh.wait_for_waiting(2)
     for each in both:

@@ -1,16 +1,16 @@
-"""A fact that is added or changed waits for its own baseline, and what it held stays until then."""
+"""A model that is added or changed waits for its own baseline, and what it held stays until then."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.dbt.project import messages
-from tests.dbt.staged import FACT, START, Warehouse
+from tests.dbt.staged import MODEL, START, Warehouse
 from tests.dbt.workload import LIVE, SERVICES, change, row
 from waltally import lsn
 
-MODEL = "ft_changing"
-TABLE = f"analytics.{MODEL}"
+CHANGING = "ft_changing"
+TABLE = f"analytics.{CHANGING}"
 NEW = change("I", LIVE, new=row())
 TEAM = change("I", LIVE, new=row(key_type="team"))
 VALUES = "select service_id::text, count from analytics.ft_changing"
@@ -23,7 +23,7 @@ def variables(changed: str) -> tuple[str, ...]:
 
 def run(warehouse: Warehouse, changed: str = "", *words: str) -> str:
     """Have dbt install the model, and return what it says."""
-    return messages(warehouse.dbt("run", "--select", MODEL, *variables(changed), *words))
+    return messages(warehouse.dbt("run", "--select", CHANGING, *variables(changed), *words))
 
 
 def register(warehouse: Warehouse, changed: str = "", followed: int = START) -> None:
@@ -35,27 +35,27 @@ def contents(warehouse: Warehouse) -> list[Any]:
     return warehouse.execute("select * from analytics.ft_changing order by 1")
 
 
-def test_a_fact_waits_for_tables_that_the_log_lacks(warehouse: Warehouse) -> None:
+def test_a_model_waits_for_tables_that_the_log_lacks(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     warehouse.execute("delete from cdc.logged_table")
-    assert "the change log holds its tables not yet" in warehouse.waits(MODEL)
+    assert "the change log holds its tables not yet" in warehouse.waits(CHANGING)
     later = warehouse.position
     register(warehouse, followed=later)
     since = f"the change log holds its tables only from {lsn.show(later)} on"
     # Only a baseline at or after that position has nothing missing behind it.
-    assert since in warehouse.waits(MODEL)
+    assert since in warehouse.waits(CHANGING)
     warehouse.append([NEW])
-    assert since in warehouse.waits(MODEL)
-    warehouse.seed_fact(MODEL, {LIVE: {(SERVICES[0],): [1]}}, at=later)
-    warehouse.build(MODEL)
+    assert since in warehouse.waits(CHANGING)
+    warehouse.seed_model(CHANGING, {LIVE: {(SERVICES[0],): [1]}}, at=later)
+    warehouse.build(CHANGING)
     assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
 
 
 def test_a_changed_query_waits_and_then_replaces_what_was_there(warehouse: Warehouse) -> None:
     """It has more than ten columns."""
     warehouse.append([NEW])
-    warehouse.seed_fact(MODEL, {LIVE: {(SERVICES[0],): [7]}}, at=START)
-    warehouse.build(MODEL)
+    warehouse.seed_model(CHANGING, {LIVE: {(SERVICES[0],): [7]}}, at=START)
+    warehouse.build(CHANGING)
     warehouse.execute(
         "create view reader as select service_id, count from analytics.ft_changing; "
         "grant select on analytics.ft_changing to public"
@@ -69,7 +69,7 @@ def test_a_changed_query_waits_and_then_replaces_what_was_there(warehouse: Wareh
         assert warehouse.execute(VALUES) == [(SERVICES[0], 8)]
 
     group = (SERVICES[0], "team", *[f"team{letter}" for letter in "abcdefghij"])
-    warehouse.seed_fact(MODEL, {LIVE: {group: [6]}}, at=START)
+    warehouse.seed_model(CHANGING, {LIVE: {group: [6]}}, at=START)
     with warehouse.waiting("lock table cdc.model_watermark in exclusive mode", warehouse.apply):
         assert warehouse.value("select count(*) from pg_class where relname = 'reader'") == 1
     assert warehouse.execute(
@@ -91,11 +91,11 @@ def test_a_changed_query_waits_and_then_replaces_what_was_there(warehouse: Wareh
 def test_a_view_that_needs_a_lost_column_is_named(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     register(warehouse, "columns")
-    warehouse.seed_fact(MODEL, {})
+    warehouse.seed_model(CHANGING, {})
     run(warehouse, "columns")
     warehouse.execute("create view reader as select key_type from analytics.ft_changing")
     register(warehouse)
-    warehouse.seed_fact(MODEL, {}, at=START)
+    warehouse.seed_model(CHANGING, {}, at=START)
     said = run(warehouse)
     assert "a view or a key still needs an old one" in said
     assert "Drop what needs the column" in said.split("HINT")[1]
@@ -104,7 +104,7 @@ def test_a_view_that_needs_a_lost_column_is_named(warehouse: Warehouse) -> None:
     assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
 
 
-def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
+def test_a_model_that_spark_applies_is_left_alone_and_taken_back(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     said = run(warehouse, "spark")
     assert "it was not built yet. Try: `spark-submit spark/apply.py`" in said
@@ -114,15 +114,15 @@ def test_a_fact_that_spark_applies_is_left_alone_and_taken_back(warehouse: Wareh
     warehouse.append([NEW])
     warehouse.apply()
     assert contents(warehouse) == before
-    assert warehouse.states()[MODEL] == "follows"
+    assert warehouse.states()[CHANGING] == "follows"
     run(warehouse)
     assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
 
 
-def test_a_build_with_tests_passes_while_a_fact_waits(warehouse: Warehouse) -> None:
+def test_a_build_with_tests_passes_while_a_model_waits(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
-    warehouse.execute("delete from cdc.baseline where fact_name = %s", FACT)
-    warehouse.must("build", "--select", FACT, MODEL)
-    assert warehouse.states()[FACT] == "waits"
+    warehouse.execute("delete from cdc.baseline where declared_name = %s", MODEL)
+    warehouse.must("build", "--select", MODEL, CHANGING)
+    assert warehouse.states()[MODEL] == "waits"
     assert warehouse.counts() == {}
     assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]

@@ -6,14 +6,14 @@ import pytest
 
 from loader.staging.target_state import Part
 from testkit.commands import wait_until
-from tests.dbt.staged import FACT, Warehouse
+from tests.dbt.staged import MODEL, Warehouse
 from tests.dbt.workload import Application
 from waltally.errors import LoaderError
 
 AN_INSTALL = "lock table cdc.installed_model in exclusive mode"
 AN_APPLY = "lock table cdc.model_watermark in exclusive mode"
 """Where a session stops when another one holds this: the places where it could do half its work."""
-RUN = ("run", "--select", FACT)
+RUN = ("run", "--select", MODEL)
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def application() -> Application:
 
 @pytest.fixture
 def built(warehouse: Warehouse, application: Application) -> Warehouse:
-    """A fact that follows, and changes that are not applied yet."""
+    """A model that follows, and changes that are not applied yet."""
     warehouse.append(*(application.transaction() for _ in range(50)))
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.append(*(application.transaction() for _ in range(50)))
     return warehouse
 
@@ -56,7 +56,7 @@ def test_a_session_that_is_terminated_amid_an_apply_has_applied_nothing(
 ) -> None:
     before = built.counts()
     if part == "behind":
-        built.ask_refresh(FACT)
+        built.ask_refresh(MODEL)
     with pytest.raises(LoaderError), built.waiting(AN_APPLY, built.apply_apart, part):
         built.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "

@@ -1,4 +1,4 @@
-"""The server keeps its plans: a batch plans nothing that reads the log or writes a fact."""
+"""The server keeps its plans: a batch plans nothing that reads the log or writes a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from testkit.servers import Server
 from tests.dbt.project import Project
-from tests.dbt.staged import FACT, Warehouse, set_environment
+from tests.dbt.staged import MODEL, Warehouse, set_environment
 from tests.dbt.workload import ARCHIVE, LIVE, change, row
 
 PLANNED = "select query, plans from pg_stat_statements where not toplevel"
@@ -44,7 +44,7 @@ def test_a_batch_plans_only_the_calls_of_its_functions(
         set_environment(cluster, monkeypatch)
         warehouse = Warehouse(cluster, project)
         warehouse.execute("create extension pg_stat_statements")
-        warehouse.build(FACT, "ft_key_types")
+        warehouse.build(MODEL, "ft_key_types")
         assert not all(map(is_call, planned(warehouse, 1)))
         planned(warehouse, 10)
         again = planned(warehouse, 5)

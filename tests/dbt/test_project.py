@@ -98,7 +98,7 @@ def test_everything_works_on_an_empty_database(fresh: Warehouse) -> None:
     assert (fresh.project.home / "target/static_index.html").exists()
 
 
-def test_source_freshness_tells_of_a_fact_that_stands_still(counted: Warehouse) -> None:
+def test_source_freshness_tells_of_a_model_that_stands_still(counted: Warehouse) -> None:
     for since, expected in (("0", "pass"), ("20 minutes", "warn"), ("2 hours", "error")):
         counted.execute(
             "update cdc.model_watermark set applied_lsn = '0/1', "
@@ -151,7 +151,7 @@ def listed(warehouse: Warehouse, *words: str) -> set[tuple[str, str]]:
 
 def test_the_selectors_of_the_service_files(warehouse: Warehouse) -> None:
     shipped = listed(warehouse, *SHIPPED)
-    facts = listed(warehouse, "--selector", "facts") & shipped
-    assert facts == {("model", "ft_service_stats"), ("model", "rejected_changes")}
+    models = listed(warehouse, "--selector", "models") & shipped
+    assert models == {("model", "ft_service_stats"), ("model", "rejected_changes")}
     checks = listed(warehouse, "--selector", "checks") & shipped
     assert checks == {each for each in shipped if each[0] == "test"} != set()

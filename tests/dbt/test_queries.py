@@ -128,9 +128,9 @@ def test_rows_that_the_query_cannot_take_are_listed(shop: Shop) -> None:
         *((2, 1), (3, 1), (None, 1)),
     ]
     rejected = shop.target.execute(
-        "select fact, action, reason, payload from analytics.rejected_changes order by commit_lsn"
+        "select model, action, reason, payload from analytics.rejected_changes order by commit_lsn"
     )
-    assert [(fact, action) for fact, action, *_ in rejected] == [
+    assert [(model, action) for model, action, *_ in rejected] == [
         *(("analytics.notes", "I"), ("analytics.notes", "U"))
     ]
     assert all("invalid input syntax for type integer" in reason for *_, reason, _ in rejected)

@@ -1,4 +1,4 @@
-"""Readers: the fact while it is rebuilt, and the indexes behind them."""
+"""Readers: the model while it is rebuilt, and the indexes behind them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from testkit.commands import ROOT
-from tests.dbt.staged import FACT, SHIPPED, Warehouse
+from tests.dbt.staged import MODEL, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 
 TABLE = "analytics.ft_service_stats"
@@ -19,7 +19,7 @@ INDEXES = (
 def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> None:
     application = Application(31)
     warehouse.append(*(application.transaction() for _ in range(100)))
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     old = warehouse.counts()
     warehouse.seed(old, at=warehouse.position)
     warehouse.append(*(application.transaction() for _ in range(100)))
@@ -27,7 +27,7 @@ def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> N
     settled.autocommit = False
     settled.set_session(isolation_level="REPEATABLE READ")
     assert warehouse.counts(settled) == old
-    warehouse.install(FACT, refresh=True)
+    warehouse.install(MODEL, refresh=True)
     with warehouse.waiting("lock table cdc.model_watermark in exclusive mode", warehouse.apply):
         assert warehouse.counts() == old
     assert warehouse.counts() == application.counts()
@@ -38,7 +38,7 @@ def test_a_full_refresh_is_invisible_until_it_is_done(warehouse: Warehouse) -> N
 def test_a_build_keeps_what_is_as_it_should_be(warehouse: Warehouse) -> None:
     """Names, grants, views upon it, indexes: also in a full refresh."""
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.execute(
         f"grant select on {TABLE} to public; create view reader as select * from {TABLE}"
     )
@@ -65,7 +65,7 @@ def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) 
     # A page has room for so many new versions.
     for transactions in (50, 5):
         warehouse.append(*(application.transaction() for _ in range(transactions)))
-        warehouse.build(FACT)
+        warehouse.build(MODEL)
     warehouse.watch("select pg_stat_force_next_flush()")
     ((updated, hot),) = warehouse.execute(
         "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables "
@@ -75,7 +75,7 @@ def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) 
 
 
 def test_the_documented_queries_read_an_index(warehouse: Warehouse) -> None:
-    """In a fact large enough that the planner cares: 20,000 groups of 300 services."""
+    """In a model large enough that the planner cares: 20,000 groups of 300 services."""
     warehouse.execute(
         f"insert into {TABLE} (id, service_id, template_id, notification_type, notification_status,"
         " count, live_count, archived_count, waltally_1_count, waltally_1_live_count,"

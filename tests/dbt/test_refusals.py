@@ -9,7 +9,7 @@ import psycopg2.errors
 import pytest
 
 from tests.dbt.project import messages
-from tests.dbt.staged import FACT, SLOT, START, Warehouse
+from tests.dbt.staged import MODEL, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
@@ -32,7 +32,7 @@ CASES = [
     ),
     (BEYOND_THE_LOG, ("failed", "holds changes only up to", SEED)),
     (
-        "delete from cdc.fact where fact_name = 'ft_service_stats'",
+        "delete from cdc.registered_model where declared_name = 'ft_service_stats'",
         ("waits", "it is not registered for slot", "loader setup"),
     ),
     (
@@ -48,7 +48,7 @@ CASES = [
         ("waits", LACKS, SEED),
     ),
 ]
-"""What is done to a fact that follows, and then its state, the reason and the remedy."""
+"""What is done to a model that follows, and then its state, the reason and the remedy."""
 
 
 def stored(warehouse: Warehouse) -> Any:
@@ -56,10 +56,10 @@ def stored(warehouse: Warehouse) -> Any:
 
 
 def follows(warehouse: Warehouse) -> Any:
-    """Bring a fact with a baseline to where it follows, and return what is stored."""
+    """Bring a model with a baseline to where it follows, and return what is stored."""
     warehouse.seed({}, at=START)
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     return stored(warehouse)
 
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_right_is_refused_and_what_lacks_something_waits(
     applied = "select state, reason, remedy from cdc.apply(%s) where model_name = %s"
     for statement, (state, sentence, remedy) in CASES:
         warehouse.execute(f"begin; {statement}")
-        ((found, reason, told),) = warehouse.execute(applied, SLOT, FACT)
+        ((found, reason, told),) = warehouse.execute(applied, SLOT, MODEL)
         assert (found, sentence in reason, remedy in told) == (state, True, True), statement
         assert stored(warehouse) == before
         warehouse.execute("rollback")
@@ -79,14 +79,14 @@ def test_what_cannot_be_right_is_refused_and_what_lacks_something_waits(
 def test_dbt_prints_what_is_refused_and_what_waits(warehouse: Warehouse) -> None:
     before = follows(warehouse)
     warehouse.execute(BEYOND_THE_LOG)
-    run = ("run", "--select", FACT)
+    run = ("run", "--select", MODEL)
     for words, sentence in (
         (run, "holds changes only up to"),
         ((*run, "--full-refresh"), "the change log starts at 1/0"),
     ):
         reason, remedy = warehouse.must_fail(*words).split("HINT")
         assert sentence in reason and "spark/seed.py" in remedy
-    warehouse.execute("delete from cdc.fact where fact_name = 'ft_service_stats'")
+    warehouse.execute("delete from cdc.registered_model where declared_name = 'ft_service_stats'")
     assert "WAITS: it is not registered for slot" in messages(warehouse.must(*run))
     warehouse.execute("delete from cdc.slot_position")
     reason, remedy = warehouse.must_fail(*run).split("HINT")
@@ -94,31 +94,31 @@ def test_dbt_prints_what_is_refused_and_what_waits(warehouse: Warehouse) -> None
     assert stored(warehouse) == before
 
 
-def test_a_second_slot_on_a_fact_is_refused(warehouse: Warehouse) -> None:
+def test_a_second_slot_on_a_model_is_refused(warehouse: Warehouse) -> None:
     other = "another_slot"
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.slot, warehouse.position = other, START + 0x9000
     warehouse.add_slot(other)
     warehouse.append([change("I", LIVE, new=row(notification_status="of another"))])
     # As if setup had not refused it.
-    warehouse.register(FACT, slot=other)
-    warehouse.seed_fact(FACT, {}, at=START + 0x9000)
+    warehouse.register(MODEL, slot=other)
+    warehouse.seed_model(MODEL, {}, at=START + 0x9000)
     before = stored(warehouse)
-    warehouse.install(FACT)
+    warehouse.install(MODEL)
     for refresh in (False, True):
-        said = warehouse.refused(FACT, refresh=refresh)
+        said = warehouse.refused(MODEL, refresh=refresh)
         assert f"it is built from the slot {SLOT}" in said
         assert f"set LOADER_SLOT={SLOT}, or write a model for each slot" in said
         assert stored(warehouse) == before
     # A registration alone is enough: the other slot's build may come at any time.
     warehouse.execute("delete from cdc.model_watermark")
-    assert f"is built from the slot {SLOT}" in warehouse.refused(FACT)
+    assert f"is built from the slot {SLOT}" in warehouse.refused(MODEL)
     assert f"then `spark-submit {SEED}`" in said
     pasted = re.findall(r"delete from .*?;", said)
     assert len(pasted) == 4
     warehouse.execute("".join(pasted))
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert [key[3] for key in warehouse.counts()] == ["of another"]
     assert warehouse.value("select slot_name from cdc.model_watermark") == other
 
@@ -135,7 +135,7 @@ def test_an_empty_build_autocommit_and_no_name_of_a_slot_are_refused(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.append([change("I", LIVE, new=row())])
-    run = ("run", "--select", FACT)
+    run = ("run", "--select", MODEL)
     said = warehouse.must_fail(*run, "--empty")
     assert "pass over changes without applying them" in said
     profile = warehouse.project.home / "profiles.yml"
@@ -148,7 +148,7 @@ def test_an_empty_build_autocommit_and_no_name_of_a_slot_are_refused(
     with monkeypatch.context() as patch:
         patch.setenv("LOADER_SLOT", "x' or true --")
         assert "a slot has lower-case letters" in warehouse.must_fail(*run)
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert list(warehouse.counts().values()) == [(1, 0)]
 
 
@@ -156,10 +156,10 @@ def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
     """The watermark by the next apply, the table by any build."""
     follows(warehouse)
     warehouse.execute("delete from cdc.model_watermark")
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert list(warehouse.counts().values()) == [(1, 0)]
     warehouse.execute("drop table analytics.ft_service_stats cascade")
-    warehouse.must("run", "--select", FACT)
+    warehouse.must("run", "--select", MODEL)
     assert list(warehouse.counts().values()) == [(1, 0)]
     applied = "select applied_lsn::text from cdc.model_watermark"
     assert warehouse.value(applied) == lsn.show(warehouse.position)
@@ -170,25 +170,25 @@ def test_where_the_log_is_pruned_after_the_baseline_only_a_rebuild_is_refused(
 ) -> None:
     """And a new model waits: it would lack what the log held before."""
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     pruned = warehouse.position
     warehouse.prune()
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert list(warehouse.counts().values()) == [(2, 0)]
 
-    said = warehouse.refused(FACT, refresh=True)
+    said = warehouse.refused(MODEL, refresh=True)
     assert f"starts at {lsn.show(pruned)}, after its baseline at {lsn.show(START)}" in said
     assert SEED in said.split("HINT")[1]
     assert warehouse.execute("select * from analytics.ft_key_types") == []
     warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert list(warehouse.counts().values()) == [(3, 0)], "a refused rebuild holds up nothing"
 
     warehouse.seed({}, at=pruned)
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert list(warehouse.counts().values()) == [(2, 0)]
     group = (row()["service_id"], "normal")
-    warehouse.seed_fact("ft_key_types", {LIVE: {group: [7]}})
+    warehouse.seed_model("ft_key_types", {LIVE: {group: [7]}})
     warehouse.build("ft_key_types")
     assert warehouse.value("select sum(count) from analytics.ft_key_types") == 7

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.dbt.staged import FACT, SHIPPED, Warehouse
+from tests.dbt.staged import MODEL, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, change, row
 
-LISTED = "select split_part(fact, '.', 2), reason from analytics.rejected_changes order by 1, 2"
+LISTED = "select split_part(model, '.', 2), reason from analytics.rejected_changes order by 1, 2"
 
 
 def test_a_model_that_is_built_alone_makes_the_list(fresh: Warehouse) -> None:
     fresh.append([change("I", LIVE, new=row()), {"action": "Z"}])
-    fresh.must("run", "--select", FACT)
+    fresh.must("run", "--select", MODEL)
     assert list(fresh.counts().values()) == [(1, 0)]
     assert fresh.value("select count(*) from analytics.rejected_changes") == 1
 
 
-def test_a_failing_test_of_the_fact_holds_up_no_rejection(warehouse: Warehouse) -> None:
+def test_a_failing_test_of_the_model_holds_up_no_rejection(warehouse: Warehouse) -> None:
     def statuses_of_build() -> dict[str, str]:
         done = warehouse.dbt("build", *SHIPPED, "test_type:unit")
         results: list[Any] = list(getattr(done.result, "results", []))
         return {each.node.name: str(each.status) for each in results}
 
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
     statuses = statuses_of_build()
-    assert (statuses["no_rejected_changes"], statuses[FACT]) == ("fail", "success")
-    assert warehouse.execute(LISTED) == [(FACT, "the action is not known")]
+    assert (statuses["no_rejected_changes"], statuses[MODEL]) == ("fail", "success")
+    assert warehouse.execute(LISTED) == [(MODEL, "the action is not known")]
     # Nor does a rejection hold up what comes after it.
     warehouse.append([change("I", LIVE, new=row())])
     warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")

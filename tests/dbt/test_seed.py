@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from loader.staging.records import ModelState
-from tests.dbt.staged import FACT, SLOT, STEP, Warehouse
+from tests.dbt.staged import MODEL, SLOT, STEP, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Application, change, row
 from waltally import lsn
 
@@ -18,13 +18,13 @@ def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
     before_the_slot, at_the_slot = application.counts(), warehouse.position
     warehouse.append(*(application.transaction() for _ in range(100)))
     warehouse.seed(before_the_slot, at=at_the_slot)
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert warehouse.counts() == application.counts()
 
     warehouse.seed(application.counts())
     warehouse.append(*(application.transaction() for _ in range(100)))
     for refresh in (False, True):
-        warehouse.build(FACT, refresh=refresh)
+        warehouse.build(MODEL, refresh=refresh)
         assert warehouse.counts() == application.counts()
 
 
@@ -35,10 +35,10 @@ def test_a_seed_ahead_of_the_log_waits_for_it(warehouse: Warehouse) -> None:
     warehouse.seed(application.counts(), at=warehouse.position + 50 * STEP)
     for batch in ([], staged_later[:25], staged_later[25:]):
         warehouse.append(*batch)
-        warehouse.build(FACT)
+        warehouse.build(MODEL)
         assert warehouse.counts() == application.counts()
     warehouse.append(application.transaction())
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert warehouse.counts() == application.counts()
 
 
@@ -47,26 +47,26 @@ def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
     warehouse.seed({group: (5, 7)})
     warehouse.append([change("T", LIVE), change("I", LIVE, new=row())])
     for refresh in (False, True):
-        warehouse.build(FACT, refresh=refresh)
+        warehouse.build(MODEL, refresh=refresh)
         assert warehouse.counts() == {group: (1, 7)}
 
 
 def test_a_rebuild_writes_down_an_archived_delete_once(warehouse: Warehouse) -> None:
     warehouse.append([change("I", ARCHIVE, new=row()), change("D", ARCHIVE, row())])
     for refresh in (False, True):
-        warehouse.build(FACT, refresh=refresh)
+        warehouse.build(MODEL, refresh=refresh)
         assert warehouse.value("select sum(measures[1]) from cdc.archived_delete") == 1
 
 
-def test_a_seed_of_one_fact_touches_no_other(warehouse: Warehouse) -> None:
+def test_a_seed_of_one_model_touches_no_other(warehouse: Warehouse) -> None:
     """Nor what another could not count, and neither does a rebuild of one."""
-    names = (FACT, "ft_key_types", "ft_services")
+    names = (MODEL, "ft_key_types", "ft_services")
     new = change("I", LIVE, new=row())
     warehouse.append([new, change("D", LIVE, old={"id": "1"})])
     warehouse.build(*names)
-    listed = "select split_part(fact, '.', 2) from analytics.rejected_changes order by 1"
+    listed = "select split_part(model, '.', 2) from analytics.rejected_changes order by 1"
     assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
-    warehouse.refresh(FACT)
+    warehouse.refresh(MODEL)
     assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
     warehouse.seed({})
     warehouse.build(*names)
@@ -86,11 +86,11 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
     seeded_at = lsn.show(warehouse.position)
     warehouse.append([{"action": "Z"}])
     for refresh in (False, True):
-        warehouse.build(FACT, "ft_key_types", refresh=refresh)
+        warehouse.build(MODEL, "ft_key_types", refresh=refresh)
         assert warehouse.execute(
             "select action, commit_lsn::text, ordinal, source_table, reason, payload::jsonb -> "
             "'row_count' from analytics.rejected_changes "
-            "where fact = 'analytics.ft_service_stats' order by ordinal"
+            "where model = 'analytics.ft_service_stats' order by ordinal"
         ) == [
             ("baseline", seeded_at, -1, LIVE, "too long", 7),
             ("Z", seeded_at, 1, None, "the action is not known", None),
@@ -99,28 +99,28 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
             "select rejected_lsn < applied_lsn from cdc.model_watermark "
             "where model_name = 'analytics.ft_service_stats'"
         )
-    # Another fact has none of them.
+    # Another model has none of them.
     of_baselines = "select count(*) from analytics.rejected_changes where action = 'baseline'"
     assert warehouse.value(of_baselines) == 1
 
 
 def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(warehouse: Warehouse) -> None:
-    lock = warehouse.stop(FACT)
+    lock = warehouse.stop(MODEL)
 
     def rebuilt(meanwhile: Callable[[], None]) -> ModelState:
         warehouse.append([change("I", LIVE, new=row())])
-        warehouse.build(FACT)
-        warehouse.ask_refresh(FACT)
+        warehouse.build(MODEL)
+        warehouse.ask_refresh(MODEL)
         with warehouse.waiting(lock, warehouse.apply_apart, "behind") as rebuild:
             meanwhile()
         assert list(warehouse.counts().values()) == [(1, 0)]
-        return {each.name: each for each in rebuild.result()}[FACT]
+        return {each.name: each for each in rebuild.result()}[MODEL]
 
     model = rebuilt(warehouse.prune)
     assert (model.state, "after its baseline" in str(model.reason)) == ("failed", True)
     warehouse.seed({})
     assert rebuilt(lambda: warehouse.seed({})).is_behind
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert warehouse.counts() == {}
 
 
@@ -129,9 +129,9 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
 ) -> None:
     group = (SERVICES[0], TEMPLATES[0], "email", "created")
     warehouse.seed({group: (5, 0)})
-    warehouse.build(FACT)
-    warehouse.execute(f"alter routine {warehouse.routine(FACT)} set lock_timeout = '1h'")
-    warehouse.ask_refresh(FACT)
+    warehouse.build(MODEL)
+    warehouse.execute(f"alter routine {warehouse.routine(MODEL)} set lock_timeout = '1h'")
+    warehouse.ask_refresh(MODEL)
     lock = "lock table cdc.baseline_group in access exclusive mode"
     with ThreadPoolExecutor() as pool, warehouse.holding(lock) as seed:
         rebuild = pool.submit(warehouse.apply_apart, "behind")
@@ -139,7 +139,7 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
         seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
         seed.ask("update cdc.baseline_group set measures = '{7, 7, 0}'")
         seed.commit()
-        assert {each.name: each for each in rebuild.result()}[FACT].is_behind
+        assert {each.name: each for each in rebuild.result()}[MODEL].is_behind
     assert warehouse.counts() == {group: (5, 0)}
-    warehouse.build(FACT)
+    warehouse.build(MODEL)
     assert warehouse.counts() == {group: (7, 0)}

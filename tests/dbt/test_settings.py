@@ -76,7 +76,7 @@ def test_no_setting_of_the_role_matters(builder: Warehouse) -> None:
 def test_each_setting_of_the_role_is_another_in_a_build(
     builder: Warehouse, project: Project
 ) -> None:
-    """Also those that the shipped fact's types do not depend on."""
+    """Also those that the shipped model's types do not depend on."""
     names = [name.replace("default_transaction", "transaction") for name in ROLE_SETTINGS]
     ask = "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name in names)
     pin = project.call("pin_transaction")

@@ -237,7 +237,7 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
     assert lab.target.execute(
-        "select slot_name, array_agg(fact_name order by fact_name) from cdc.fact"
+        "select slot_name, array_agg(declared_name order by declared_name) from cdc.registered_model"
         " group by 1 order by 1"
     ) == sorted(
         (lab.systems[place].slot, names)
@@ -292,7 +292,7 @@ def test_an_audit_finds_each_wrong_value_of_a_model_over_models(lab: Lab) -> Non
     )
     assert set(lab.target.execute(state, list(UPPER))) == {(name, True) for name in UPPER}
     status = json.loads(lab.systems["org"].must("status", "--json"))
-    assert {fact["name"] for fact in status["facts"] if fact["audited_at"]} >= set(UPPER)
+    assert {model["name"] for model in status["models"] if model["audited_at"]} >= set(UPPER)
 
     first = "ctid = (select min(ctid) from {0})"
     for name, change, wrong in (

@@ -48,9 +48,9 @@ def test_the_source_may_have_any_encoding_the_target_shares(
         pipeline.catch_up()
         assert pipeline.rejected() == []
         differing = (
-            "select count(*) from analytics.ft_service_stats as fact full join ("
+            "select count(*) from analytics.ft_service_stats as model full join ("
             "select notification_status, count(*) as rows from notifications group by 1) as counted"
-            " on fact.notification_status = counted.notification_status "
+            " on model.notification_status = counted.notification_status "
             "where coalesce(live_count, 0) <> coalesce(rows, 0)"
         )
         assert source.value(differing) == 0

@@ -20,13 +20,13 @@ from waltally.tables import format_names, quoted
 
 STAGING = f'c"d\\ {{{{ 7 * 7 }}}} $a$; {ATTACK}; --'
 MARTS = "2024.x\\ {{ 7 * 7 }} $a$ 100% %s; --"
-"""The schemas of the change log and of the facts; dbt's own query for docs takes no ' in them."""
+"""The schemas of the change log and of the models; dbt's own query for docs takes no ' in them."""
 BLANK = "'', '', '', ''"
 """The values of the texts after the first."""
 
 
 class Counted:
-    """A table, and a fact of it; schema, table and columns have hostile names."""
+    """A table, and a model of it; schema, table and columns have hostile names."""
 
     def __init__(self, *names: str) -> None:
         def numbered(name: str, number: int) -> str:
@@ -38,7 +38,7 @@ class Counted:
         self.amount, self.moment = roles[2:]
         self.texts = [numbered(name, 2) for name in names]
         self.table = f"{quoted(self.schema)}.{quoted(self.name)}"
-        self.fact = ""
+        self.model = ""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         known = {*project.glob("models/*.sql")}
         system.must("init", str(project), "--table", each.table, *by)
         (model,) = {*project.glob("models/*.sql")} - known
-        each.fact = model.stem
+        each.model = model.stem
     system.given = {
         "LOADER_MANIFEST": "",
         "DBT_PROJECT_DIR": str(project),
@@ -105,8 +105,8 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     with system.follow("--build") as running:
         system.spark_job("spark-submit spark/audit.py")
         system.must("wait")
-        facts = json.loads(system.must("status", "--json"))["facts"]
-        assert {each["state"] for each in facts} == {"follows"}
+        models = json.loads(system.must("status", "--json"))["models"]
+        assert {each["state"] for each in models} == {"follows"}
         system.must("status")
         archives_and_prunes(system, tables, tmp_path / "archive")
         running.end()
@@ -116,14 +116,14 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         first, *_ = each.texts
         keys = f"{quoted(first)}, day::text, row_count, {quoted(each.amount)}"
         counted = database.execute(
-            f"select {keys} from {quoted(MARTS)}.{each.fact} order by row_count, 1"
+            f"select {keys} from {quoted(MARTS)}.{each.model} order by row_count, 1"
         )
         assert counted == [
             ("c", None, 1, Decimal("4.5")),
             ("d", "2026-01-01", 1, 1),
             (None, "2026-01-02", 2, 9),
         ]
-        asked = ("--by", format_names([*each.texts, "day"]), "--", each.fact, f"{first}=d")
+        asked = ("--by", format_names([*each.texts, "day"]), "--", each.model, f"{first}=d")
         line = system.must("stats", *asked).splitlines()[4].split()
         assert (line[0], sorted(line[1:])) == ("d", ["1", "1", "2026-01-01"])
     assert database.execute("select rolname from pg_roles where rolname = 'evil'") == []

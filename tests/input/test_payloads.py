@@ -75,4 +75,4 @@ def test_any_payload_is_kept_with_a_reason(pipeline: Pipeline) -> None:
     pipeline.build()
     listed = "select payload, reason from analytics.rejected_changes order by commit_lsn, ordinal"
     assert pipeline.source.execute(listed)[len(NO_UUIDS) :] == list(PAYLOADS.items())
-    assert pipeline.fact() == pipeline.recount()
+    assert pipeline.model() == pipeline.recount()

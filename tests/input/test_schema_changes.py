@@ -56,7 +56,7 @@ def test_a_renamed_dimension_is_rejected_until_it_is_back(pipeline: Pipeline) ->
         ("U", MISSING),
         ("D", NOT_CARRIED + "notification_status"),
     ]
-    assert pipeline.fact() == pipeline.recount()
+    assert pipeline.model() == pipeline.recount()
 
 
 def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(pipeline: Pipeline) -> None:
@@ -80,7 +80,7 @@ def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(pipeline: P
         pipeline.source.execute(f"alter table {table} replica identity full")
     pipeline.source.execute("update notifications set notification_status = 'pending'")
     pipeline.catch_up()
-    # The deletes that the fact ignores are among them: nobody could write down what they took.
+    # The deletes that the model ignores are among them: nobody could write down what they took.
     rejected = pipeline.rejected()
     assert [action for action, _ in rejected] == ["U", "D", "D", "D", "D"]
     lost = [NOT_CARRIED] * 2 + ["the replica identity carries no old row"] * 3

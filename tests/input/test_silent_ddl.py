@@ -1,4 +1,4 @@
-"""DDL that changes rows and writes no change of them: where the source tells of it, facts wait."""
+"""DDL that changes rows and writes no change of them: where the source tells of it, models wait."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def execute(pipeline: Pipeline, ddl: str) -> None:
     session.close()
 
 
-def test_a_fact_waits_where_ddl_changed_rows(telling: Pipeline) -> None:
+def test_a_model_waits_where_ddl_changed_rows(telling: Pipeline) -> None:
     for case, ddl in SILENT.items():
-        before = telling.fact()
+        before = telling.model()
         with telling.follow() as running:
             execute(telling, ddl)
-            running.wait_for("so its facts wait")
+            running.wait_for("so its models wait")
             running.end()
         telling.source.insert(1)
         telling.stage()
@@ -133,7 +133,7 @@ def test_a_fact_waits_where_ddl_changed_rows(telling: Pipeline) -> None:
     assert telling.source.value("select count(other) > 0 from notifications")
 
 
-def test_a_fact_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) -> None:
+def test_a_model_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline) -> None:
     """Nor for a message of anybody, which the plugin fails on where it does not skip it."""
     telling.source.execute("analyze")
     with telling.follow() as running:
@@ -167,7 +167,7 @@ def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
         "{swap}; {swap}",
         "alter schema parts rename to away; alter schema away rename to parts",
     ):
-        before = pipeline.fact()
+        before = pipeline.model()
         execute(pipeline, ddl)
         pipeline.stage()
         waits_for_a_seed(pipeline, before, ddl)
@@ -182,7 +182,7 @@ def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipelin
         running.wait_for("has begun to report DDL")
         running.wait_for("following the slot", 2)
         execute(pipeline, SILENT["other values"])
-        running.wait_for("so its facts wait")
+        running.wait_for("so its models wait")
         pipeline.source.execute("drop schema waltally cascade")
         running.wait_for("following the slot", 3)
         running.end()
@@ -233,7 +233,7 @@ def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
         for guess in ("waltally", "waltally-none", "waltally_none", prefix[:-1]):
             telling.source.execute("select pg_logical_emit_message(true, %s, %s)", guess, note)
         telling.must_be_exact()
-        # Who knows it makes facts wait, and nothing else.
+        # Who knows it makes models wait, and nothing else.
         for said in ("x", "", "ff", note):
             telling.source.execute("select pg_logical_emit_message(true, %s, %s)", prefix, said)
         telling.stage()

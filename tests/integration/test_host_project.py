@@ -37,10 +37,10 @@ from {{ ref('ft_notes') }} group by 1
 SOURCES = "sources: [{name: app, schema: public, tables: [{name: unrelated}, {name: wide}]}]\n"
 SEEDED = """
 insert into cdc.baseline (
-    slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier
+    slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier
 )
-select slot_name, fact_name, gen_random_uuid(), declaration, position_lsn, system_identifier
-from cdc.fact inner join cdc.slot_position using (slot_name) where fact_name = 'ft_kinds'
+select slot_name, declared_name, gen_random_uuid(), declaration, position_lsn, system_identifier
+from cdc.registered_model inner join cdc.slot_position using (slot_name) where declared_name = 'ft_kinds'
 """
 MINE = "{{ config(materialized='table') }} select 1 as one"
 INCREMENTAL = "{{ config(materialized='incremental') }} select 1 as one"
@@ -70,9 +70,9 @@ def test_models_join_and_leave_while_a_loader_builds(
     source: Database, host: dict[str, str], tmp_path: Path
 ) -> None:
     assert "registered ft_notes, " in source.must("setup", **host), "there is no profile yet"
-    assert source.execute("select fact_name, relation_schema, relation_name from cdc.fact") == [
-        ("ft_notes", "elsewhere", "ft_notes")
-    ]
+    assert source.execute(
+        "select declared_name, relation_schema, relation_name from cdc.registered_model"
+    ) == [("ft_notes", "elsewhere", "ft_notes")]
     checked = source.loader("setup", "--check", **host)
     assert (checked.stdout, checked.stderr) == (
         "Everything is set up.\n",
@@ -108,7 +108,7 @@ def test_models_join_and_leave_while_a_loader_builds(
         rolled_up = "select note, row_count, notes from elsewhere.ft_texts order by note"
         assert source.execute(rolled_up) == [("a", 3, 1), ("b", 3, 1)]
         status = json.loads(source.loader("status", "--json").stdout)
-        states = {each["name"]: each["state"] for each in status["facts"]}
+        states = {each["name"]: each["state"] for each in status["models"]}
         assert states == dict.fromkeys(("ft_notes", "ft_kinds", "ft_texts"), "follows")
         lines = source.must("stats", "ft_texts", "--by", "note").splitlines()[4:7]
         rows = [line.split() for line in lines]

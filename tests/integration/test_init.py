@@ -1,6 +1,6 @@
-"""What `loader init` refuses, and how it adds a fact.
+"""What `loader init` refuses, and how it adds a model.
 
-tests/acceptance/test_readme.py leads from a table to a live fact.
+tests/acceptance/test_readme.py leads from a table to a live model.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def test_what_cannot_be_counted_is_one_sentence_with_the_tables_that_can(
         ("nowhere", "no table public.nowhere"),
         ("pg_catalog.pg_class", "no slot has its changes"),
     ):
-        code, said = orders.refused("init", str(tmp_path / "facts"), "--table", table)
+        code, said = orders.refused("init", str(tmp_path / "models"), "--table", table)
         assert (code, words in said, "public.Orders" in said) == (2, True, True), said
         assert "ours." not in said, "what setup stages is no application's table"
-    assert not (tmp_path / "facts").exists()
+    assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.parametrize("name", ["mine", "packages.yml"])
@@ -52,7 +52,7 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_fact_is_added_and_no_file_that_is_there_changes(
+def test_a_model_is_added_and_no_file_that_is_there_changes(
     orders: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.execute(
@@ -60,12 +60,12 @@ def test_a_fact_is_added_and_no_file_that_is_there_changes(
         "insert into payments select n, n % 2 = 0, n from generate_series(1, 2000) as n;"
         "analyze payments"
     )
-    project = tmp_path / "facts"
+    project = tmp_path / "models"
     orders.must("init", str(project), "--table", 'public."Orders"')
     before = contents(project)
     monkeypatch.chdir(project)
     said = orders.must("init", ".", "--table", "payments", "--by", "is_open,fee_cents")
-    assert "fee_cents has many values: the fact may have nearly as many rows" in said
+    assert "fee_cents has many values: the model may have nearly as many rows" in said
     assert "  cd " not in said
     assert "spark-submit spark/seed.py --model ft_payments" in said
     after = contents(project)
@@ -89,7 +89,7 @@ def test_tables_of_one_name_have_models_of_their_own(source: Database, tmp_path:
         "create table sales_visits (id bigint primary key, is_open boolean);"
         'create schema "Sales"; create table "Sales".visits (like sales_visits)'
     )
-    project = tmp_path / "facts"
+    project = tmp_path / "models"
     for table in ("visits", "sales.visits"):
         source.must("init", str(project), "--table", table, "--by", "owner_id")
     models = {Path(name).stem: text for name, text in contents(project).items() if ".sql" in name}

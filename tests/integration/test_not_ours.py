@@ -109,7 +109,7 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
     said = source.must("teardown", "--drop-data", "--yes")
     assert f"it still holds {other['LOADER_SLOT']}" in said
     assert source.staged() == 3
-    for table in ("change_log", "model_watermark", "slot_position", "fact"):
+    for table in ("change_log", "model_watermark", "slot_position", "registered_model"):
         assert source.execute(f"select distinct slot_name from cdc.{table}") == [
             (other["LOADER_SLOT"],)
         ]

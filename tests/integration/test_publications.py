@@ -18,11 +18,11 @@ def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_with
     )
     pipeline.source.execute("delete from notification_history")
     pipeline.catch_up()
-    counted = pipeline.fact()
+    counted = pipeline.model()
     assert pipeline.target.value("select count(*) from cdc.archived_delete") > 0
     pipeline.target.execute("update cdc.installed_model set is_refresh_asked = true")
     pipeline.catch_up()
-    assert pipeline.fact() == counted
+    assert pipeline.model() == counted
     pipeline.seed()
     pipeline.must_be_exact()
     pipeline.must("setup", "--check")

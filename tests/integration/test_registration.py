@@ -1,4 +1,4 @@
-"""A fact is declared once: `loader setup` registers it, and the loader follows what it needs."""
+"""A model is declared once: `loader setup` registers it, and the loader follows what it needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Held
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database
-from testkit.model import NOTIFY, Model, counting, manifest_of
+from testkit.model import NOTIFY, Query, counting, manifest_of
 from waltally import lsn
 from waltally.errors import Interrupted
 from waltally.settings import SlotSettings
@@ -33,7 +33,9 @@ def source(source: Database) -> Database:
 
 def registered(source: Database) -> dict[str, str]:
     """The text of each registered model."""
-    return dict(source.execute("select fact_name, reading ->> 'text' from cdc.fact"))
+    return dict(
+        source.execute("select declared_name, reading ->> 'text' from cdc.registered_model")
+    )
 
 
 def staged_of(source: Database, table: str) -> int:
@@ -41,19 +43,19 @@ def staged_of(source: Database, table: str) -> int:
     return int(source.value(found, table))
 
 
-def test_without_a_fact_there_is_nothing_to_follow(source: Database) -> None:
+def test_without_a_model_there_is_nothing_to_follow(source: Database) -> None:
     declared = source.manifest
     source.declare()
     code, said = source.refused("setup")
-    assert (code, "declares no fact" in said) == (20, True)
+    assert (code, "declares no model" in said) == (20, True)
     slots = "select count(*) from pg_replication_slots where slot_name = %s"
     assert source.value(slots, source.slot) == 0
     source.manifest = declared
     source.must("setup")
-    source.execute("delete from cdc.fact")
+    source.execute("delete from cdc.registered_model")
     code, said = source.refused("run", "--once")
     assert code == 20
-    assert "No fact is registered" in said and "run `loader setup`" in said
+    assert "No model is registered" in said and "run `loader setup`" in said
 
 
 def test_check_says_what_setup_would_register(source: Database) -> None:
@@ -73,15 +75,15 @@ def test_check_says_what_setup_would_register(source: Database) -> None:
     assert source.must("setup", "--check") == "Everything is set up.\n"
 
 
-def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> None:
+def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> None:
     source.declare(ft_service_stats=NOTIFY, ft_gone=UNRELATED)
     source.must("setup")
     source.execute("create schema analytics; create table analytics.ft_gone ()")
     source.install()
     # Another dbt target has it too.
     source.execute(
-        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', fact_name, declaration, "
-        "routine, needs from cdc.installed_model where fact_name = 'ft_gone';"
+        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, declaration, "
+        "routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
         "insert into cdc.computed_change (slot_name, model_name, batch, attempt, is_cancelled, "
@@ -90,9 +92,9 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     )
     source.take_baseline()
     source.execute(
-        "insert into cdc.baseline_group select slot_name, fact_name, 'rows', '{a}', '{1}' "
+        "insert into cdc.baseline_group select slot_name, declared_name, 'rows', '{a}', '{1}' "
         "from cdc.baseline;"
-        "insert into cdc.baseline_rejection select slot_name, fact_name, 'rows', 'odd', 1, '{}' "
+        "insert into cdc.baseline_rejection select slot_name, declared_name, 'rows', 'odd', 1, '{}' "
         "from cdc.baseline;"
         "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
         "select model_name, slot_name, '0/1' from cdc.installed_model"
@@ -100,8 +102,8 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     source.declare(ft_service_stats=NOTIFY)
     said = source.must("setup")
     assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
-    for table in ("fact", "baseline", "baseline_group", "baseline_rejection"):
-        assert source.execute(f"select fact_name from cdc.{table}") == [("ft_service_stats",)]
+    for table in ("registered_model", "baseline", "baseline_group", "baseline_rejection"):
+        assert source.execute(f"select declared_name from cdc.{table}") == [("ft_service_stats",)]
     for table in ("model_watermark", "installed_model", "archived_delete", "computed_change"):
         left = source.execute(f"select model_name from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
@@ -111,12 +113,12 @@ def test_a_removed_fact_is_forgotten_and_its_table_stays(source: Database) -> No
     assert source.staged() == 0, "its table is no longer followed"
 
 
-def in_project(project: str, **models: Model) -> dict[str, str]:
+def in_project(project: str, **models: Query) -> dict[str, str]:
     """The environment in which this dbt project is read."""
     return {"LOADER_MANIFEST": str(manifest_of(models, project=project))}
 
 
-def test_facts_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
+def test_models_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
     source: Database,
 ) -> None:
     mine = in_project("shop", ft_service_stats=NOTIFY, ft_gone=UNRELATED)
@@ -152,7 +154,7 @@ def test_facts_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
     assert registered(source) == {"ft_other": NOTIFY.text}
 
 
-def test_a_second_slot_on_a_fact_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
+def test_a_second_slot_on_a_model_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
     second = {"LOADER_SLOT": f"{source.slot}_second"}
     source.must("setup")
     source.must("teardown", "--yes")
@@ -208,7 +210,7 @@ def test_what_is_followed_is_noted_from_where_on(source: Database) -> None:
         source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
         source.must("setup")
         # A session that began before does not know the new table.
-        with pytest.raises(Interrupted, match="registered other facts meanwhile"):
+        with pytest.raises(Interrupted, match="registered other models meanwhile"):
             log.write_followed(read, Held({Table("public", "notifications"): {"*": 1}}, {}, {}, {}))
     assert source.execute(HELD) == held
     position = source.value("select position_lsn from cdc.slot_position")

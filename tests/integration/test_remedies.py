@@ -17,7 +17,7 @@ from loader.source.table_checks import identity_wide
 from loader.staging.records import SlotPosition
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, paste
-from testkit.model import NOTIFY, Model, notify, parsed
+from testkit.model import NOTIFY, Query, notify, parsed
 from testkit.servers import PLUGINS, Cluster, Server, administer
 from testkit.standbys import MAJOR
 from waltally.database import connect
@@ -169,7 +169,7 @@ IDENTITIES: dict[str, tuple[str, str]] = {
 
 
 def test_identities_that_are_too_narrow(source: Database) -> None:
-    declared: dict[str, Model] = {}
+    declared: dict[str, Query] = {}
     for name, (ddl, _) in IDENTITIES.items():
         source.execute(COPY.format(f'"{name}"'))
         if ddl:
@@ -268,10 +268,10 @@ def test_no_identity_is_printed_that_a_publication_does_not_publish(source: Data
 
 
 def identity_of(source: Database, table: str, *columns: str) -> str:
-    """The remedy for a table with the default identity whose columns a fact needs."""
-    fact = parsed("ft", columns, f"public.{table}")
+    """The remedy for a table with the default identity whose columns a model needs."""
+    model = parsed("ft", columns, f"public.{table}")
     with closing(connect(source.cluster.dsn(source.name), "source")) as session:
-        info = ask_table(session, Table("public", table), [fact])
+        info = ask_table(session, Table("public", table), [model])
     found = identity_wide(info, columns)
     assert found is not None
     return found.remedy

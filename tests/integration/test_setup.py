@@ -8,7 +8,7 @@ import psycopg2
 
 from testkit.commands import ROOT
 from testkit.databases import Database, paste
-from testkit.model import NOTIFY, Model, counting
+from testkit.model import NOTIFY, Query, counting
 from testkit.standbys import MAJOR
 
 
@@ -81,7 +81,7 @@ def test_types_that_the_seed_would_refuse_are_refused_at_once(source: Database) 
         f"create table unfit (id int primary key, {listed});alter table unfit replica identity full"
     )
     texts = ", ".join(f"{name}::text" for name in columns)
-    source.declare(ft=Model(f"select {texts}, count(*) from {{public.unfit}} group by {texts}"))
+    source.declare(ft=Query(f"select {texts}, count(*) from {{public.unfit}} group by {texts}"))
     code, said = source.refused("setup")
     assert (code, said.count(" with values of type ")) == (17, len(UNFIT)), said
     (remedy,) = re.findall(r"Try: .*?(alter table .*?;)", said)
@@ -142,7 +142,7 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
     )
     days = 'select "to"::date as day, count(*) from {public.notifications} group by 1'
     keys = counting("public.notifications", "key_type")
-    source.declare(ft_service_stats=NOTIFY, ft_days=Model(days), ft_keys=keys)
+    source.declare(ft_service_stats=NOTIFY, ft_days=Query(days), ft_keys=keys)
     try:
         for arguments in (("setup",), ("setup", "--check")):
             done = source.loader(*arguments, PGUSER=role, LOADER_TARGET_DSN=f"dbname={role}")

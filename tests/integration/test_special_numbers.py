@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testkit.databases import Database
-from testkit.model import Model, counting
+from testkit.model import Query, counting
 
 AMOUNTS = """
     create table amounts (
@@ -18,7 +18,7 @@ def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Databas
     sums = {"amounts": "sum(amount)", "prices": "sum(price)", "ids": "sum(id)"}
     source.declare(
         ft_amounts=counting("public.amounts", **sums),
-        amount_rows=Model("select id, rate from {public.amounts}"),
+        amount_rows=Query("select id, rate from {public.amounts}"),
     )
     said = source.must("setup")
     assert "amount, price of public.amounts can hold NaN or an infinity" in said

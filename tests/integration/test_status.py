@@ -37,7 +37,7 @@ def test_status_is_a_contract(source: Database) -> None:
     assert body["version"] == 5
     assert body["healthy"] is True
     assert set(body) == {
-        "version", "source", "slot", "position", "facts",
+        "version", "source", "slot", "position", "models",
         "thresholds", "findings", "healthy", "summary", "exact_as_of", "exact_age_seconds",
     }  # fmt: skip
     assert body["slot"]["name"] == source.slot
@@ -46,13 +46,13 @@ def test_status_is_a_contract(source: Database) -> None:
     committed = source.value("select max(committed_at) from cdc.change_log")
     assert datetime.fromisoformat(body["position"]["newest_commit_at"]) == committed
     documented = (ROOT / "docs" / "monitoring.md").read_text()
-    (fact,) = body["facts"]
-    assert (fact["name"], fact["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
+    (model,) = body["models"]
+    assert (model["name"], model["relation"]) == ("ft_service_stats", "analytics.ft_service_stats")
     said = source.execute("select state, reason, remedy, applied_lsn from cdc.model_state")
     assert said == [("waits", "it was not built yet", "`loader run --build` or `dbt build`", None)]
     fields = ("state", "reason", "remedy", "applied_lsn")
-    assert [tuple(fact[name] for name in fields)] == said
-    assert fact["is_finding"] is False
+    assert [tuple(model[name] for name in fields)] == said
+    assert model["is_finding"] is False
     assert "could not count" not in source.must("status")
     source.execute(
         "insert into cdc.baseline_rejection select %s, 'ft_service_stats', part, reason, rows, '{}'"
@@ -62,27 +62,27 @@ def test_status_is_a_contract(source: Database) -> None:
     )
     shown = " ".join(source.must("status").split())
     assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
-    (seeded,) = json.loads(source.must("status", "--json"))["facts"]
+    (seeded,) = json.loads(source.must("status", "--json"))["models"]
     assert seeded["baseline"]["rejected_count"] == 1235
     assert seeded["baseline"]["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
     assert source.loader("status", LOADER_MAX_WAL_HELD_BYTES="1").returncode == 3
-    parts = (fact, seeded["baseline"], body["summary"])
+    parts = (model, seeded["baseline"], body["summary"])
     for part in (body, body["slot"], body["position"], body["thresholds"], *parts):
         for field in part:
             assert f"`{field}" in documented, field
     # Another dbt target has installed it too, of another declaration.
     source.execute(
-        "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, "
-        "needs, table_nos) select slot_name, 'dev.ft', fact_name, '{}', 'f()', "
-        "'[]', '{1}' from cdc.fact"
+        "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, "
+        "needs, table_nos) select slot_name, 'dev.ft', declared_name, '{}', 'f()', "
+        "'[]', '{1}' from cdc.registered_model"
     )
     body = json.loads(source.must("status", "--json"))
-    copy = next(each for each in body["facts"] if not each["is_registered"])
+    copy = next(each for each in body["models"] if not each["is_registered"])
     assert (copy["name"], copy["is_finding"]) == ("dev.ft", False)
     assert "dev.ft waits: it declares something else than " in source.must("status")
 
 
-def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
+def test_status_says_as_of_when_the_models_are_exact(pipeline: Pipeline) -> None:
     """Of what was committed, staged and built, the build is the last."""
     source = pipeline.source
     source.must("setup")
@@ -105,13 +105,13 @@ def test_status_says_as_of_when_the_facts_are_exact(pipeline: Pipeline) -> None:
         body = json.loads(source.must("status", "--json"))
         as_of = datetime.fromisoformat(body["exact_as_of"])
         assert before <= as_of <= after
-        assert body["facts"][0]["exact_as_of"] == body["exact_as_of"]
+        assert body["models"][0]["exact_as_of"] == body["exact_as_of"]
         source.execute("update cdc.model_watermark set moved_at = moved_at - interval '1 day'")
         source.insert(2)
         wait_until(lambda: source.staged() == 5, "it is stored")
         body = json.loads(source.must("status", "--json"))
         assert datetime.fromisoformat(body["exact_as_of"]) == as_of, "no build has applied more"
-        assert body["facts"][0]["lag_seconds"] < 60, "a source that was quiet is not behind"
+        assert body["models"][0]["lag_seconds"] < 60, "a source that was quiet is not behind"
         source.execute("update cdc.change_log set staged_at = staged_at - interval '20 s'")
         shown = source.must("status")
         assert re.match(r"behind: ft_service_stats was not built for [2-5]\d", shown), shown
@@ -214,7 +214,7 @@ def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
         running.end()
 
 
-def test_a_fact_that_is_behind_is_not_exact(pipeline: Pipeline) -> None:
+def test_a_model_that_is_behind_is_not_exact(pipeline: Pipeline) -> None:
     pipeline.must("setup")
     pipeline.seed()
     pipeline.install()
@@ -236,13 +236,13 @@ def test_a_fact_that_is_behind_is_not_exact(pipeline: Pipeline) -> None:
             pipeline.wait_for_staged(5)
             body = status.report(pipeline.loader_settings, Thresholds()).as_json()
             assert body["findings"] == []
-            (fact,) = body["facts"]
+            (model,) = body["models"]
             newest = pipeline.target.value("select to_json(max(committed_at)) from cdc.change_log")
-            assert fact["exact_as_of"] == body["exact_as_of"] == newest
+            assert model["exact_as_of"] == body["exact_as_of"] == newest
             holder = "select cdc.holder_of(cdc.lock_key('slot', %s))"
             pid = pipeline.target.value(holder, pipeline.slot)
             assert pid == session.info.backend_pid
-            assert (fact["held_by"]["pid"], fact["held_by"]["application"]) == (pid, "report")
+            assert (model["held_by"]["pid"], model["held_by"]["application"]) == (pid, "report")
             session.rollback()
             pipeline.must("wait")
-    assert json.loads(pipeline.must("status", "--json"))["facts"][0]["held_by"] is None
+    assert json.loads(pipeline.must("status", "--json"))["models"][0]["held_by"] is None

@@ -162,7 +162,13 @@ def test_what_a_caller_has_made_for_its_session_changes_nothing(made: System) ->
     made.source.execute("update cdc.installed_model set is_refresh_asked = true")
     with made.session(CALLER).cursor() as cursor:
         cursor.execute("set search_path = pg_temp, pg_catalog")
-        for name in ("ft_service_stats__wanted", "pg_class", "pg_attribute", "change_log", "fact"):
+        for name in (
+            "ft_service_stats__wanted",
+            "pg_class",
+            "pg_attribute",
+            "change_log",
+            "registered_model",
+        ):
             cursor.execute(f"create temporary table {name} (id integer)")
         cursor.execute(
             "create function pg_temp.now() returns timestamptz language sql "
@@ -198,7 +204,7 @@ def test_a_function_with_a_routine_s_name_is_not_called(made: System) -> None:
 def replaced(made: System) -> Iterator[extensions.cursor]:
     """A session of dbt's role, which replaces the routine and wants the rights of the loader's.
 
-    Then dbt makes the routine again, and the fact is tried again.
+    Then dbt makes the routine again, and the model is tried again.
     """
     made.source.insert(1)
     made.do("loader", "run", "--once")
@@ -216,7 +222,7 @@ def replaced(made: System) -> Iterator[extensions.cursor]:
 
 
 def reason(made: System) -> str:
-    """Apply as the loader's role, and return why the fact failed."""
+    """Apply as the loader's role, and return why the model failed."""
     made.call("loader", "run", "--once", "--build")
     asked = "select state, reason from cdc.model_state where model_name = 'ft_service_stats'"
     ((state, why),) = made.source.execute(asked)

@@ -68,7 +68,7 @@ def build(source: Database) -> None:
 
 
 def delivered(source: Database) -> int:
-    """How many rows the fact has; all are delivered before there are others."""
+    """How many rows the model has; all are delivered before there are others."""
     return int(source.value("select sum(count) from analytics.ft_service_stats"))
 
 
@@ -86,7 +86,7 @@ def ask(url: str, etag: str = "") -> tuple[int, str, Any]:
         return refused.code, refused.headers["ETag"], refused.read()
 
 
-def test_an_answer_is_not_sent_again_until_the_fact_has_moved_and_a_stream_tells_of_it(
+def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tells_of_it(
     source: Database, root: str
 ) -> None:
     url = service_url(source, root)

@@ -7,15 +7,15 @@ from typing import Any
 
 from testkit.pipeline import Pipeline
 
-FACT = "analytics.ft_service_stats"
+MODEL = "analytics.ft_service_stats"
 
 
 def status(pipeline: Pipeline) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
-    """The exit code, the findings and what is said of the fact."""
+    """The exit code, the findings and what is said of the model."""
     done = pipeline.loader("status", "--json")
     body = json.loads(done.stdout)
-    (fact,) = [each for each in body["facts"] if each["relation"] == FACT]
-    return done.returncode, body["findings"], fact
+    (model,) = [each for each in body["models"] if each["relation"] == MODEL]
+    return done.returncode, body["findings"], model
 
 
 def notes(pipeline: Pipeline) -> list[str]:
@@ -31,22 +31,22 @@ def test_a_model_without_a_seed_waits_and_is_unhealthy_until_it_stands_on_one(
     pipeline.must("setup")
     pipeline.source.execute("delete from notifications where ctid < '(0,3)'")
     pipeline.catch_up()
-    assert pipeline.fact() == ({}, {}), "half a number is a wrong number"
-    code, (problem,), fact = status(pipeline)
-    assert (code, problem["kind"], fact["built_on"]) == (3, "Unhealthy", None)
-    assert "The fact ft_service_stats waits: it waits for its seed" in problem["message"]
+    assert pipeline.model() == ({}, {}), "half a number is a wrong number"
+    code, (problem,), model = status(pipeline)
+    assert (code, problem["kind"], model["built_on"]) == (3, "Unhealthy", None)
+    assert "The model ft_service_stats waits: it waits for its seed" in problem["message"]
     assert problem["remedy"] == "`spark-submit spark/seed.py --model ft_service_stats`"
     assert any("it waits for its seed" in note for note in notes(pipeline))
 
     pipeline.seed()
-    code, _, fact = status(pipeline)
-    assert (code, fact["state"]) == (0, "waits"), "the next apply does it"
-    assert fact["reason"] == "it was not built yet"
+    code, _, model = status(pipeline)
+    assert (code, model["state"]) == (0, "waits"), "the next apply does it"
+    assert model["reason"] == "it was not built yet"
     pipeline.build()
-    code, problems, fact = status(pipeline)
+    code, problems, model = status(pipeline)
     assert (code, problems) == (0, [])
     seed = pipeline.target.value("select baseline_id::text from cdc.baseline")
-    assert fact["built_on"] == fact["baseline"]["id"] == seed
+    assert model["built_on"] == model["baseline"]["id"] == seed
     assert notes(pipeline) == []
 
 
@@ -58,7 +58,7 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
     pipeline.source.execute("alter table notifications replica identity nothing")
     pipeline.source.execute("update notifications set notification_status = 'failed'")
     said = pipeline.do(*build)
-    assert said.count(f"{FACT} could not count some changes, the newest at ") == 1
+    assert said.count(f"{MODEL} could not count some changes, the newest at ") == 1
     assert "Try: `loader status`" in said
     listed = len(pipeline.rejected())
     assert listed > 0
@@ -67,15 +67,15 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
 
     # As the remedy has it; what was rejected before is still not counted.
     pipeline.source.execute("alter table notifications replica identity full")
-    code, _, fact = status(pipeline)
-    assert (code, fact["rejected_count"], fact["rejected_lsn"] in said) == (3, listed, True)
+    code, _, model = status(pipeline)
+    assert (code, model["rejected_count"], model["rejected_lsn"] in said) == (3, listed, True)
     told = pipeline.loader("status").stdout
     assert "waits: a change before " in told.splitlines()[0], "what it took away is not known"
     assert (
-        f"The fact ft_service_stats could not count {listed} changes, "
-        f"the newest at {fact['rejected_lsn']}: the replica identity"
+        f"The model ft_service_stats could not count {listed} changes, "
+        f"the newest at {model['rejected_lsn']}: the replica identity"
     ) in told
-    assert f"Try: {fact['rejected_remedy']}" in told.splitlines()
+    assert f"Try: {model['rejected_remedy']}" in told.splitlines()
     assert any(note.startswith("Some changes, of all groups") for note in notes(pipeline))
     pipeline.seed()
     pipeline.build()

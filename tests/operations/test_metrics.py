@@ -21,7 +21,7 @@ from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, connect, free_port
 from tests.operations.ops_files import documented
 
-FACT = "analytics.ft_service_stats"
+MODEL = "analytics.ft_service_stats"
 
 
 class Served(Pipeline):
@@ -92,7 +92,7 @@ def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         made.serve()
         with made.running:
             source.insert(5)
-            counted = f"select sum(live_count) from {FACT}"
+            counted = f"select sum(live_count) from {MODEL}"
             wait_until(
                 lambda: target.value(counted) == 5, "they are built, and what comes later is timed"
             )
@@ -102,7 +102,7 @@ def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             )
             source.insert(2)
             made.wait_for("waltally_staged_changes_total", 5 + 5 + 1 + 2)
-            made.wait_for("waltally_freshness_seconds_count", fact=FACT)
+            made.wait_for("waltally_freshness_seconds_count", model=MODEL)
             made.wait_for("waltally_lag_bytes", 0)
             yield made
 
@@ -156,7 +156,7 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
     assert served.value("waltally_wal_status", status="reserved") == 1
     assert served.value("waltally_wal_status", status="lost") == 0
     served.wait_for("waltally_healthy")
-    freshness = served.value("waltally_freshness_seconds_sum", fact=FACT)
+    freshness = served.value("waltally_freshness_seconds_sum", model=MODEL)
     assert freshness is not None and 0 < freshness < 3600
     at = "select position_lsn - '0/0'::pg_lsn from cdc.slot_position"
     wait_until(
@@ -172,17 +172,17 @@ def test_another_path_and_a_port_in_use_are_refused(served: Served) -> None:
     assert str(served.port) in done.stderr
 
 
-def test_a_fact_that_fails_is_told_until_it_is_applied(served: Served) -> None:
-    assert served.value("waltally_model_state", fact=FACT, state="follows") == 1
-    served.target.execute(f"alter table {FACT} rename live_count to gone")
+def test_a_model_that_fails_is_told_until_it_is_applied(served: Served) -> None:
+    assert served.value("waltally_model_state", model=MODEL, state="follows") == 1
+    served.target.execute(f"alter table {MODEL} rename live_count to gone")
     served.source.insert(1)
-    served.wait_for("waltally_model_state", fact=FACT, state="failed")
-    is_not_ready(served, "1 fact could not be applied")
-    assert served.value("waltally_model_state", fact=FACT, state="follows") == 0
-    served.wait_for("waltally_fact_lag_bytes", fact=FACT)
-    served.target.execute(f"alter table {FACT} rename gone to live_count")
-    served.wait_for("waltally_model_state", fact=FACT, state="follows")
-    wait_until(lambda: served.value("waltally_fact_lag_bytes", fact=FACT) == 0, "it is applied")
+    served.wait_for("waltally_model_state", model=MODEL, state="failed")
+    is_not_ready(served, "1 model could not be applied")
+    assert served.value("waltally_model_state", model=MODEL, state="follows") == 0
+    served.wait_for("waltally_model_lag_bytes", model=MODEL)
+    served.target.execute(f"alter table {MODEL} rename gone to live_count")
+    served.wait_for("waltally_model_state", model=MODEL, state="follows")
+    wait_until(lambda: served.value("waltally_model_lag_bytes", model=MODEL) == 0, "it is applied")
     is_ready(served)
 
 
@@ -196,7 +196,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
         assert served.value("waltally_wal_held_bytes") is None
         assert served.value("waltally_lag_bytes") is None
         assert served.value("waltally_target_up") == 1
-        assert served.value("waltally_fact_lag_seconds", fact=FACT) == 0
+        assert served.value("waltally_model_lag_seconds", model=MODEL) == 0
         served.wait_for("waltally_errors_total", kind="CannotConnect")
     finally:
         served.source.cluster.start()
@@ -214,7 +214,7 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
         "delete from notifications where ctid = (select max(ctid) from notifications)"
     )
     served.source.execute("alter table notifications replica identity full")
-    served.wait_for("waltally_has_rejected_changes", fact=FACT)
+    served.wait_for("waltally_has_rejected_changes", model=MODEL)
     served.wait_for("waltally_findings", kind="Unhealthy")
     assert served.value("waltally_healthy") == 0
 

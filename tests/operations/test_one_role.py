@@ -46,7 +46,7 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
         with made.follow("--build") as running:
             made.source.insert(2, "sent")
             made.spark_job("spark-submit spark/audit.py")
-            # A second seed has the changes applied, as it adds what the fact has written down.
+            # A second seed has the changes applied, as it adds what the model has written down.
             made.spark_job(SEED_JOB)
             running.end()
         made.do("dbt", "build")

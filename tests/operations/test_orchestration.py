@@ -96,7 +96,7 @@ class Flows:
             events = "".join(re.findall(rf" - {task} - ([A-Z_]+ .*\n)", said))
             failed = re.search("STEP_FAILURE|STEP_SKIPPED|did not pass", events)
             tries = len(re.findall("^STEP_(?:RESTARTED|START) ", events, re.MULTILINE))
-            found[task.removeprefix("facts_")] = ("failed" if failed else "success", tries)
+            found[task.removeprefix("models_")] = ("failed" if failed else "success", tries)
         return found
 
 

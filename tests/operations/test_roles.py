@@ -39,7 +39,7 @@ EXAMPLE = {
     "readable": "public.services",
     "lookups": "public.services,public.templates",
 }
-"""What the shipped example has besides its facts."""
+"""What the shipped example has besides its models."""
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ TO_ALL_BUT_THE_LOADER = (
     "delete from cdc.change_log",
     "update cdc.slot_position set position_lsn = position_lsn",
     "update cdc.model_watermark set applied_lsn = applied_lsn",
-    "update cdc.fact set declaration = declaration",
+    "update cdc.registered_model set declaration = declaration",
 )
 FORBIDDEN = {
     LOADER_ROLE: [
@@ -257,7 +257,7 @@ def test_a_policy_that_would_hide_rows_of_a_source_is_an_error(whole: System) ->
     assert whole.differences() == []
 
 
-def test_a_policy_on_a_fact_is_for_its_readers_and_hides_nothing_from_an_apply(
+def test_a_policy_on_a_model_is_for_its_readers_and_hides_nothing_from_an_apply(
     whole: System,
 ) -> None:
     run = whole.source.execute

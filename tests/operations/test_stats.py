@@ -1,4 +1,4 @@
-"""`loader stats` says what the fact says, how fresh that is, and what is missing."""
+"""`loader stats` says what the model says, how fresh that is, and what is missing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from testkit.databases import Database, application_database
 from testkit.fixtures import WAREHOUSE
-from testkit.model import Model
+from testkit.model import Query
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 
-FACT = "ft_service_stats"
+MODEL = "ft_service_stats"
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -41,7 +41,7 @@ def numbers(said: str) -> list[list[str]]:
 
 
 def test_a_person_sees_a_line_per_value_and_totals(built: Database) -> None:
-    said = built.must("stats", FACT, "--by", "notification_type,notification_status")
+    said = built.must("stats", MODEL, "--by", "notification_type,notification_status")
     assert numbers(said) == [
         ["email", "created", "2", "2", "0"],
         ["email", "delivered", "3", "3", "0"],
@@ -49,16 +49,16 @@ def test_a_person_sees_a_line_per_value_and_totals(built: Database) -> None:
         ["total", "7", "7", "0"],
     ]
     assert re.search(r"notification_type +.* notification_status .* live_count", said), said
-    assert re.search(rf"^{FACT}: as of [\d.]+ (s|min) ago$", said, re.M), said
+    assert re.search(rf"^{MODEL}: as of [\d.]+ (s|min) ago$", said, re.M), said
     service = built.value("select distinct service_id::text from notifications")
-    said = built.must("stats", FACT, "notification_type=email", f"service_id={service}")
-    assert f"analytics.{FACT} where notification_type = email, service_id = " in said
+    said = built.must("stats", MODEL, "notification_type=email", f"service_id={service}")
+    assert f"analytics.{MODEL} where notification_type = email, service_id = " in said
     assert numbers(said) == [["5", "5", "0"]]
-    assert numbers(built.must("stats", FACT, f"service_id={NOBODY}")) == [["0", "0", "0"]]
-    assert "total" in built.must("stats", FACT, f"service_id={NOBODY}", "--by", "template_id")
+    assert numbers(built.must("stats", MODEL, f"service_id={NOBODY}")) == [["0", "0", "0"]]
+    assert "total" in built.must("stats", MODEL, f"service_id={NOBODY}", "--by", "template_id")
 
 
-def test_a_fact_that_lacks_what_is_staged_is_as_old_as_that(built: Database) -> None:
+def test_a_model_that_lacks_what_is_staged_is_as_old_as_that(built: Database) -> None:
     applied = built.value(
         "select applied_lsn::text from cdc.model_watermark where model_name ~ 'ft_service_stats'"
     )
@@ -67,19 +67,19 @@ def test_a_fact_that_lacks_what_is_staged_is_as_old_as_that(built: Database) -> 
     built.execute(move, "0/10")
     built.execute(age.format("-"))
     try:
-        assert f"\n{FACT}: as of 2.0 h ago\n" in built.must("stats", FACT)
+        assert f"\n{MODEL}: as of 2.0 h ago\n" in built.must("stats", MODEL)
     finally:
         built.execute(move, applied)
         built.execute(age.format("+"))
 
 
-def test_a_reader_of_the_fact_needs_to_read_its_declaration_alone(built: Database) -> None:
+def test_a_reader_of_the_model_needs_to_read_its_declaration_alone(built: Database) -> None:
     built.execute(
         "create role only_a_reader login; grant usage on schema analytics, cdc to only_a_reader; "
-        "grant select on analytics.ft_service_stats, cdc.fact to only_a_reader"
+        "grant select on analytics.ft_service_stats, cdc.registered_model to only_a_reader"
     )
     try:
-        said = built.must("stats", FACT, PGUSER="only_a_reader")
+        said = built.must("stats", MODEL, PGUSER="only_a_reader")
     finally:
         built.execute("drop owned by only_a_reader; drop role only_a_reader")
     assert numbers(said) == [["7", "7", "0"]]
@@ -93,10 +93,10 @@ def test_a_reader_of_the_fact_needs_to_read_its_declaration_alone(built: Databas
         ("error = 'no room', remedy = 'make some'", "failed: no room.\nTry: make some\n"),
     ],
 )
-def test_a_fact_that_does_not_follow_says_so(built: Database, change: str, said: str) -> None:
+def test_a_model_that_does_not_follow_says_so(built: Database, change: str, said: str) -> None:
     built.execute(f"update cdc.installed_model set {change}")
     try:
-        assert f"\n{FACT} {said}" in built.must("stats", FACT)
+        assert f"\n{MODEL} {said}" in built.must("stats", MODEL)
     finally:
         built.execute(
             "update cdc.installed_model set error = null, remedy = null, is_refresh_asked = false"
@@ -105,11 +105,11 @@ def test_a_fact_that_does_not_follow_says_so(built: Database, change: str, said:
 
 DIMENSIONS = "service_id, template_id, notif"
 REFUSED = [
-    (("ft_other",), "There is no fact ft_other", "ft_service_stats (by service_id, template"),
-    ((FACT, "service=7"), "has no dimension 'service'", DIMENSIONS),
-    ((FACT, "service_id"), "'service_id' is not dimension=value", "status=sent"),
-    ((FACT, "--by", "status"), "has no dimension 'status'", DIMENSIONS),
-    ((FACT, "service_id=7"), "A value does not fit its dimension", "--by with"),
+    (("ft_other",), "There is no model ft_other", "ft_service_stats (by service_id, template"),
+    ((MODEL, "service=7"), "has no dimension 'service'", DIMENSIONS),
+    ((MODEL, "service_id"), "'service_id' is not dimension=value", "status=sent"),
+    ((MODEL, "--by", "status"), "has no dimension 'status'", DIMENSIONS),
+    ((MODEL, "service_id=7"), "A value does not fit its dimension", "--by with"),
 ]
 
 
@@ -117,27 +117,27 @@ def test_what_cannot_be_asked_is_refused_with_what_there_is(built: Database) -> 
     for words, problem, there_is in REFUSED:
         code, said = built.refused("stats", *words)
         assert (code, problem in said, there_is in said.split("Try: ")[1]) == (2, True, True), said
-    built.must("stats", FACT, "notification_type=x; drop table t")
+    built.must("stats", MODEL, "notification_type=x; drop table t")
     assert built.must("stats") == (
-        f"{FACT} (by service_id, template_id, notification_type, notification_status)\n"
+        f"{MODEL} (by service_id, template_id, notification_type, notification_status)\n"
     )
 
 
-def test_a_fact_that_was_never_built_is_named_with_the_remedy(source: Database) -> None:
-    assert "run `loader setup`" in source.refused("stats", FACT)[1]
+def test_a_model_that_was_never_built_is_named_with_the_remedy(source: Database) -> None:
+    assert "run `loader setup`" in source.refused("stats", MODEL)[1]
     source.must("setup")
-    code, said = source.refused("stats", FACT)
+    code, said = source.refused("stats", MODEL)
     assert (code, "no table analytics.ft_service_stats" in said) == (20, True), said
     assert said.strip().endswith("Try: `dbt build`")
 
 
 def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) -> None:
-    """Any fact: here made by hand, as dbt would."""
+    """Any model: here made by hand, as dbt would."""
     source.execute(
         "alter table unrelated replica identity full, add at date, add amount numeric(30, 2)"
     )
     query = "select note, at as day, sum(amount) as paid from {public.unrelated} group by 1, 2"
-    source.declare(ft_orders=Model(query))
+    source.declare(ft_orders=Query(query))
     source.must("setup")
     source.execute(
         "create schema analytics; create table analytics.ft_orders (note text, day date, "

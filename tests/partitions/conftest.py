@@ -63,9 +63,9 @@ def begin(pipeline: Pipeline) -> None:
 
 
 def waits_for_a_seed(pipeline: Pipeline, before: tuple[Counts, Counts], case: str = "") -> None:
-    """Fail where the fact does not wait as it was before, or is not right after a seed."""
+    """Fail where the model does not wait as it was before, or is not right after a seed."""
     assert "does not hold everything" in pipeline.waits(), case
-    assert pipeline.fact() == before, f"it stays as it was right: {case}"
+    assert pipeline.model() == before, f"it stays as it was right: {case}"
     assert pipeline.is_said_to_wait(), case
     pipeline.seed()
     pipeline.source.execute("update notifications set notification_status = 'delivered'")

@@ -21,7 +21,7 @@ MOVE = "update notification_history set notification_status = '{}' where notific
 
 
 def archived(pipeline: Pipeline) -> dict[str, int]:
-    """Return how many archived rows the fact has, by status."""
+    """Return how many archived rows the model has, by status."""
     found = pipeline.source.execute(
         "select notification_status, sum(archived_count)::int from analytics.ft_service_stats "
         "group by 1 having sum(archived_count) <> 0"
@@ -69,7 +69,7 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
     partitioned.catch_up()
     with partitioned.follow("--build") as running:
         source.execute(MOVE.format("sent", "failed"))
-        # Seen by the loader after the audit has read the fact, and before it compares.
+        # Seen by the loader after the audit has read the model, and before it compares.
         running.process.send_signal(signal.SIGSTOP)
         source.execute("drop table history_sent")
         source.execute("delete from notifications")
@@ -90,12 +90,12 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
     assert partitioned.rejected() == []
 
 
-def test_facts_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipeline) -> None:
+def test_models_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipeline) -> None:
     partitioned.set_up()
     partitioned.source.insert(1, "sent")
     partitioned.source.execute(ARCHIVE)
     partitioned.catch_up()
-    before = partitioned.fact()
+    before = partitioned.model()
     with partitioned.follow() as running:
         partitioned.source.execute(MOVE.format("failed", "sent"))
         running.wait_for("may have moved between its partitions")

@@ -1,4 +1,4 @@
-"""Where leaves bring or take rows without changes, facts wait; a seed makes them right."""
+"""Where leaves bring or take rows without changes, models wait; a seed makes them right."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def execute(pipeline: Pipeline, ddl: str, number: int) -> None:
     pipeline.source.insert(1)
 
 
-def test_a_fact_waits_where_rows_came_or_went_without_changes(partitioned: Pipeline) -> None:
+def test_a_model_waits_where_rows_came_or_went_without_changes(partitioned: Pipeline) -> None:
     begin(partitioned)
     source = partitioned.source
     for number, (kind, ddl) in enumerate({**RUNNING, **STOPPED}.items()):
@@ -57,11 +57,11 @@ def test_a_fact_waits_where_rows_came_or_went_without_changes(partitioned: Pipel
         source.insert(2, f"leaf {number}")
         source.insert(2, f"level {number}")
         partitioned.must_be_exact()
-        before = partitioned.fact()
+        before = partitioned.model()
         if kind in RUNNING:
             with partitioned.follow() as running:
                 execute(partitioned, ddl, number)
-                running.wait_for("so its facts wait")
+                running.wait_for("so its models wait")
                 running.end()
         else:
             execute(partitioned, ddl, number)
@@ -108,7 +108,7 @@ PARTITION = (
 def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline) -> None:
     """Its changes then have the names of leaves that the session does not follow."""
     begin(pipeline)
-    before = pipeline.fact()
+    before = pipeline.model()
     with pipeline.follow() as running:
         pipeline.source.execute(PARTITION)
         running.wait_for("public.notifications is partitioned now")

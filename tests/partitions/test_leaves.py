@@ -1,4 +1,4 @@
-"""A fact names the partitioned table, and everything of its leaves is in it."""
+"""A model names the partitioned table, and everything of its leaves is in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
     source.execute("delete from notifications where notification_status = 'sent' "
                    "and notification_type = 'sms' and ctid = '(0,2)'")  # fmt: skip
     partitioned.must_be_exact()
-    assert sum(partitioned.fact()[0].values()) == source.value("select count(*) from notifications")
+    assert sum(partitioned.model()[0].values()) == source.value(
+        "select count(*) from notifications"
+    )
     named = source.execute(
         "select distinct payload::json ->> 'schema', payload::json ->> 'table', "
         "payload::json ->> 'leaf', action is not null from cdc.change_log order by 3"
@@ -67,13 +69,15 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
         running.wait_for("has other partitions")
         running.end()
     partitioned.must_be_exact()
-    assert sum(partitioned.fact()[0].values()) == source.value("select count(*) from notifications")
+    assert sum(partitioned.model()[0].values()) == source.value(
+        "select count(*) from notifications"
+    )
 
     # A TRUNCATE of all leaves is one of the table.
     source.execute("truncate sent_other, notifications")
     source.insert(2)
     partitioned.must_be_exact()
-    assert sum(partitioned.fact()[0].values()) == 2
+    assert sum(partitioned.model()[0].values()) == 2
 
     # Chosen columns are kept of leaves too.
     source.execute("update notifications set notification_status = 'sent'")

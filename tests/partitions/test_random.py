@@ -1,4 +1,4 @@
-"""Random changes of rows and leaves, with loaders that are killed: the fact equals a recount."""
+"""Random changes of rows and leaves, with loaders that are killed: the model equals a recount."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline) 
 
 
 def is_built(pipeline: Pipeline) -> bool:
-    """Say whether the fact is built on its newest baseline."""
-    (fact,) = json.loads(pipeline.loader("status", "--json").stdout)["facts"]
-    return fact["baseline"] is not None and fact["built_on"] == fact["baseline"]["id"]
+    """Say whether the model is built on its newest baseline."""
+    (model,) = json.loads(pipeline.loader("status", "--json").stdout)["models"]
+    return model["baseline"] is not None and model["built_on"] == model["baseline"]["id"]
 
 
 @pytest.mark.slow

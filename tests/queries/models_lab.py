@@ -17,7 +17,7 @@ class Below(RowsModel):
     def __init__(self, lab: RowsLab, name: str, query: str, rng: Random, **options: Any) -> None:
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
-            "insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, "
+            "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
             "routine, needs) values ('lab', %s, %s, %s, '', '[]')",
             f"{SCHEMA}.{name}",
             name,

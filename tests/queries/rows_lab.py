@@ -186,7 +186,7 @@ class RowsModel:
 
     def seed(self) -> None:
         """Store a baseline: the query's rows as they are."""
-        self.lab.execute("delete from cdc.baseline_group where fact_name = %s", self.name)
+        self.lab.execute("delete from cdc.baseline_group where declared_name = %s", self.name)
         texts = ", ".join(f'"{name}"::text' for name in self.columns)
         self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
         self.lab.execute(

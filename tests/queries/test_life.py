@@ -238,7 +238,7 @@ def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
 
 
 def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> None:
-    refresh = "update cdc.installed_model set is_refresh_asked = true where fact_name = 'sales'"
+    refresh = "update cdc.installed_model set is_refresh_asked = true where declared_name = 'sales'"
     life.target.execute("truncate analytics.sales")
     life.target.execute(refresh)
     life.must_be_exact()

@@ -32,7 +32,7 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
     # Spark's Java as one wants it for seconds of work.
     system.given = {"LOADER_MANIFEST": "", "JAVA_TOOL_OPTIONS": FAST_START}
     inhabit(system.dsns[0], "covering", 5)
-    # The loader builds before the seed. The fact keeps what is purged between the two, and the
+    # The loader builds before the seed. The model keeps what is purged between the two, and the
     # recount knows only of the purges since the seed.
     traffic = Traffic(system.dsns[0], sessions=2, rate=15, identity="covering", weights=NO_PURGES)
     loader: RunningLoader | None = None

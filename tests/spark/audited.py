@@ -33,8 +33,8 @@ class Audited(Pipeline):
     def dsn(self) -> str:
         return self.source.cluster.dsn(self.source.name)
 
-    def settings(self, *facts: str, timeout: float = 120.0) -> Settings:
-        return Settings(self.dsn, self.slot, "cdc", self.dsn, facts, timeout=timeout, work="audit")
+    def settings(self, *models: str, timeout: float = 120.0) -> Settings:
+        return Settings(self.dsn, self.slot, "cdc", self.dsn, models, timeout=timeout, work="audit")
 
     def run(self, *flags: str, job: str = "audit") -> tuple[int, str, str]:
         """Run the job's command in this process; return exit code, output and errors."""
@@ -71,7 +71,7 @@ class Audited(Pipeline):
         )
         return group
 
-    def facts(self) -> list[tuple[Any, ...]]:
+    def models(self) -> list[tuple[Any, ...]]:
         return self.source.execute(
             f"select {DIMENSIONS}, live_count, archived_count, count"
             " from analytics.ft_service_stats where live_count <> 0 or archived_count <> 0"

@@ -120,7 +120,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def source(cluster: Cluster) -> Iterator[Source]:
-    """Notify's tables, empty, with a registered fact, as if a loader had run."""
+    """Notify's tables, empty, with a registered model, as if a loader had run."""
     name = f"notify_{next(_numbers)}"
     administer(cluster, f"create database {name} template {TEMPLATE}")
     with Source(cluster, name) as made:
@@ -143,7 +143,7 @@ def log(source: Source, tmp_path: Path) -> Log:
 
 @pytest.fixture
 def audited(cluster: Cluster, tmp_path: Path) -> Iterator[Audited]:
-    """A pipeline of the test's own with source tables, a seed and a fact that is right."""
+    """A pipeline of the test's own with source tables, a seed and a model that is right."""
     with empty_database(cluster, WAREHOUSE) as database:
         made = Audited(database, tmp_path)
         notify.create(made.dsn)

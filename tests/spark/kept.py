@@ -79,8 +79,8 @@ class Kept(QuerySystem):
         return [
             column
             for (column,) in self.target.execute(
-                "select name from cdc.list_columns((select declaration from cdc.fact"
-                " where fact_name = %s)) where kind in ('kept', 'part') order by place",
+                "select name from cdc.list_columns((select declaration from cdc.registered_model"
+                " where declared_name = %s)) where kind in ('kept', 'part') order by place",
                 name,
             )
         ]

@@ -24,11 +24,11 @@ from waltally_jobs.evaluation import snapshot
 from testkit import model
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
-from testkit.model import Model
+from testkit.model import Query
 from testkit.servers import Cluster, connect
 from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
-from waltally.facts import Fact
+from waltally.models import Model
 
 TEMPLATE = "template_notify"
 TABLES = ("public.notifications", "public.notification_history")
@@ -45,7 +45,7 @@ AT_THE_GATE = """
 COUNTS = """
     select dimensions, sum(measures[1])
     from cdc.baseline_group
-    where slot_name = %s and fact_name = 'ft_service_stats' and part = %s
+    where slot_name = %s and declared_name = 'ft_service_stats' and part = %s
     group by dimensions
 """
 MOVE = """
@@ -148,7 +148,7 @@ class Source(Database):
             "PATH": f"{LOADER.parent}:{os.environ['PATH']}",
         }
         self._started: list[subprocess.Popen[str]] = []
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, Query] = {}
 
     @contextmanager
     def session(self, application: str = "") -> Iterator[Connection]:
@@ -179,7 +179,7 @@ class Source(Database):
                 rows,
             )
 
-    def register(self, **models: Model) -> None:
+    def register(self, **models: Query) -> None:
         """Register these models beside those that are registered."""
         self._models |= models
         model.register(self.dsn, self._models, self.slot)
@@ -189,9 +189,9 @@ class Source(Database):
     def previous_seed(self) -> None:
         """Store a seed that no count would give, so that its survival can be seen."""
         self.execute(
-            "insert into cdc.baseline_group (slot_name, fact_name, part, dimensions, measures)"
-            " select slot_name, fact_name, 'public.notifications', array[gen_random_uuid()::text,"
-            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 7, 0}' from cdc.fact"
+            "insert into cdc.baseline_group (slot_name, declared_name, part, dimensions, measures)"
+            " select slot_name, declared_name, 'public.notifications', array[gen_random_uuid()::text,"
+            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 7, 0}' from cdc.registered_model"
         )
         self.take_baseline()
 
@@ -316,19 +316,19 @@ class Source(Database):
 
 
 def job_settings(source: Source, *names: str, dsn: str = "", timeout: float = 30) -> Settings:
-    """What a seed of these facts, or of all, is told; `dsn` is another way to the source."""
+    """What a seed of these models, or of all, is told; `dsn` is another way to the source."""
     return Settings(source.dsn, source.slot, "cdc", dsn or source.dsn, names, timeout=timeout)
 
 
 @contextmanager
 def exported(
     source: Source,
-    *declared: Fact,
+    *declared: Model,
     dsn: str = "",
     timeout: float = 30,
     notify: Callable[[str], None] = print,
 ) -> Iterator[snapshot.ExportedSnapshot]:
-    """Hold a snapshot of these facts' tables, or of Notify's, as a seed does."""
+    """Hold a snapshot of these models' tables, or of Notify's, as a seed does."""
     settings = job_settings(source, dsn=dsn, timeout=timeout)
     with (
         pytest.MonkeyPatch.context() as patch,

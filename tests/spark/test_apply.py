@@ -49,7 +49,7 @@ def insert(orders: Kept, *days: int) -> None:
 def give_to(orders: Kept, engine: str, *names: str) -> None:
     """As `dbt build` does of a model that says so."""
     orders.target.execute(
-        "update cdc.installed_model set engine = %s where fact_name = any (%s)",
+        "update cdc.installed_model set engine = %s where declared_name = any (%s)",
         engine,
         list(names or ("channels",)),
     )
@@ -83,7 +83,7 @@ def test_the_database_takes_a_model_back_without_a_seed(
 
     with monkeypatch.context() as patch:
         patch.setattr(batch, "compute", computed)
-        with pytest.raises(SettingError, match=r"no fact of the slot .* says engine='spark'"):
+        with pytest.raises(SettingError, match=r"no model of the slot .* says engine='spark'"):
             run(orders)
     assert orders.target.execute(TOTAL) == [(3, 60)]
     give_to(orders, "spark")
@@ -114,12 +114,12 @@ def test_a_model_that_fails_says_why_and_the_others_go_on(orders: Kept) -> None:
 
 def test_it_starts_from_a_baseline_and_waits_for_one(orders: Kept) -> None:
     with pytest.raises(SettingError, match="--model names ft_orders"):
-        run(orders, facts=("ft_orders",))
+        run(orders, models=("ft_orders",))
     with pytest.raises(NotSetUp, match="slot nobody has no row"):
         run(orders, slot="nobody")
     assert state(orders)[1] == "`spark-submit spark/apply.py`"
     applied = [each for each in run(orders, max_changes=2) if isinstance(each, Applied)]
-    assert {each.facts for each in applied} == {("channels",)}
+    assert {each.models for each in applied} == {("channels",)}
     assert sum(each.changes for each in applied) == 3
     line = r"channels is at (0/[0-9A-F]+): \d changes? in .*, \d+ changes/s; the newest is .*"
     found = re.fullmatch(line, applied[0].line())

@@ -136,9 +136,9 @@ def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession
         ft_orders=counting("public.orders", "channel", "shop", paid="count(amount)")
     )
     log.run(
-        "insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn,"
-        " system_identifier) select slot_name, fact_name, md5('same')::uuid, declaration,"
-        " start_lsn, system_identifier from cdc.slot_position inner join cdc.fact using (slot_name)"
+        "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn,"
+        " system_identifier) select slot_name, declared_name, md5('same')::uuid, declaration,"
+        " start_lsn, system_identifier from cdc.slot_position inner join cdc.registered_model using (slot_name)"
     )
     odd = ['a "b", \\', None]
     log.run(
@@ -152,7 +152,7 @@ def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession
     log.append(1)
     done = archive(log.settings(), spark)
     assert set(done.baselines) == {"ft_orders", "ft_service_stats"}
-    stored = {each["fact"]["name"]: each for each in manifests(log.slot_home, "baseline")}
+    stored = {each["model"]["name"]: each for each in manifests(log.slot_home, "baseline")}
     assert stored["ft_orders"]["totals"] == ["12", "1"]
     rows = {
         name: pyarrow.parquet.read_table(log.slot_home / each["files"][0]).to_pylist()
@@ -160,16 +160,18 @@ def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession
     }
     assert rows["ft_orders"] == [{"part": "public.orders", "dimensions": odd, "sums": ["12", "1"]}]
     assert [row["sums"] for row in rows["ft_service_stats"]] == [["3", "3", "0"]]
-    # The declarations are with the changes too, for a fact that no baseline is of.
+    # The declarations are with the changes too, for a model that no baseline is of.
     [part] = manifests(log.slot_home)
-    assert [each["name"] for each in part["facts"]] == ["ft_orders", "ft_service_stats"]
-    known = log.source.execute("select declaration from cdc.fact order by fact_name")
-    assert [(each["declaration"],) for each in part["facts"]] == known
+    assert [each["name"] for each in part["models"]] == ["ft_orders", "ft_service_stats"]
+    known = log.source.execute(
+        "select declaration from cdc.registered_model order by declared_name"
+    )
+    assert [(each["declaration"],) for each in part["models"]] == known
     assert archive(log.settings(), spark).baselines == {}
     log.run("delete from cdc.baseline_group")
     log.run(
         "update cdc.baseline set baseline_id = gen_random_uuid()"
-        " where fact_name = 'ft_service_stats'"
+        " where declared_name = 'ft_service_stats'"
     )
     assert archive(log.settings(), spark).baselines.keys() == {"ft_service_stats"}
     assert sorted(each["groups"] for each in manifests(log.slot_home, "baseline")) == [0, 1, 1]

@@ -1,4 +1,4 @@
-"""The audit finds what is wrong with a fact and nothing else, whatever is written meanwhile."""
+"""The audit finds what is wrong with a model and nothing else, whatever is written meanwhile."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def after_the_snapshot(
 
     def arrange(act: Act) -> None:
         @contextmanager
-        def holding(settings: Settings, facts: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
-            with export(settings, facts, monitor) as exported:
+        def holding(settings: Settings, models: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
+            with export(settings, models, monitor) as exported:
                 yield act(exported)
 
         monkeypatch.setattr(snapshot, "export", holding)
@@ -88,15 +88,15 @@ def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
     after_the_snapshot(end_at_a_transaction)
     with audited.follow():
         report = audit(audited.settings())
-    [fact] = report.facts
-    assert {fact.fact_lsn, report.snapshot_lsn} <= positions(audited)
-    assert fact.fact_lsn == report.snapshot_lsn, "the audit brings the model there"
-    assert fact.comparison.difference_count == 2
-    [found] = [each for each in fact.comparison.differences if each.measure == "live_count"]
+    [model] = report.models
+    assert {model.model_lsn, report.snapshot_lsn} <= positions(audited)
+    assert model.model_lsn == report.snapshot_lsn, "the audit brings the model there"
+    assert model.comparison.difference_count == 2
+    [found] = [each for each in model.comparison.differences if each.measure == "live_count"]
     assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
     assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
-    assert found.difference == fact.comparison.totals["live_count"].difference == "-1"
-    assert fact.left_out == []
+    assert found.difference == model.comparison.totals["live_count"].difference == "-1"
+    assert model.left_out == []
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(
@@ -115,15 +115,15 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         code, out, err = audited.run("--json")
         report = json.loads(out)
         assert (code, report["version"], report["equal"], report["refused"]) == (42, 4, False, {})
-        fact = report["facts"]["ft_service_stats"]
+        model = report["models"]["ft_service_stats"]
         assert [
             (*each["dimensions"].values(), each["measure"], each["difference"])
-            for each in fact["differences"]
+            for each in model["differences"]
         ] == [(*group, name, "-1") for name in ("archived_count", "count")]
-        assert (fact["equal"], fact["difference_count"], fact["unseen"]) == (False, 2, {})
-        assert fact["purged"]["archived_count"] == str(50 + nulls)
-        assert fact["totals"]["archived_count"]["difference"] == "-1"
-        assert lsn.parse(fact["fact_lsn"]) <= lsn.parse(report["snapshot_lsn"])
+        assert (model["equal"], model["difference_count"], model["unseen"]) == (False, 2, {})
+        assert model["purged"]["archived_count"] == str(50 + nulls)
+        assert model["totals"]["archived_count"]["difference"] == "-1"
+        assert lsn.parse(model["model_lsn"]) <= lsn.parse(report["snapshot_lsn"])
         assert "analytics.ft_service_stats differs from the tables in 2 values\nTry: " in err
         assert audited.remedies(err)[0] == ["dbt", "build", "--full-refresh"]
         assert "evaluating ft_service_stats at" in err
@@ -140,7 +140,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         audited.source.execute("truncate notification_history")
         audited.source.execute(ARCHIVE)
         audited.purge(2)
-        [counted] = audit(audited.settings()).facts
+        [counted] = audit(audited.settings()).models
         assert counted.comparison.differences == []
         assert counted.purged["archived_count"] == "2"
 
@@ -179,14 +179,14 @@ def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
         for kept in (0, 20, 40):
             code, out, err = audited.run("--json", job="seed")
             assert code == 0, err
-            purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+            purged = json.loads(out)["models"]["ft_service_stats"]["purged"]
             assert (purged["rows"] or 0) == kept
             audited.purge(20)
             audited.wait_for_log()
         audited.build()
-        [fact] = audit(audited.settings()).facts
+        [model] = audit(audited.settings()).models
     stored = audited.source.value("select count(*) from notification_history")
-    assert (fact.comparison.differences, fact.purged["archived_count"]) == ([], "60")
+    assert (model.comparison.differences, model.purged["archived_count"]) == ([], "60")
     assert audited.archived() == stored + 60
 
 
@@ -286,7 +286,7 @@ def test_a_loader_that_would_rest_stores_the_position_that_somebody_waits_for(
         loader_progress.wait_for_position(target, settings, end)
 
 
-# Slow: pruned meanwhile, killed, and what mends a fact.
+# Slow: pruned meanwhile, killed, and what mends a model.
 
 
 @pytest.mark.slow
@@ -328,13 +328,13 @@ def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
 
 
 @pytest.mark.slow
-def test_the_remedies_of_an_audit_mend_a_fact_whose_seed_is_wrong(audited: Audited) -> None:
-    """The first one, to rebuild the fact from its seed, is no help then."""
+def test_the_remedies_of_an_audit_mend_a_model_whose_seed_is_wrong(audited: Audited) -> None:
+    """The first one, to rebuild the model from its seed, is no help then."""
     with audited.follow():
         audited.purge(30)
         audited.wait_for_log()
         audited.build()
-        right = audited.facts()
+        right = audited.models()
         audited.source.execute(
             "update cdc.baseline_group set measures[2] = measures[2] + 1 where part ~ 'history'"
             " and dimensions = (select min(dimensions) from cdc.baseline_group"
@@ -353,6 +353,6 @@ def test_the_remedies_of_an_audit_mend_a_fact_whose_seed_is_wrong(audited: Audit
         audited.do(*build)
         code, out, err = audited.run("--json")
         assert code == 0, err
-        purged = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+        purged = json.loads(out)["models"]["ft_service_stats"]["purged"]
         assert purged == {"archived_count": "30"}
-    assert audited.facts() == right
+    assert audited.models() == right

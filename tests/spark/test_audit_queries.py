@@ -60,9 +60,9 @@ def audited(kept: Kept, *flags: str, code: int = 0) -> dict[str, Any]:
 
 
 def found_in(report: dict[str, Any], name: str) -> list[tuple[str, str]]:
-    fact = report["facts"][name]
-    assert fact["difference_count"] == len(fact["differences"])
-    return sorted((each["measure"], each["difference"]) for each in fact["differences"])
+    model = report["models"][name]
+    assert model["difference_count"] == len(model["differences"])
+    return sorted((each["measure"], each["difference"]) for each in model["differences"])
 
 
 @contextmanager
@@ -99,9 +99,9 @@ def test_models_equal_their_queries_while_everything_is_written_and_applied(kept
         for _ in range(3):
             report = audited(kept)
             at = report["snapshot_lsn"]
-            assert {each["fact_lsn"] for each in report["facts"].values()} == {at}
-            assert all(each["group_count"] for each in report["facts"].values())
-            assert int(report["facts"]["purged"]["purged"]["order_count"]) > 0
+            assert {each["model_lsn"] for each in report["models"].values()} == {at}
+            assert all(each["group_count"] for each in report["models"].values())
+            assert int(report["models"]["purged"]["purged"]["order_count"]) > 0
             kept.target.execute("select from cdc.apply(%s)", kept.slot)
             applied = kept.target.value("select min(applied_lsn)::text from cdc.model_watermark")
             assert lsn.parse(applied) > lsn.parse(at)
@@ -128,7 +128,7 @@ def test_each_value_that_a_model_keeps_is_compared(kept: Kept) -> None:
     assert found_in(report, "paid") == [("rows", "-1"), ("rows", "1")]
     for name, changed in wanted.items():
         assert found_in(report, name) == sorted(changed)
-        totals = report["facts"][name]["totals"]
+        totals = report["models"][name]["totals"]
         assert {each: totals[each]["difference"] for each, _ in changed} == dict(changed)
 
 
@@ -142,9 +142,9 @@ def test_a_group_that_is_missing_and_one_too_many_are_found(kept: Kept) -> None:
     with kept.follow():
         report = audited(kept, code=42)
     for name in MODELS:
-        for each in report["facts"][name]["differences"]:
-            side = "counted" if each["dimensions"].get("digit") == "77" else "fact"
-            assert each["fact" if side == "fact" else "counted"] is None
+        for each in report["models"][name]["differences"]:
+            side = "counted" if each["dimensions"].get("digit") == "77" else "model"
+            assert each["model" if side == "model" else "counted"] is None
     measures = {measure for measure, _ in found_in(report, "total")}
     assert measures == set(kept.columns("total"))
     assert [measure for measure, _ in found_in(report, "numbers")] == ["n", "n"]
@@ -174,8 +174,8 @@ def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(kept: Ke
     kept.source.execute("update orders set note = 'neither' where id = 3")
     with kept.follow():
         report = audited(kept)
-    fact = report["facts"]["numbers"]
-    assert fact["left_out"] == [
+    model = report["models"]["numbers"]
+    assert model["left_out"] == [
         {
             "source_table": "public.orders",
             "reason": f'invalid input syntax for type integer: "{text}"',
@@ -183,15 +183,15 @@ def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(kept: Ke
         }
         for text, count in (("neither", 1), ("no number", 2))
     ]
-    assert fact["rejected"]["count"] == 3
-    assert report["facts"]["total"]["left_out"] == []
+    assert model["rejected"]["count"] == 3
+    assert report["models"]["total"]["left_out"] == []
 
 
 @one_database
 def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept) -> None:
     def when() -> dict[str, Any]:
-        facts = json.loads(kept.must("status", "--json"))["facts"]
-        found = {fact["name"]: fact["audited_at"] for fact in facts}
+        models = json.loads(kept.must("status", "--json"))["models"]
+        found = {model["name"]: model["audited_at"] for model in models}
         states = kept.target.execute("select model_name, audited_at from cdc.model_state")
         assert {name for name, at in states if at} == {name for name, at in found.items() if at}
         return found
@@ -253,7 +253,7 @@ def test_a_model_that_somebody_keeps_locked_is_refused_alone(kept: Kept) -> None
         other.rollback()
         assert set(report["refused"]) == {"by_day"}
         assert "is at" in report["refused"]["by_day"]
-        assert all(fact["equal"] for fact in report["facts"].values())
+        assert all(model["equal"] for model in report["models"].values())
         audited(kept)
 
 
@@ -315,9 +315,9 @@ def test_servers_that_differ_are_compared_by_the_target(
         assert kept.target.execute(rows) == [("ü0", 6), ("ü1", 8)]
         with kept.follow():
             report = audited(kept)
-            assert report["facts"]["inverse"]["left_out"][0]["row_count"] == 1
+            assert report["models"]["inverse"]["left_out"][0]["row_count"] == 1
             kept.target.execute("update analytics.lower set n = n + 1 where note = 'ü0'")
-            assert audited(kept, code=42)["facts"]["lower"]["difference_count"] == 1
+            assert audited(kept, code=42)["models"]["lower"]["difference_count"] == 1
 
 
 @one_database
@@ -326,6 +326,6 @@ def test_a_changed_query_is_audited_by_the_one_that_is_applied(kept: Kept) -> No
     kept.apply()
     kept.write(10)
     with kept.follow("--build"):
-        assert "total" in audited(kept)["facts"]
+        assert "total" in audited(kept)["models"]
         kept.target.execute("update analytics.total set net = net + 0.01")
-        assert audited(kept, code=42)["facts"]["total"]["difference_count"] == 1
+        assert audited(kept, code=42)["models"]["total"]["difference_count"] == 1

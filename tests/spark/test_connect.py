@@ -42,7 +42,7 @@ def test_seed_archive_and_replay_run_over_connect(
 
 
 @pytest.mark.slow
-def test_an_audit_runs_over_connect_and_finds_a_wrong_fact(server: str, audited: Audited) -> None:
+def test_an_audit_runs_over_connect_and_finds_a_wrong_model(server: str, audited: Audited) -> None:
     environment = audited.environment()
     with audited.follow():
         done = run_remotely(server, "audit", environment=environment)

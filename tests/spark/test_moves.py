@@ -27,7 +27,7 @@ from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
-from waltally.facts import parse
+from waltally.models import parse
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -90,9 +90,9 @@ class Wide:
 
     def __init__(self, system: QuerySystem, name: str) -> None:
         ((declaration,),) = system.target.execute(
-            "select declaration from cdc.fact where fact_name = %s", name
+            "select declaration from cdc.registered_model where declared_name = %s", name
         )
-        self.fact = parse(name, Table("analytics", name), declaration)
+        self.model = parse(name, Table("analytics", name), declaration)
 
 
 def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:
@@ -108,14 +108,14 @@ def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:
 def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
     """Return what Python makes of the log, as the model needs it."""
     log = log_of(system)
-    fact = Wide(system, name).fact
+    model = Wide(system, name).model
     truncates = {
         table: (at, ordinal)
         for at, ordinal, action, payload in log
         if action in (None, "T") and (table := truncated_table(payload))
     }
     found: Counter[tuple[Any, ...]] = Counter()
-    for made in Collapsing([(0, fact)], truncates).batches(log):
+    for made in Collapsing([(0, model)], truncates).batches(log):
         for row in made.to_pylist():
             lists = (
                 row[key] and tuple(row[key]) for key in ("old_values", "new_values", "missing")
@@ -229,7 +229,7 @@ NAMES = (
 KEPT = {
     "rows": "select to_jsonb(t)::text from {0} as t order by 1",
     "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
-    " where fact = '{0}' order by 1, 2, 3",
+    " where model = '{0}' order by 1, 2, 3",
     "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
     " from cdc.archived_delete cross join unnest(measures) with ordinality as u (measure, place)"
     " where model_name = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
@@ -381,9 +381,9 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
     replay = f"spark-submit spark/replay.py --from {tmp_path}/archive --json"
     for number, place in enumerate(places):
         out = system.spark_job(f"{replay} --at {place} --to {tmp_path}/replayed{number}")
-        facts = json.loads(out.splitlines()[-1])["facts"]
-        assert {name: said["groups"] for name, said in facts.items()} == counted[number]
-        assert facts["by_day"]["totals"]["n"] != "0"
+        models = json.loads(out.splitlines()[-1])["models"]
+        assert {name: said["groups"] for name, said in models.items()} == counted[number]
+        assert models["by_day"]["totals"]["n"] != "0"
     system.target.execute(
         "update analytics.by_day set n = n + 1 where n = (select max(n) from analytics.by_day)"
     )
@@ -406,12 +406,14 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
 
 
 BASELINE = (
-    "select fact_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
-    " select fact_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
+    "select declared_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
+    " select declared_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
     " cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
     ") as t group by 1, 2, 3 order by 1, 2, 3"
 )
-REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+REJECTED = (
+    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+)
 
 
 def test_the_target_evaluates_the_rows_that_the_source_would(
@@ -464,7 +466,7 @@ def test_rows_of_many_groups_are_moved(
     fill = copies.fill
 
     def noted(start: Any, target: Any, made: Any, *arguments: Any) -> Any:
-        moved.extend(copy.fact.name for copy in made)
+        moved.extend(copy.model.name for copy in made)
         return fill(start, target, made, *arguments)
 
     monkeypatch.setattr(copies, "fill", noted)

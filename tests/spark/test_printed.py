@@ -10,10 +10,10 @@ from pathlib import Path
 import pyspark
 import pytest
 from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.replaying.result import Difference, Replay, ReplayedFact
+from waltally_jobs.replaying.result import Difference, Replay, ReplayedModel
 from waltally_jobs.seeding.archived import Purged
 from waltally_jobs.seeding.store import Rejection, StoredBaseline
-from waltally_jobs.seeding.summary import FactSummary, Summary
+from waltally_jobs.seeding.summary import ModelSummary, Summary
 
 from loader.staging.records import ModelState
 from testkit.commands import ROOT
@@ -29,11 +29,11 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
         [Rejection("public.orders", FORGED, 7, {FORGED: FORGED})],
         Purged("kept"),
     )
-    fact = parsed("ft_orders", ["channel"], "public.orders")
+    model = parsed("ft_orders", ["channel"], "public.orders")
     state = ModelState(FORGED, FORGED, "waits", FORGED, FORGED, None, "database")
-    seeded = FactSummary(fact, stored, state)
+    seeded = ModelSummary(model, stored, state)
     differing = Difference({FORGED: FORGED}, {FORGED: "1"}, {FORGED: "2"})
-    replayed = ReplayedFact(fact, 7, None, 1, {FORGED: "1"}, 1, [differing])
+    replayed = ReplayedModel(model, 7, None, 1, {FORGED: "1"}, 1, [differing])
     print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
     print_lines(Replay("slot", [replayed], 0.5).lines())
     print_status(FORGED)

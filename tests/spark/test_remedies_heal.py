@@ -141,8 +141,8 @@ class Site(System):
             elif words[0] == "spark-submit":
                 if "spark/apply.py" in words:
                     # A follower would not end, and once for all fails where another model waits.
-                    fact = "ft_orders" if model == "ru_orders" else model
-                    words += ["--once", "--model", fact]
+                    fed = "ft_orders" if model == "ru_orders" else model
+                    words += ["--once", "--model", fed]
                 self.spark_job(" ".join(words), **variables)
             else:
                 self.do(words[0], *words[1:], **variables)
@@ -204,7 +204,7 @@ class Site(System):
 # How a model comes into each state. Each returns the model that is healed.
 
 
-def new_fact(site: Site) -> str:
+def new_model(site: Site) -> str:
     """dbt has not installed it."""
     site.declare(ft_amounts=orders(SUMMED, site.engine))
     site.must("setup")
@@ -214,7 +214,7 @@ def new_fact(site: Site) -> str:
 def built_before_setup(site: Site) -> str:
     """It is not registered."""
     site.declare(ft_amounts=orders(f"{COUNTED}, {SUMMED}", site.engine))
-    site.source.execute("delete from cdc.fact where fact_name = 'ft_amounts'")
+    site.source.execute("delete from cdc.registered_model where declared_name = 'ft_amounts'")
     site.call("dbt", "build")
     return "ft_amounts"
 
@@ -234,13 +234,13 @@ def changed_and_built(site: Site) -> str:
 
 
 def baseline_gone(site: Site) -> str:
-    site.source.execute("delete from cdc.baseline where fact_name = 'ft_orders'")
+    site.source.execute("delete from cdc.baseline where declared_name = 'ft_orders'")
     return "ft_orders"
 
 
 def refresh_asked(site: Site) -> str:
     site.source.execute(
-        "update cdc.installed_model set is_refresh_asked = true where fact_name = 'ft_orders'"
+        "update cdc.installed_model set is_refresh_asked = true where declared_name = 'ft_orders'"
     )
     return "ft_orders"
 
@@ -260,7 +260,7 @@ def log_lacks_the_table(site: Site) -> str:
 
 
 def watermark_beyond_the_log(site: Site) -> str:
-    """As where the facts are newer than the log."""
+    """As where the models are newer than the log."""
     site.source.execute(
         "update cdc.model_watermark set applied_lsn = applied_lsn + 1000000000"
         " where model_name = 'analytics.ft_orders'"
@@ -271,7 +271,7 @@ def watermark_beyond_the_log(site: Site) -> str:
 def seed_of_another_cluster(site: Site) -> str:
     site.source.execute(
         "update cdc.baseline set system_identifier = '2', baseline_id = gen_random_uuid()"
-        " where fact_name = 'ft_orders'"
+        " where declared_name = 'ft_orders'"
     )
     return "ft_orders"
 
@@ -284,14 +284,14 @@ def fill_asked(site: Site) -> str:
 
 
 def emptied_by_hand(site: Site) -> str:
-    """Somebody has truncated the fact: its state does not know, the seed cures it."""
+    """Somebody has truncated the model: its state does not know, the seed cures it."""
     site.source.execute("truncate analytics.ft_orders")
     site.spark_job("spark-submit spark/seed.py --model ft_orders")
     return "ft_orders"
 
 
 def total_outgrown(site: Site) -> str:
-    """A total does not fit the type of its measure. The fact alone stops, as it was."""
+    """A total does not fit the type of its measure. The model alone stops, as it was."""
     site.declare(ft_orders=orders(f"{COUNTED}, {NARROW}", site.engine))
     site.must("setup")
     site.heal("ft_orders")
@@ -311,7 +311,7 @@ def total_outgrown(site: Site) -> str:
 
 
 WAYS: tuple[Callable[[Site], str], ...] = (
-    new_fact,
+    new_model,
     built_before_setup,
     changed_and_registered,
     changed_and_built,
@@ -352,10 +352,10 @@ CASES = [
     ("spark", "loader", "seed"),
     ("spark", "no loader", "no seed"),
 ]
-"""Who applies the fact of the orders, what runs, and what counts meanwhile: each two together."""
+"""Who applies the model of the orders, what runs, and what counts meanwhile: each two together."""
 
 UNSEEDED = (
-    new_fact,
+    new_model,
     built_before_setup,
     changed_and_registered,
     changed_and_built,
@@ -420,7 +420,7 @@ def go(site: Site, way: Callable[[Site], str], has_loader: bool, has_seed: bool)
     if remedy and "seed" in remedy.split("`loader setup`")[0]:
         # The seed ends: what it says to wait for.
         site.spark_job(f"spark-submit spark/seed.py --model {model}")
-    # What is wrong with a table is wrong for each fact of it.
+    # What is wrong with a table is wrong for each model of it.
     for name in (model, *site.models):
         for said in site.heal(name):
             print(way.__name__, name, said)

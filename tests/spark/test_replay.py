@@ -20,7 +20,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
 from waltally_jobs.replaying.job import (
     ReplaySettings,
     baseline_before,
-    facts_at,
+    models_at,
     parse_time,
     replay,
 )
@@ -33,7 +33,7 @@ from tests.spark.archives import ArchivedPipeline, Log
 from tests.spark.support import MOVE, run_command
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.options import parse_lsn
 
 Rows = set[tuple[Any, ...]]
@@ -73,7 +73,7 @@ STEPS = (
 )
 
 
-def test_a_fact_without_a_group_is_a_file_without_a_row(spark: SparkSession, log: Log) -> None:
+def test_a_model_without_a_group_is_a_file_without_a_row(spark: SparkSession, log: Log) -> None:
     log.append(1)
     log.source.take_baseline()
     archive(log.settings(), spark)
@@ -86,7 +86,7 @@ def test_a_fact_without_a_group_is_a_file_without_a_row(spark: SparkSession, log
 
 @dataclass
 class Moment:
-    """The fact at a position, as dbt held it then."""
+    """The model at a position, as dbt held it then."""
 
     position: int
     rows: Rows
@@ -94,7 +94,7 @@ class Moment:
 
 
 class Replayed(ArchivedPipeline):
-    """A source that is its own target, and what its fact was at several positions."""
+    """A source that is its own target, and what its model was at several positions."""
 
     def __init__(self, database: Database, home: Path, spark: SparkSession) -> None:
         super().__init__(database, home)
@@ -106,7 +106,7 @@ class Replayed(ArchivedPipeline):
         return ReplaySettings(self.dsns[1], self.slot, "cdc", str(self.archive_home))
 
     def go(self, *statements: str) -> None:
-        """Run the statements, bring the fact up to them, and remember it."""
+        """Run the statements, bring the model up to them, and remember it."""
         for statement in statements:
             if statement == "seed":
                 self.seed()
@@ -125,9 +125,9 @@ class Replayed(ArchivedPipeline):
             "%.ft_service_stats",
         )
         rejected = len(self.rejected())
-        self.moments.append(Moment(lsn.parse(position), self.fact_rows(), rejected))
+        self.moments.append(Moment(lsn.parse(position), self.model_rows(), rejected))
 
-    def fact_rows(self) -> Rows:
+    def model_rows(self) -> Rows:
         return set(
             self.source.execute(
                 f"select {', '.join(f'{name}::text' for name in DIMENSIONS)},"
@@ -205,7 +205,7 @@ def test_what_the_archive_does_not_reach_is_refused(replayed: Replayed, tmp_path
     with pytest.raises(ArchiveIncomplete, match="holds no changes"):
         replay(replace(replayed.settings, path=str(tmp_path)), lambda: replayed.spark)
     with pytest.raises(SettingError, match=r"no declaration of ft_other at .* it has ft_serv"):
-        replay(replace(replayed.settings, facts=("ft_other",)), lambda: replayed.spark)
+        replay(replace(replayed.settings, models=("ft_other",)), lambda: replayed.spark)
     with pytest.raises(SettingError, match="exists already"):
         replayed.replay(tmp_path)
     with pytest.raises(SettingError, match="exclude each other"):
@@ -235,11 +235,11 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(replayed: Replayed, tmp_p
     assert replayed.moments[-1].position > last
     assert any("late" in row for row in replayed.moments[-1].rows)
     result = replay(replace(replayed.settings, compare=True), lambda: replayed.spark)
-    assert [each.difference_count for each in result.facts] == [0]
+    assert [each.difference_count for each in result.models] == [0]
 
 
 @pytest.mark.slow
-def test_a_fact_that_differs_is_told_with_its_sizes(
+def test_a_model_that_differs_is_told_with_its_sizes(
     replayed: Replayed,
 ) -> None:
     row = replayed.source.execute(
@@ -250,22 +250,22 @@ def test_a_fact_that_differs_is_told_with_its_sizes(
     flags = ("--from", str(replayed.archive_home), "--compare", "--json")
     code, out, err = run_command("replay", flags, replayed.environment())
     assert code == ReplayDiffers.exit_code == 40, err
-    [found] = json.loads(out)["facts"]["ft_service_stats"]["differences"]
+    [found] = json.loads(out)["models"]["ft_service_stats"]["differences"]
     assert tuple(found["dimensions"][name] for name in DIMENSIONS) == row[:4]
-    assert found["fact"] == {"live_count": str(row[4]), "archived_count": "0"}
+    assert found["model"] == {"live_count": str(row[4]), "archived_count": "0"}
     assert found["replay"] == {"live_count": str(row[4] - 5), "archived_count": "0"}
     assert "differs from the replay in 1 group\nTry: " in err
 
 
-def slice_of(begin: int, end: int, *facts: Fact) -> Slice:
-    return Slice(ORIGIN, begin, end, 0, (), facts)
+def slice_of(begin: int, end: int, *models: Model) -> Slice:
+    return Slice(ORIGIN, begin, end, 0, (), models)
 
 
-def baseline_of(fact: Fact, at: int) -> Baseline:
-    return Baseline(ORIGIN, fact, "id", at, 0, ("0", "0"), ())
+def baseline_of(model: Model, at: int) -> Baseline:
+    return Baseline(ORIGIN, model, "id", at, 0, ("0", "0"), ())
 
 
-def test_a_fact_is_replayed_as_it_was_declared_then() -> None:
+def test_a_model_is_replayed_as_it_was_declared_then() -> None:
     before = notify()
     after, changed = (
         parsed("ft_orders", ["channel"], "public.orders", timezone=zone)
@@ -280,17 +280,17 @@ def test_a_fact_is_replayed_as_it_was_declared_then() -> None:
         *(each.text() for each in contents.baselines),
     ]
     assert manifests.read(texts) == contents
-    assert [each.name for each in facts_at(contents, 12, ())] == ["ft_service_stats"]
-    assert facts_at(contents, 25, ("ft_orders",)) == [after]
+    assert [each.name for each in models_at(contents, 12, ())] == ["ft_service_stats"]
+    assert models_at(contents, 25, ("ft_orders",)) == [after]
     with pytest.raises(SettingError, match="no declaration of ft_orders"):
-        facts_at(contents, 12, ("ft_orders",))
+        models_at(contents, 12, ("ft_orders",))
 
     def newest(position: int) -> Baseline | None:
         return baseline_before(contents, after, position)
 
     assert newest(25) == baseline_of(after, 22)
     assert newest(28) == baseline_of(changed, 28)
-    # Before any baseline a fact begins with the log; after another's it waited for its own.
+    # Before any baseline a model begins with the log; after another's it waited for its own.
     assert newest(12) is None
     with pytest.raises(ArchiveIncomplete, match="no baseline of ft_orders at or before 0/15"):
         newest(21)

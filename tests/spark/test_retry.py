@@ -1,4 +1,4 @@
-"""Changes that were rejected are counted by a seed of their fact, once the cause is mended."""
+"""Changes that were rejected are counted by a seed of their model, once the cause is mended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seed_and_build(audited: Audited) -> None:
 
 
 def is_exact(audited: Audited) -> bool:
-    """Whether nothing is rejected, and the fact has each row that is stored or was purged."""
+    """Whether nothing is rejected, and the model has each row that is stored or was purged."""
     different = recount.differences(audited.dsn, slot=audited.slot, every_purge=True)
     return not audited.rejected() and not different
 
@@ -37,7 +37,7 @@ def narrow(audited: Audited, statement: str) -> None:
 def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_written_one(
     audited: Audited,
 ) -> None:
-    """What was purged is written down; what the fact has beyond that is none of it."""
+    """What was purged is written down; what the model has beyond that is none of it."""
     some = "select id from notification_history where notification_status = 'delivered'"
     update = f"update notification_history set notification_status = 'back' where id in ({some}"
     purged = "select sum(measures[1]) from cdc.archived_delete"
@@ -49,7 +49,7 @@ def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_
         seed_and_build(audited)
         assert (is_exact(audited), audited.source.value(purged)) == (True, 5)
 
-        # Only staged: the fact has not met the change when it is seeded.
+        # Only staged: the model has not met the change when it is seeded.
         narrow(audited, update)
         seed_and_build(audited)
         assert (is_exact(audited), audited.source.value(purged)) == (True, 5)

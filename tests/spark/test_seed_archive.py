@@ -11,7 +11,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
-from testkit.model import NOTIFY, Model, counting
+from testkit.model import NOTIFY, Query, counting
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
 from tests.spark.archives import ArchivedPipeline
@@ -29,17 +29,19 @@ PURGE = "delete from notification_history where id in (select id from notificati
 
 AUDIT = "spark-submit spark/audit.py --model ft_service_stats"
 STORED = (
-    "select fact_name, part, dimensions, measures::text[] from cdc.baseline_group"
+    "select declared_name, part, dimensions, measures::text[] from cdc.baseline_group"
     " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
 )
-COUNTED = "select fact_name, table_identities::text from cdc.baseline order by 1"
-REJECTED = "select fact_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+COUNTED = "select declared_name, table_identities::text from cdc.baseline order by 1"
+REJECTED = (
+    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+)
 PURGED = "select model_name, part, dimensions, sum(measures[1])::text from cdc.archived_delete"
 
 # It cannot take a row whose status has six letters.
 DECLARED = {
     "ft_service_stats": NOTIFY,
-    "ft_lengths": Model(
+    "ft_lengths": Query(
         "select 100 / (length(notification_status) - 6) as length, count(*) as row_count"
         " from {public.notifications} group by 1"
     ),
@@ -104,19 +106,19 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
     change(source)
     archived.catch_up()
     archived.archive()
-    fact = archived.fact()
+    model = archived.model()
     live, history = archived.recount()
-    assert fact[0].total() == live.total()
-    assert fact[1].total() > history.total()
+    assert model[0].total() == live.total()
+    assert model[1].total() > history.total()
 
     # At an earlier position: what was applied since then is applied again. Another declaration had
     # been built meanwhile.
     archived.target.execute("update cdc.model_watermark set declaration = '{}'")
     said = archived.seed_from_archive("--at", before)
     assert said["snapshot_lsn"] == before
-    assert said["facts"]["ft_service_stats"]["purged"]["rows"] > 0
+    assert said["models"]["ft_service_stats"]["purged"]["rows"] > 0
     archived.build()
-    assert archived.fact() == fact
+    assert archived.model() == model
     loader = archived.follow()
     archived.spark_job(AUDIT)
     loader.end()
@@ -154,7 +156,7 @@ def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> Non
     operator.carry_out(procedure, 1)
     change(source)
     archived.catch_up()
-    fact = archived.fact()
+    model = archived.model()
     lost = "drop schema if exists cdc, cdc_jobs, analytics cascade"
     target.execute(lost)
 
@@ -168,6 +170,6 @@ def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> Non
         assert operator.running is not None
         archived.spark_job(AUDIT)
         archived.build()
-        assert archived.fact() == fact
+        assert archived.model() == model
     finally:
         operator.close()

@@ -20,7 +20,7 @@ Groups = Counter[tuple[Any, ...]]
 
 
 def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
-    """Write deletes down, by group, as the fact's routine does."""
+    """Write deletes down, by group, as the model's routine does."""
     for group, rows in groups.items():
         source.execute(
             "insert into cdc.archived_delete values"
@@ -35,19 +35,19 @@ def write_down(source: Source, groups: Groups, commit_lsn: str) -> None:
 
 
 def mark(source: Source, applied_lsn: str, declaration: Mapping[str, Any] | None = None) -> None:
-    """Say how far the fact is built on a baseline."""
+    """Say how far the model is built on a baseline."""
     source.execute(
         "insert into cdc.model_watermark"
         " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
         " select 'analytics.ft_service_stats', slot_name, %s, gen_random_uuid(),"
-        " coalesce(%s, declaration) from cdc.fact",
+        " coalesce(%s, declaration) from cdc.registered_model",
         applied_lsn,
         None if declaration is None else json.dumps(declaration),
     )
 
 
 def said(out: str) -> dict[str, Any]:
-    purged: dict[str, Any] = json.loads(out)["facts"]["ft_service_stats"]["purged"]
+    purged: dict[str, Any] = json.loads(out)["models"]["ft_service_stats"]["purged"]
     return purged
 
 
@@ -138,7 +138,7 @@ def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(
     assert followed.execute(WRITTEN) == []
 
 
-def test_a_fact_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
+def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     followed: Source, when_counted: WhenCounted
 ) -> None:
     mark(followed, followed.value("select start_lsn::text from cdc.slot_position"))

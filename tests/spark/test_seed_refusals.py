@@ -33,7 +33,7 @@ PARTITIONED = """
     ("sql", "error", "words"),
     [
         ("drop schema cdc cascade", errors.NotSetUp, "Nothing is set up in schema cdc"),
-        ("delete from cdc.fact", errors.NotSetUp, "no fact is registered"),
+        ("delete from cdc.registered_model", errors.NotSetUp, "no model is registered"),
         ("delete from cdc.slot_position", errors.NotSetUp, "has no row"),
         ("update cdc.slot_position set system_identifier = '1'", errors.AnotherCluster, "cluster"),
         ("update cdc.slot_position set source_database = 'x'", errors.AnotherCluster, "database x"),
@@ -63,7 +63,7 @@ def test_what_is_not_there_is_refused(
     assert caught.value.remedy
 
 
-def test_a_view_in_a_table_s_place_keeps_no_other_fact_from_being_counted(source: Source) -> None:
+def test_a_view_in_a_table_s_place_keeps_no_other_model_from_being_counted(source: Source) -> None:
     source.register(ft_templates=counting("public.templates", "template_type"))
     source.execute("alter table templates replica identity full")
     source.fill()
@@ -154,7 +154,7 @@ def test_a_second_seed_at_the_same_time_is_refused(source: Source) -> None:
     assert (code, "another seed of slot" in err) == (33, True), err
 
 
-def test_an_unknown_fact_is_refused_with_the_known_ones(source: Source) -> None:
+def test_an_unknown_model_is_refused_with_the_known_ones(source: Source) -> None:
     code, _, err = source.seed("--model", "ft_nothing")
     assert (code, "ft_service_stats" in err) == (2, True), err
 
@@ -180,7 +180,7 @@ def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
             " where relname ~ '^baseline_group_incoming' and relkind = 'r'"
         )
         source.execute(
-            f"insert into {incoming} select fact, part, dimensions, row_count, sums, reason,"
+            f"insert into {incoming} select model, part, dimensions, row_count, sums, reason,"
             f" example, 1 from {incoming}"
         )
 
@@ -279,7 +279,7 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
         acquire_seed_lock(target, job_settings(source), []),
         pytest.raises(error, match=words),
     ):
-        store.replace(target, job_settings(source), target.registered_facts(()), counted)
+        store.replace(target, job_settings(source), target.registered_models(()), counted)
     assert source.has_previous_seed()
 
 

@@ -35,20 +35,20 @@ insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, a
 select 's', '0/10'::pg_lsn + place * 16, 1, 1, now(), 'I', '{}' from generate_series(0, 4) as place;
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
-insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed)
+insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed)
 values (
     's', 'ft',
     '{"query": "", "kind": "fact", "sources": [{"table": "public.orders", "schema": "public", "keeps_deleted": false,
     "columns": [{"name": "a", "is_needed": true}]}]}', 'app', 'ft', '{"public.orders": ["a"]}'
 );
-insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
-select slot_name, fact_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.fact;
-insert into cdc.installed_model (slot_name, model_name, fact_name, declaration, routine, needs, table_nos)
+insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, declared_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.registered_model;
+insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, needs, table_nos)
 select
-    slot_name, 'app.ft', fact_name, declaration,
+    slot_name, 'app.ft', declared_name, declaration,
     'app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean)',
     '[]', '{1}'
-from cdc.fact;
+from cdc.registered_model;
 
 insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;
 select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null

@@ -9,17 +9,17 @@ insert into cdc.slot_position (slot_name, system_identifier, source_database, st
 values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
-insert into cdc.fact (slot_name, fact_name, declaration, relation_schema, relation_name, needed, registered_at)
+insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, registered_at)
 values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
 insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
 
 insert into cdc.installed_model
-    (slot_name, model_name, fact_name, declaration, routine, needs, table_nos, installed_at)
-select slot_name, 'app.ft', fact_name, declaration, 'f()', '[]', '{1}', now() - interval '30 min' from cdc.fact;
+    (slot_name, model_name, declared_name, declaration, routine, needs, table_nos, installed_at)
+select slot_name, 'app.ft', declared_name, declaration, 'f()', '[]', '{1}', now() - interval '30 min' from cdc.registered_model;
 insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
-insert into cdc.baseline (slot_name, fact_name, baseline_id, declaration, snapshot_lsn, system_identifier)
-select slot_name, fact_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.fact;
+insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, declared_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.registered_model;
 insert into got select 'seeded', words, 'waits: `loader run --build` or `dbt build`' from verdict;
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id)
 select 'app.ft', slot_name, '0/90', declaration, baseline_id from cdc.baseline;
@@ -65,12 +65,12 @@ select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-su
 update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
 update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
-update cdc.fact set declaration = '{"query": "another"}', registered_at = now();
+update cdc.registered_model set declaration = '{"query": "another"}', registered_at = now();
 insert into got
 select 'registered again', words, 'follows: `loader setup`, then `dbt build`, then `spark-submit spark/seed.py --model ft`' from verdict;
-update cdc.baseline set declaration = (select declaration from cdc.fact), baseline_id = gen_random_uuid();
+update cdc.baseline set declaration = (select declaration from cdc.registered_model), baseline_id = gen_random_uuid();
 insert into got select 'seeded again', words, 'waits: `dbt build`' from verdict;
-update cdc.installed_model set declaration = (select declaration from cdc.fact), installed_at = now();
+update cdc.installed_model set declaration = (select declaration from cdc.registered_model), installed_at = now();
 insert into got select 'installed again', words, 'waits: `loader run --build` or `dbt build`' from verdict;
 update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
@@ -83,8 +83,8 @@ insert into got
 select 'a model over it', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
 from cdc.plan_downstream('s');
 update cdc.model_watermark
-set declaration = fact.declaration, baseline_id = baseline.baseline_id
-from cdc.fact, cdc.baseline;
+set declaration = registered_model.declaration, baseline_id = baseline.baseline_id
+from cdc.registered_model, cdc.baseline;
 insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'

@@ -117,15 +117,15 @@ def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: 
             f" prepare transaction 'open {number}'"
         )
     pipeline.catch_up()
-    counts = pipeline.fact()
+    counts = pipeline.model()
     # As the seed's snapshot has it: what is only prepared is not in it.
     pipeline.seed()
     pipeline.build()
-    assert pipeline.fact() == counts == pipeline.recount()
+    assert pipeline.model() == counts == pipeline.recount()
     before.cursor().execute("commit prepared 'open 0'")
     with pipeline.follow("--build") as running:
         before.cursor().execute("commit prepared 'open 1'")
-        wait_until(lambda: pipeline.fact() == pipeline.recount() != counts, "both are counted")
+        wait_until(lambda: pipeline.model() == pipeline.recount() != counts, "both are counted")
         running.end()
     before.close()
     pipeline.goes_on()

@@ -251,7 +251,7 @@ ROOTS = {
         (Altered("public", None, None), {LIVE, HISTORY}),
     ],
 )
-def test_a_table_waits_for_what_a_fact_needs_of_it(note: Altered, tables: set[Table]) -> None:
+def test_a_table_waits_for_what_a_model_needs_of_it(note: Altered, tables: set[Table]) -> None:
     found = altered_tables([(note, 0x10)], REGISTERED, ROOTS)
     assert {table for table, _ in found} == tables
     assert {gap.from_lsn for _, gap in found} <= {0x11}

@@ -43,7 +43,7 @@ TABLE = TableInfo(
     types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
     index_sizes=dict.fromkeys(COLUMNS, 16),
 )
-FACT = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
+MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_each_server_fault_has_its_code_and_remedy(
     assert remedy in finding.remedy
 
 
-def finding(facts: TableInfo) -> LoaderError | None:
-    found = table_checks.table_findings(facts, [FACT])
+def finding(models: TableInfo) -> LoaderError | None:
+    found = table_checks.table_findings(models, [MODEL])
     return found[0] if found else None
 
 
@@ -108,7 +108,7 @@ def test_rows_need_their_key_alone_of_an_old_row() -> None:
     rows = parsed("rows", ("shop", "amount"), "public.n", identity=["shop"])
     narrow = replace(TABLE, identity="d", identity_columns=frozenset({"shop"}))
     assert table_checks.table_findings(narrow, [rows]) == []
-    (found,) = table_checks.table_findings(narrow, [rows, FACT])
+    (found,) = table_checks.table_findings(narrow, [rows, MODEL])
     assert "does not carry Paid At, amount: " in str(found)
 
 
@@ -194,7 +194,7 @@ def test_a_missing_column_hides_no_other_finding() -> None:
     without = {name: True for name in COLUMNS if name != "shop"}
     virtual = {"amount": "int generated always as (1) stored"}
     info = replace(TABLE, columns=without, identity="n", virtual=virtual)
-    missing, not_stored, narrow = table_checks.table_findings(info, [FACT, FACT])
+    missing, not_stored, narrow = table_checks.table_findings(info, [MODEL, MODEL])
     assert "has no column shop" in missing.sentence
     assert "has amount as a virtual generated column" in not_stored.sentence
     assert "correct the columns of public.n first" in str(narrow.remedy)

@@ -104,8 +104,8 @@ def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
 ORDERS = Table("public", "orders")
 
 
-def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
-    facts = [
+def test_what_a_model_needs_of_a_table_and_keys_are_kept_unasked() -> None:
+    models = [
         parsed("ft", ("Shop Id", "kind"), "public.orders", "public.old_orders"),
         parsed("ft_amounts", ("amount",), "public.orders"),
     ]
@@ -116,7 +116,7 @@ def test_what_a_fact_needs_of_a_table_and_keys_are_kept_unasked() -> None:
         for table in tables
         for name in names
     ]
-    kept = columns_to_keep(found, ("Case",), facts)
+    kept = columns_to_keep(found, ("Case",), models)
     of_table = [{each.name for each in kept if each.table == table} for table in tables]
     assert of_table == [
         {"key", "Case", "Shop Id", "amount", "kind"},

@@ -13,11 +13,11 @@ import pytest
 from loader.setup.dbt_project import find_project, read_manifest
 from loader.setup.query import declared_queries
 from testkit.commands import ROOT
-from testkit.model import NOTIFY, Model, manifest_of
+from testkit.model import NOTIFY, Query, manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 
-ORDERS = Model("select id, shop_id from {shop.orders}")
+ORDERS = Query("select id, shop_id from {shop.orders}")
 
 
 def manifest(**nodes: Mapping[str, Any]) -> Path:
@@ -91,7 +91,7 @@ def test_the_project_is_the_named_one_or_the_present_one(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError, match="There is no dbt project here") as caught:
         find_project({})
-    assert "`loader init facts --table " in caught.value.remedy
+    assert "`loader init live --table " in caught.value.remedy
     (tmp_path / "dbt_project.yml").write_text("name: mine")
     assert find_project({}) == tmp_path
     monkeypatch.chdir(ROOT)

@@ -74,7 +74,7 @@ def test_a_sum_is_named_and_is_no_dimension() -> None:
 def test_named_columns_are_taken_in_their_order() -> None:
     columns = [column("a", "character"), column("b", values=2), column("c", "jsonb")]
     assert [each.name for each in propose(ORDERS, columns, ["b", "a"]).dimensions] == ["b", "a"]
-    with pytest.raises(SettingError, match="no column c, d that a fact can count by") as refused:
+    with pytest.raises(SettingError, match="no column c, d that a model can count by") as refused:
         propose(ORDERS, columns, ["c", "d"])
     assert refused.value.sentence.endswith("--by: a, b, c.KEY")
 
@@ -88,7 +88,7 @@ def test_nothing_likely_is_one_sentence_with_what_there_is() -> None:
     assert refused.value.sentence.endswith("take another table")
 
 
-def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_fact_can_have() -> None:
+def test_a_long_table_and_one_that_begins_with_a_digit_get_names_that_a_model_can_have() -> None:
     long = propose(Table("public", "o" * 63), [column("status", values=3)], [])
     assert len(long.name) == 48
     digit = propose(Table("public", "2026_orders"), [column("status", values=3)], [])
@@ -119,7 +119,7 @@ def test_a_dashboard_begins_with_a_day_and_a_document_has_paths() -> None:
     text = model_sql(named)
     assert "    details #>> array['ship', 'to'] as to,\n" in text
     assert "    details ->> 'it''s' as \"it's\",\n" in text
-    with pytest.raises(SettingError, match="no column status that a fact can add up") as refused:
+    with pytest.raises(SettingError, match="no column status that a model can add up") as refused:
         propose(ORDERS, columns, [], ["status"])
     assert refused.value.sentence.endswith("--sum: hours")
 

@@ -15,7 +15,7 @@ from loader.monitoring.status_text import render
 from loader.monitoring.text_lines import LogFormatter
 from loader.source.slot import Server, SlotInfo, SlotState
 from loader.source.state import State
-from loader.staging.records import FactStatus, Registration, SlotPosition, StoredState
+from loader.staging.records import ModelStatus, Registration, SlotPosition, StoredState
 from testkit.hostile import FORGED
 from tests.unit.test_checks import SOUND
 from waltally.errors import LoaderError, SettingError, combine
@@ -27,7 +27,7 @@ LIMITS = Thresholds(300, 2**33)
 SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a word " * 40 + "last"
 
 
-def fact(age: float | None = 0.2, **other: Any) -> FactStatus:
+def model(age: float | None = 0.2, **other: Any) -> ModelStatus:
     values = {
         "name": "ft_orders",
         "relation": "analytics.ft_orders",
@@ -50,11 +50,11 @@ def fact(age: float | None = 0.2, **other: Any) -> FactStatus:
         "audited_age_seconds": None,
         "baseline": None,
     }
-    return FactStatus(**{**values, **other})
+    return ModelStatus(**{**values, **other})
 
 
 def report(
-    *facts: FactStatus,
+    *models: ModelStatus,
     pid: int | None = 7,
     age: float | None = 0.2,
     lag: tuple[int, float] = (100, 0.0),
@@ -65,13 +65,13 @@ def report(
     at, wal_end = 2**30, 2**30 + lag[0]
     record = SlotPosition("s", "1", "db", 0, at, 1)
     slot = SlotState("wal2json", "db", pid, "reserved", at, wal_end - 5000, None)
-    facts = facts or (fact(age),)
+    models = models or (model(age),)
     state = State(
         "cdc",
         SOUND,
         SlotInfo("s", slot if is_there else None, record, Server("1", "db", wal_end)),
         *((), (), {}, {}, {}),
-        stored=StoredState(record, Registration(1, (), {}), facts, MOMENT, lag[1], MOMENT, 1.0),
+        stored=StoredState(record, Registration(1, (), {}), models, MOMENT, lag[1], MOMENT, 1.0),
     )
     given = [LoaderError(message, remedy) for message, remedy in found]
     return Report(state, LIMITS, [*given, *findings(state, LIMITS)])
@@ -103,13 +103,13 @@ SENTENCES: dict[str, tuple[Report, str, str]] = {
         "",
     ),
     "not built yet": (
-        report(fact(None, **NEXT_APPLY), fact(None, name="ft_b", **NEXT_APPLY)),
+        report(model(None, **NEXT_APPLY), model(None, name="ft_b", **NEXT_APPLY)),
         "healthy, but ft_orders, ft_b wait: it was not built yet",
         "`dbt build`; where `loader run --build` runs, it does that by itself",
     ),
     "not built yet by Spark": (
         report(
-            fact(
+            model(
                 None, **{**NEXT_APPLY, "engine": "spark", "remedy": "`spark-submit spark/apply.py`"}
             )
         ),
@@ -133,43 +133,43 @@ SENTENCES: dict[str, tuple[Report, str, str]] = {
         "see what `loader run` logs",
     ),
     "the builds are late": (
-        report(fact(41, lag_seconds=40.0, lag_bytes=9)),
+        report(model(41, lag_seconds=40.0, lag_bytes=9)),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `loader run --build` or a scheduled `dbt build` runs",
     ),
     "somebody holds the builds up": (
-        report(fact(41, lag_seconds=40.0, lag_bytes=9, held_by=HOLDER)),
+        report(model(41, lag_seconds=40.0, lag_bytes=9, held_by=HOLDER)),
         "behind: ft_orders was not built for 40 s, and more is staged, while the session 4711 "
         "(psql, role eve, idle in transaction) holds the lock of the builds; exact as of 41 s ago",
         "let that session end, or end it on the target: select pg_terminate_backend(4711);",
     ),
     "somebody holds the builds up for long": (
-        report(fact(410, lag_seconds=400.0, lag_bytes=9, held_by=HOLDER)),
-        "not healthy: The builds have stopped: the fact ft_orders was not built for 6.7 min, and "
+        report(model(410, lag_seconds=400.0, lag_bytes=9, held_by=HOLDER)),
+        "not healthy: The builds have stopped: the model ft_orders was not built for 6.7 min, and "
         "more is staged, while the session 4711 (psql, role eve, idle in transaction) holds the "
         "lock of the builds",
         "let that session end, or end it on the target: select pg_terminate_backend(4711);",
     ),
     "not built yet, and nobody does": (
-        report(fact(None, applied_lsn=None, **NEXT_APPLY), pid=None),
+        report(model(None, applied_lsn=None, **NEXT_APPLY), pid=None),
         "no loader is running: nothing is applied yet",
         "start `loader run --build`",
     ),
     "Spark's builds are late": (
-        report(fact(41, lag_seconds=40.0, lag_bytes=9, engine="spark")),
+        report(model(41, lag_seconds=40.0, lag_bytes=9, engine="spark")),
         "behind: ft_orders was not built for 40 s, and more is staged; exact as of 41 s ago",
         "see that `spark-submit spark/apply.py` runs",
     ),
     "the builds have stopped": (
-        report(fact(301, lag_seconds=301.0, lag_bytes=9)),
-        "not healthy: The builds have stopped: the fact ft_orders was not built for 5.0 min, and "
+        report(model(301, lag_seconds=301.0, lag_bytes=9)),
+        "not healthy: The builds have stopped: the model ft_orders was not built for 5.0 min, and "
         "more is staged",
         "see that `loader run --build`",
     ),
-    "a fact that has failed": (
+    "a model that has failed": (
         # Why it is late is a finding already.
-        report(fact(lag_seconds=301.0, lag_bytes=9, **FAILED)),
-        "not healthy: The fact ft_orders failed: no",
+        report(model(lag_seconds=301.0, lag_bytes=9, **FAILED)),
+        "not healthy: The model ft_orders failed: no",
         "`dbt build`",
     ),
     "a table": (

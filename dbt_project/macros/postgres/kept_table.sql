@@ -1,4 +1,4 @@
-{# The materialization of a table that the facts fill: made once, with its contract and its
+{# The materialization of a table that the models fill: made once, with its contract and its
    descriptions, then left alone. The lock lets one of two first builds at once make it. #}
 {% materialization kept_table, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}

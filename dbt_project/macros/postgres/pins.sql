@@ -2,10 +2,10 @@
    ... set` and no `alter database ... set` may stop a build or change a number.
 
    Timeouts are off: dbt computes between its statements, and a large batch takes long. Values are
-   printed and read in one way, or the ids of a fact's groups would change. Names are those of
+   printed and read in one way, or the ids of a model's groups would change. Names are those of
    pg_catalog. All other names are qualified, so nobody can put a function of the same name first.
    Row security is off, which makes a policy an error: it would hide rows without a word. Commits do
-   not wait for a standby. Fact and watermark are one transaction, so a server that loses the last
+   not wait for a standby. Model and watermark are one transaction, so a server that loses the last
    commit loses both, and the next build applies the same batch.
 
    waltally/session_settings.py has the values; a test compares them. #}

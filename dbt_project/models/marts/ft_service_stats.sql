@@ -1,6 +1,6 @@
 {{ config(
     materialized='waltally',
-    enabled=var('notify_facts', project_name == 'waltally'),
+    enabled=var('notify_models', project_name == 'waltally'),
     ignore_deletes=['public.notification_history'],
     surrogate_key='id',
     indexes=[

@@ -1,8 +1,8 @@
 {{ config(materialized='kept_table') }}
 
--- Each fact inserts its rows in its own transaction: see the macro insert_rejection.
+-- Each model inserts its rows in its own transaction: see the macro insert_rejection.
 select
-    null::text as fact,
+    null::text as model,
     null::text as slot_name,
     null::pg_lsn as commit_lsn,
     null::bigint as ordinal,

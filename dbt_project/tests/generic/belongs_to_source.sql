@@ -33,9 +33,9 @@ where
     {%- endif -%}
 select 1 as skipped where false
 {%- else -%}
-select distinct facts.{{ column_name }}
-from {{ model }} as facts
-left join {{ table }} as named on facts.{{ column_name }}::text = named.id::text
-where named.id is null and facts.{{ column_name }} is not null
+select distinct models.{{ column_name }}
+from {{ model }} as models
+left join {{ table }} as named on models.{{ column_name }}::text = named.id::text
+where named.id is null and models.{{ column_name }} is not null
 {%- endif -%}
 {% endtest %}

@@ -1,4 +1,4 @@
-{# No two rows share these columns: the fact's grain. #}
+{# No two rows share these columns: the model's grain. #}
 {% test unique_dimensions(model, columns) %}
 select
     {{ columns | join(', ') }},

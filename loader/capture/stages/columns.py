@@ -18,7 +18,7 @@ from loader.staging.logged_tables import Kept
 from loader.staging.records import Registration
 from waltally.database import Connection
 from waltally.errors import SettingError
-from waltally.facts import Fact, needed_columns
+from waltally.models import Model, needed_columns
 from waltally.tables import Table
 
 KeptColumns = Mapping[tuple[str, str], frozenset[str]]
@@ -94,7 +94,7 @@ def column_stage(
     if not named:
         return dict.fromkeys(registered.tables), None
     columns = _read_columns(source, registered.tables, encoding)
-    chosen = columns_to_keep(columns, named, registered.facts)
+    chosen = columns_to_keep(columns, named, registered.models)
     spelled: dict[tuple[str, str], set[str]] = {}
     kept: dict[Table, set[str]] = {table: set() for table in registered.tables}
     for column in columns:
@@ -120,9 +120,9 @@ def _read_columns(source: Connection, tables: Sequence[Table], encoding: str) ->
 
 
 def columns_to_keep(
-    columns: Sequence[SourceColumn], named: tuple[str, ...], facts: Sequence[Fact]
+    columns: Sequence[SourceColumn], named: tuple[str, ...], models: Sequence[Model]
 ) -> frozenset[SourceColumn]:
-    """Return the columns to keep: those named, those that a fact needs, and the keys.
+    """Return the columns to keep: those named, those that a model needs, and the keys.
 
     Raises SettingError where no table has a column of this name.
     """
@@ -132,7 +132,7 @@ def columns_to_keep(
             f"LOADER_COLUMNS names {', '.join(unknown)}, which no followed table has",
             "set LOADER_COLUMNS or --columns to columns of the tables; case counts",
         )
-    needed = {column.table: set(needed_columns(facts, column.table)) for column in columns}
+    needed = {column.table: set(needed_columns(models, column.table)) for column in columns}
     return frozenset(
         column
         for column in columns

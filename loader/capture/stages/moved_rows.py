@@ -1,7 +1,7 @@
 """Joins the delete and the insert of a row that moves between leaves into one update. Pure.
 
 An update that moves a row comes as a delete from one leaf, then an insert into another. Where a
-fact ignores the deletes of the table, the row would count under its old and its new values.
+model ignores the deletes of the table, the row would count under its old and its new values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MovedRows:
     """
 
     def __init__(self, keys: Mapping[bytes, tuple[str, ...]]) -> None:
-        """`keys` has the tables whose deletes a fact ignores, with columns that a move keeps.
+        """`keys` has the tables whose deletes a model ignores, with columns that a move keeps.
 
         These are the columns of the primary key outside of any partition key, their bytes as
         Latin-1. Without them, a row that moves cannot be told from two rows.

@@ -133,8 +133,8 @@ class Partitions:
     def _has_deletes(self, table: Table, ignored: bool) -> bool:
         return any(
             part.table == table and part.ignores_deletes == ignored
-            for fact in self._registered.facts
-            for part in fact.tables
+            for model in self._registered.models
+            for part in model.tables
         )
 
 

@@ -71,11 +71,11 @@ create table logged_table (
     slot_name text collate "C" not null references slot_position on delete cascade,
     table_schema text collate "C" not null,
     table_name text collate "C" not null,
-    -- The table that had the name when a fact first needed it; null where no fact has.
+    -- The table that had the name when a model first needed it; null where no model has.
     table_oid bigint,
     -- The transaction that had last given it its name, schema or owner.
     named_xid bigint,
-    -- The attribute numbers that the columns had when a fact first needed them: {"column": number}.
+    -- The attribute numbers that the columns had when a model first needed them: {"column": number}.
     column_numbers jsonb not null default '{}',
     -- The labels that the enums of its needed columns had when they were last read: {"column": {"oid": "label"}}.
     labels jsonb not null default '{}',
@@ -88,7 +88,7 @@ create table logged_table (
     -- Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the
     -- log still needs; null where it has none. loader/staging/logged_tables.py writes it.
     partitions jsonb,
-    -- A position after the last drop or TRUNCATE of a partition whose rows facts still count.
+    -- A position after the last drop or TRUNCATE of a partition whose rows models still count.
     emptied_lsn pg_lsn,
     -- The table as the last setup found it, for reading a query over it: {"columns": [{"name", "type", "labels" of an
     -- enum}, ...] in their order, "key": ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is
@@ -100,13 +100,13 @@ create table logged_table (
 comment on table logged_table is
     'The source tables that loader setup registered, and what the change log holds of each.';
 
-create table fact (
+create table registered_model (
     slot_name text collate "C" not null references slot_position on delete cascade,
     -- The name of the dbt model.
-    fact_name text collate "C" not null,
+    declared_name text collate "C" not null,
     -- What its query was compiled to: see compile_query.
     declaration jsonb not null,
-    -- Where the model puts its rows; another dbt target may have the fact in another schema too.
+    -- Where the model puts its rows; another dbt target may have the model in another schema too.
     relation_schema text not null,
     relation_name text not null,
     -- The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty list
@@ -117,17 +117,17 @@ create table fact (
     -- The dbt project that declares the model; setup in another project does not forget it.
     project_name text,
     registered_at timestamptz not null default now(),
-    primary key (slot_name, fact_name)
+    primary key (slot_name, declared_name)
 );
 
-comment on table fact is
-    'The declared facts: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
+comment on table registered_model is
+    'The declared models: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
 
 create table installed_model (
     slot_name text collate "C" not null,
     -- The model's relation as schema.name, so that two dbt targets do not share a watermark.
     model_name text collate "C" not null,
-    fact_name text collate "C" not null,
+    declared_name text collate "C" not null,
     -- What the routine was compiled from; it applies nothing while another declaration is registered.
     declaration jsonb not null,
     -- The function that applies a batch to the model, as SQL writes its name.
@@ -273,8 +273,8 @@ alter table archived_delete replica identity full;
 create index archived_delete_model on archived_delete (slot_name, model_name, part, commit_lsn);
 
 comment on table archived_delete is
-    'Rows that were deleted from a table whose deletes a fact ignores, group by group and transaction '
-    'by transaction: the table no longer has them, and the fact still counts them.';
+    'Rows that were deleted from a table whose deletes a model ignores, group by group and transaction '
+    'by transaction: the table no longer has them, and the model still counts them.';
 
 create table reader_position (
     slot_name text collate "C" not null references slot_position on delete cascade,
@@ -290,9 +290,9 @@ comment on table reader_position is
 
 create table baseline (
     slot_name text collate "C" not null,
-    fact_name text collate "C" not null,
+    declared_name text collate "C" not null,
     baseline_id uuid not null,
-    -- The declaration that it was counted by; a fact that is declared otherwise waits for its own.
+    -- The declaration that it was counted by; a model that is declared otherwise waits for its own.
     declaration jsonb not null,
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
@@ -300,16 +300,16 @@ create table baseline (
     -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
     -- ..., "column_numbers": ...}}.
     table_identities jsonb,
-    primary key (slot_name, fact_name)
+    primary key (slot_name, declared_name)
 );
 
 comment on table baseline is
-    'One row per slot and fact: the rows as they were at snapshot_lsn, before any change at or above it.';
+    'One row per slot and model: the rows as they were at snapshot_lsn, before any change at or above it.';
 
 create table baseline_group (
     slot_name text collate "C" not null,
-    fact_name text collate "C" not null,
-    -- The name that the fact gives to the table, for instance live.
+    declared_name text collate "C" not null,
+    -- The name that the model gives to the table, for instance live.
     part text collate "C" not null,
     -- The texts of the keys, in the order of the declaration; of rows those of every column.
     dimensions text[] collate "C" not null,
@@ -322,12 +322,12 @@ create table baseline_group (
 -- table without an identity.
 alter table baseline_group replica identity full;
 
--- By blocks: a seed writes a fact's groups one after the other, and an entry for each of millions of groups would cost
+-- By blocks: a seed writes a model's groups one after the other, and an entry for each of millions of groups would cost
 -- it more than the groups.
-create index baseline_group_fact on baseline_group using brin (slot_name, fact_name) with (autosummarize = on);
+create index baseline_group_model on baseline_group using brin (slot_name, declared_name) with (autosummarize = on);
 
 comment on table baseline_group is
-    'One row per group of a baseline and table of the fact; replaced as a whole in one transaction.';
+    'One row per group of a baseline and table of the model; replaced as a whole in one transaction.';
 
 -- Unlogged: what a crash takes is read again.
 create unlogged table computed_change (
@@ -357,13 +357,13 @@ comment on table computed_change is
 
 create table baseline_rejection (
     slot_name text collate "C" not null,
-    fact_name text collate "C" not null,
+    declared_name text collate "C" not null,
     part text collate "C" not null,
     reason text not null,
     row_count bigint not null check (row_count > 0),
     -- The columns of one of the rows, long values cut.
     example jsonb not null,
-    primary key (slot_name, fact_name, part, reason)
+    primary key (slot_name, declared_name, part, reason)
 );
 
 comment on table baseline_rejection is
@@ -386,7 +386,7 @@ comment on table archive_position is
 create type model_plan as (
     slot_name text,
     model_name text,
-    fact_name text,
+    declared_name text,
     verdict text,
     step text,
     is_ready boolean,

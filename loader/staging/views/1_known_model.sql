@@ -4,20 +4,20 @@ create or replace view cdc.known_model as
 with model as (
     select
         installed.slot_name,
-        installed.fact_name,
+        installed.declared_name,
         installed.model_name
     from cdc.installed_model as installed
     union all
     select
         registered.slot_name,
-        registered.fact_name,
+        registered.declared_name,
         registered.relation_schema || '.' || registered.relation_name as model_name
-    from cdc.fact as registered
+    from cdc.registered_model as registered
     where not exists (
         select from cdc.installed_model as installed
         where
             installed.slot_name = registered.slot_name
-            and installed.fact_name = registered.fact_name
+            and installed.declared_name = registered.declared_name
             and installed.model_name = registered.relation_schema || '.' || registered.relation_name
     )
 )
@@ -25,16 +25,16 @@ with model as (
 select
     model.slot_name,
     model.model_name,
-    model.fact_name,
+    model.declared_name,
     log.start_lsn,
     log.pruned_from_lsn,
     log.position_lsn,
     log.system_identifier,
-    case when used.is_former then used.declaration else fact.declaration end as registered,
-    fact.registered_at,
+    case when used.is_former then used.declaration else registered_model.declaration end as registered,
+    registered_model.registered_at,
     used.declaration as compiled,
     used.is_former,
-    (fact.declaration is not distinct from installed.declaration) as is_installed,
+    (registered_model.declaration is not distinct from installed.declaration) as is_installed,
     installed.installed_at,
     used.routine,
     used.table_nos,
@@ -63,21 +63,21 @@ select
         select string_agg(logged.table_schema || '.' || logged.table_name || ' ' || logged.gap_event, '; ')
         from cdc.logged_table as logged
         where
-            logged.slot_name = fact.slot_name
+            logged.slot_name = registered_model.slot_name
             and logged.gap_lsn = asked.held_lsn
-            and fact.needed ? (logged.table_schema || '.' || logged.table_name)
+            and registered_model.needed ? (logged.table_schema || '.' || logged.table_name)
     ) as gap_event,
     asked.other_slot
 from model
 inner join cdc.slot_position as log on log.slot_name = model.slot_name
-left join cdc.fact
-    on fact.slot_name = model.slot_name and fact.fact_name = model.fact_name
+left join cdc.registered_model
+    on registered_model.slot_name = model.slot_name and registered_model.declared_name = model.declared_name
 left join cdc.installed_model as installed
     on installed.slot_name = model.slot_name and installed.model_name = model.model_name
 left join cdc.model_watermark as mark
     on mark.slot_name = model.slot_name and mark.model_name = model.model_name
 left join cdc.baseline
-    on baseline.slot_name = model.slot_name and baseline.fact_name = model.fact_name
+    on baseline.slot_name = model.slot_name and baseline.declared_name = model.declared_name
 -- A query that has changed waits for its baseline, and the one by which the rows were counted goes on, also where
 -- setup and dbt have not both done their part.
 cross join lateral (
@@ -93,10 +93,10 @@ cross join lateral (
             known.is_former and mark.declaration <> installed.declaration as is_replaced
         from (
             select coalesce(
-                fact.declaration is not null
+                registered_model.declaration is not null
                 and mark.declaration in (installed.declaration, installed.former -> 'declaration')
                 and mark.baseline_id = baseline.baseline_id
-                and (mark.declaration <> fact.declaration or mark.declaration <> installed.declaration),
+                and (mark.declaration <> registered_model.declaration or mark.declaration <> installed.declaration),
                 false
             ) as is_former
         ) as known
@@ -107,9 +107,9 @@ cross join lateral (
     select
         -- From which position on the log holds all that it needs; null where something is not followed yet.
         cdc.held_since(
-            fact.slot_name, case when used.is_former then cdc.needed_columns(used.declaration) else fact.needed end
+            registered_model.slot_name, case when used.is_former then cdc.needed_columns(used.declaration) else registered_model.needed end
         ) as held_lsn,
-        cdc.other_slot(model.slot_name, model.model_name, model.fact_name) as other_slot
+        cdc.other_slot(model.slot_name, model.model_name, model.declared_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0
 ) as asked;

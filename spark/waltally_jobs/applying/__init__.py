@@ -1,1 +1,1 @@
-"""Applies the change log to the facts that declare `engine='spark'`."""
+"""Applies the change log to the models that declare `engine='spark'`."""

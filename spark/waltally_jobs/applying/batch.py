@@ -1,7 +1,7 @@
-"""The next batch of the facts that Spark applies, as the database decides it.
+"""The next batch of the models that Spark applies, as the database decides it.
 
 One pass over the changes computes it for all of them: executors, or the driver where the changes
-are few. The database adds it to each fact in one transaction, only where the fact is still as its
+are few. The database adds it to each model in one transaction, only where the model is still as its
 plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
 """
 
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
 from waltally.errors import SettingError
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.settings import SlotSettings
 from waltally.tables import Table
 from waltally_jobs.common import arrow, changes
@@ -38,13 +38,13 @@ FEW_CHANGES = 100_000
 class ApplySettings(SlotSettings):
     """What the job needs to know.
 
-    `facts` are the names of facts, empty for all. `interval` is how many seconds it rests where
+    `models` are the names of models, empty for all. `interval` is how many seconds it rests where
     there is nothing to do, None to end once everything that was staged at the start is applied. A
     batch has about `max_changes` changes, and whole transactions; one of up to `few_changes` the
     driver computes itself. `timeout` is in seconds.
     """
 
-    facts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     interval: float | None = None
     max_changes: int = MAX_CHANGES
     few_changes: int = FEW_CHANGES
@@ -53,13 +53,13 @@ class ApplySettings(SlotSettings):
 
 @dataclass(frozen=True)
 class Plan:
-    """The next step of a fact: the changes from `from_lsn` on, for the rows on this baseline.
+    """The next step of a model: the changes from `from_lsn` on, for the rows on this baseline.
 
     With `is_ready` there is a step and it need not wait for its next try; with `is_locked` it
     failed because somebody had locked it.
     """
 
-    fact: Fact
+    model: Model
     state: ModelState
     from_lsn: int
     position: int
@@ -74,24 +74,24 @@ class Plan:
 
 
 def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
-    """Return the plans of the facts that Spark applies, in the order of their names.
+    """Return the plans of the models that Spark applies, in the order of their names.
 
     Raises SettingError where there is none, or where --model names another one.
     """
-    facts = {fact.name: fact for fact in target.registered_facts()}
+    models = {model.name: model for model in target.registered_models()}
     rows = target.ask(
-        "select fact_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
+        "select declared_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
         " step is not distinct from 'rebuild',"
         " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
         " is_locked,"
-        " fact_name, model_name, state, reason, remedy, applied_lsn::text, engine"
+        " declared_name, model_name, state, reason, remedy, applied_lsn::text, engine"
         f" from {target.table('explain_models')}(%s)"
         " where engine = 'spark' order by model_name",
         (target.slot,),
     )
     found = [
         Plan(
-            facts[name],
+            models[name],
             ModelState.of(state),
             lsn.parse(str(begin)),
             lsn.parse(str(position)),
@@ -101,21 +101,21 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
             is_locked,
         )
         for name, begin, position, baseline, is_rebuild, is_ready, is_locked, *state in rows
-        if name in facts
+        if name in models
     ]
     if not found:
         raise SettingError(
-            f"no fact of the slot {target.slot} says engine='spark'",
+            f"no model of the slot {target.slot} says engine='spark'",
             "declare one so and run `dbt build`; `loader run --build` applies the others",
         )
-    unknown = set(settings.facts) - {each.fact.name for each in found}
+    unknown = set(settings.models) - {each.model.name for each in found}
     if unknown:
         raise SettingError(
-            f"--model names {', '.join(sorted(unknown))}, and the facts that say engine='spark' are"
-            f" {', '.join(each.fact.name for each in found)}",
+            f"--model names {', '.join(sorted(unknown))}, and the models that say engine='spark' are"
+            f" {', '.join(each.model.name for each in found)}",
             "name one of these",
         )
-    return [each for each in found if not settings.facts or each.fact.name in settings.facts]
+    return [each for each in found if not settings.models or each.model.name in settings.models]
 
 
 CHANGES_PER_TASK = 50_000
@@ -127,7 +127,7 @@ Start = Callable[[], SparkSession]
 
 @dataclass(frozen=True)
 class Computed:
-    """What a batch adds to a fact: the rows that are written, and what could not be counted."""
+    """What a batch adds to a model: the rows that are written, and what could not be counted."""
 
     attempts: list[int]
     row_count: int
@@ -137,7 +137,7 @@ class Computed:
 def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]) -> int:
     """Return where the next batch of these plans ends; a rebuild is whole: readers never go back.
 
-    Facts that are behind come first, and then go on together with the others.
+    Models that are behind come first, and then go on together with the others.
     """
     position = max(each.position for each in plans)
     if any(each.is_rebuild for each in plans):
@@ -149,7 +149,7 @@ def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]
 def compute(
     start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
 ) -> Batch:
-    """Write the changes before the position for each fact, those that look alike as one."""
+    """Write the changes before the position for each model, those that look alike as one."""
     batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
     batch.computed += move(start, target, few_changes, plans, batch)
     return batch
@@ -168,13 +168,13 @@ def move(
     reads: list[Read] = []
     for begin, end in itertools.pairwise(cuts):
         query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
-        models = [(place, p.fact) for place, p in enumerate(plans) if p.from_lsn <= begin]
+        models = [(place, p.model) for place, p in enumerate(plans) if p.from_lsn <= begin]
         reads += changes_of(arrow.queries(conninfo, [query]), models, truncates)
     place = Place(
         conninfo,
         Table(target.schema, "computed_change"),
         target.slot,
-        tuple(str(plan.fact.relation) for plan in plans),
+        tuple(str(plan.model.relation) for plan in plans),
         batch.id,
     )
     written = moving.move(None if is_small else start, reads, place)
@@ -205,7 +205,7 @@ def _cuts(
 
 @dataclass
 class Batch:
-    """What was computed for facts up to a position."""
+    """What was computed for models up to a position."""
 
     id: str
     to_lsn: int
@@ -214,7 +214,7 @@ class Batch:
 
 
 def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> bool:
-    """Have the database add a batch to a fact; return whether the fact is at its end.
+    """Have the database add a batch to a model; return whether the model is at its end.
 
     If not, its plan is another one now, or an error is in model_state.
     """
@@ -222,8 +222,8 @@ def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> 
         f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s))",
         (
             target.slot,
-            str(plan.fact.relation),
-            json.dumps(plan.fact.declaration),
+            str(plan.model.relation),
+            json.dumps(plan.model.declaration),
             plan.baseline_id,
             lsn.show(plan.from_lsn),
             lsn.show(max(batch.to_lsn, plan.from_lsn)),

@@ -1,4 +1,4 @@
-"""Applies from start to end: batch after batch, until the facts hold what is staged."""
+"""Applies from start to end: batch after batch, until the models hold what is staged."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan, Start
 from waltally_jobs.common import session
-from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Facts, Job
+from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Job, Models
 from waltally_jobs.common.connections import TargetSession, connect_target
 from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
 
 _PAUSE_SECONDS = 0.5
-"""Before a fact that could not be applied now is tried again."""
+"""Before a model that could not be applied now is tried again."""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A batch that facts hold now."""
+    """A batch that models hold now."""
 
-    facts: tuple[str, ...]
+    models: tuple[str, ...]
     to_lsn: int
     changes: int
     seconds: float
@@ -45,7 +45,7 @@ class Applied:
 
     def line(self) -> str:
         """Return it as a sentence."""
-        names, verb = ", ".join(self.facts), "is" if len(self.facts) == 1 else "are"
+        names, verb = ", ".join(self.models), "is" if len(self.models) == 1 else "are"
         rate = self.changes / max(self.seconds, 0.001)
         newest = "" if self.age is None else f"; the newest is {self.age:.1f} s old"
         return (
@@ -56,7 +56,7 @@ class Applied:
     def as_json(self) -> dict[str, object]:
         """Return it for programs."""
         return {
-            "facts": list(self.facts),
+            "models": list(self.models),
             "applied_lsn": lsn.show(self.to_lsn),
             "changes": self.changes,
             "seconds": round(self.seconds, 3),
@@ -65,7 +65,7 @@ class Applied:
 
 
 Report = Callable[[Applied | LoaderError], None]
-"""Is told of each batch, and of a fact that waits or has failed whenever the reason is new."""
+"""Is told of each batch, and of a model that waits or has failed whenever the reason is new."""
 
 
 class Stop:
@@ -86,9 +86,9 @@ class Stop:
 
 
 def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> None:
-    """Apply what is staged to the facts that say engine='spark'; with an interval, until `stop`.
+    """Apply what is staged to the models that say engine='spark'; with an interval, until `stop`.
 
-    Raises LoaderError: without an interval also where a fact waits or has failed, once the others
+    Raises LoaderError: without an interval also where a model waits or has failed, once the others
     hold what was staged at the start.
     """
     stop = stop or Stop()
@@ -143,9 +143,9 @@ def _follow(
         plans = batch.read(target, settings)
         for each in plans:
             error = each.state.error
-            if error and not each.is_ready and said.get(each.fact.name) != error.sentence:
+            if error and not each.is_ready and said.get(each.model.name) != error.sentence:
                 report(error)
-            said[each.fact.name] = error.sentence if error else ""
+            said[each.model.name] = error.sentence if error else ""
         due = [each for each in plans if each.is_due(each.position)]
         has_applied = bool(due) and _step(start, target, settings, due, report)
         batch.fill_downstream(target)
@@ -160,7 +160,7 @@ def _step(
     plans: Sequence[Plan],
     report: Report,
 ) -> bool:
-    """Apply one batch to the facts; return whether any holds more now.
+    """Apply one batch to the models; return whether any holds more now.
 
     One that does not has failed, or another job, a seed or dbt holds it at this moment.
     """
@@ -170,7 +170,7 @@ def _step(
     computed = batch.compute(start, target, settings.few_changes, together, end)
     failpoints.reach("computed")
     added = [
-        (plan.fact.name, one.changes)
+        (plan.model.name, one.changes)
         for plan, one in zip(together, computed.computed, strict=True)
         if batch.add(target, computed, plan, one)
     ]
@@ -190,7 +190,7 @@ def run(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    fact: Facts = None,
+    model: Models = None,
     once: Annotated[
         bool, typer.Option("--once", help="End once what is staged now is applied.")
     ] = False,
@@ -208,7 +208,7 @@ def run(
     ] = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Apply what is staged to the facts that say engine='spark'.
+    """Apply what is staged to the models that say engine='spark'.
 
     For instance: spark-submit spark/apply.py --interval 5 --model ft_service_stats
     """
@@ -229,7 +229,7 @@ def run(
             target or source,
             slot,
             schema,
-            tuple(fact or ()),
+            tuple(model or ()),
             None if once else interval,
             max_changes,
             in_driver,

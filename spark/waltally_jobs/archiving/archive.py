@@ -9,7 +9,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.archiving import files, truncates
 from waltally_jobs.archiving.folder import Folder
@@ -74,6 +74,6 @@ class Archive:
             gather(self.session, self.reads(begin, end), truncates.find, truncates.SCHEMA)
         )
 
-    def truncated(self, fact: Fact, begin: int, end: int) -> set[str]:
-        """Return the parts of a fact that were emptied in between."""
-        return {part.name for part in fact.tables if part.table in self.truncates(begin, end)}
+    def truncated(self, model: Model, begin: int, end: int) -> set[str]:
+        """Return the parts of a model that were emptied in between."""
+        return {part.name for part in model.tables if part.table in self.truncates(begin, end)}

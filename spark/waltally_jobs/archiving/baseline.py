@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, parse
+from waltally.models import Model, parse
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.archiving.manifests import Baseline, Origin
 from waltally_jobs.common.arrow import Snapshot
@@ -17,9 +17,9 @@ from waltally_jobs.warehouse import groups
 
 _FOUND = """
     select
-        baseline.fact_name,
-        fact.relation_schema,
-        fact.relation_name,
+        baseline.declared_name,
+        model.relation_schema,
+        model.relation_name,
         baseline.declaration,
         baseline.baseline_id::text,
         baseline.snapshot_lsn::text,
@@ -28,25 +28,25 @@ _FOUND = """
         (
             select coalesce(
                 jsonb_agg(
-                    to_jsonb(rejected) - '{{slot_name, fact_name}}'::text[] order by part, reason
+                    to_jsonb(rejected) - '{{slot_name, declared_name}}'::text[] order by part, reason
                 ),
                 '[]'
             )
             from {schema}.baseline_rejection as rejected
-            where (rejected.slot_name, rejected.fact_name)
-                = (baseline.slot_name, baseline.fact_name)
+            where (rejected.slot_name, rejected.declared_name)
+                = (baseline.slot_name, baseline.declared_name)
         ) as rejections,
         exists (
             select from {schema}.model_watermark as mark
             where
                 mark.slot_name = baseline.slot_name
-                and mark.model_name = fact.relation_schema || '.' || fact.relation_name
+                and mark.model_name = registered_model.relation_schema || '.' || registered_model.relation_name
                 and mark.declaration = baseline.declaration
         ) as keeps_archived
     from {schema}.baseline
-    inner join {schema}.fact using (slot_name, fact_name)
+    inner join {schema}.registered_model using (slot_name, declared_name)
     where slot_name = %s
-    order by fact_name
+    order by declared_name
 """
 
 
@@ -63,25 +63,25 @@ class OpenBaseline:
 
 @contextlib.contextmanager
 def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[OpenBaseline]]:
-    """Yield the slot's baselines of registered facts; they do not change within the block."""
+    """Yield the slot's baselines of registered models; they do not change within the block."""
     with exported_snapshot(target) as snapshot:
         found = target.ask(_FOUND.format(schema=quoted(target.schema)), (target.slot,))
         opened = []
         snapshot_of = Snapshot(resolved(target), snapshot)
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
             identities, rejections, keeps_archived = counted
-            fact = parse(name, Table(relation_schema, relation_name), declaration)
-            query = groups.baseline_query(fact, target)
-            # The seed has put all that were before its snapshot into one row a group; of a fact
+            model = parse(name, Table(relation_schema, relation_name), declaration)
+            query = groups.baseline_query(model, target)
+            # The seed has put all that were before its snapshot into one row a group; of a model
             # that was declared otherwise it has kept none.
             archived = (
-                groups.archived_query(fact, target)
+                groups.archived_query(model, target)
                 + f" and {keeps_archived} and commit_lsn < {literal(at)}"
             )
-            count, totals = _size(target, query, fact)
+            count, totals = _size(target, query, model)
             baseline = Baseline(
                 Origin(system, origin.source_database),
-                fact,
+                model,
                 id_,
                 lsn.parse(at),
                 count,
@@ -91,16 +91,16 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
                 identities,
                 tuple(rejections),
             )
-            archived_count, _ = _size(target, archived, fact)
+            archived_count, _ = _size(target, archived, model)
             opened.append(OpenBaseline(baseline, snapshot_of, query, archived, archived_count))
         yield opened
 
 
-def _size(target: Connection, query: str, fact: Fact) -> tuple[int, tuple[str, ...]]:
+def _size(target: Connection, query: str, model: Model) -> tuple[int, tuple[str, ...]]:
     """Return how many groups a baseline has, and the sum of each measure over them."""
     totals = "".join(
         f", coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
-        for place in range(1, len(fact.measures) + 1)
+        for place in range(1, len(model.measures) + 1)
     )
     ((count, *found),) = target.ask(f"select count(*){totals} from ({query}) as groups")
     return count, tuple(found)

@@ -83,7 +83,7 @@ def recorded_lsn(target: TargetSession, location: str) -> int | None:
 
 
 def held(target: TargetSession) -> dict[str, int]:
-    """Return by fact from which position on the log holds every change that it needs.
+    """Return by model from which position on the log holds every change that it needs.
 
     Of a table whose deletes are ignored, what went with a partition is in no change.
     """
@@ -91,18 +91,18 @@ def held(target: TargetSession) -> dict[str, int]:
         f"""
         with needing as (
             select
-                fact_name,
+                declared_name,
                 {target.table("held_since")}(slot_name, needed) as held,
                 array(
                     select (part ->> 'schema') || '.' || (part ->> 'table')
                     from jsonb_array_elements(declaration -> 'tables') as part
                     where part ->> 'deletes' = 'ignore'
                 ) as ignoring
-            from {target.table("fact")}
+            from {target.table("registered_model")}
             where slot_name = %s
         )
 
-        select fact_name, greatest(held, (
+        select declared_name, greatest(held, (
             select max(emptied_lsn)
             from {target.table("logged_table")}
             where slot_name = %s and table_schema || '.' || table_name = any (ignoring)

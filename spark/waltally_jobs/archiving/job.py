@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from loader.staging.records import SlotPosition
 from waltally import failpoints, lsn
 from waltally.errors import NotSetUp
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
@@ -46,7 +46,7 @@ class Summary:
     slices: int
     files: int
     baselines: dict[str, str]
-    """The id of each baseline that was added, by fact."""
+    """The id of each baseline that was added, by model."""
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     )
 
 
-def registered(target: TargetSession) -> tuple[Fact, ...]:
-    """Return the facts that are registered for the slot; none where the log is kept for no fact."""
+def registered(target: TargetSession) -> tuple[Model, ...]:
+    """Return the models that are registered for the slot; none where the log is kept for no model."""
     try:
-        return tuple(target.registered_facts())
+        return tuple(target.registered_models())
     except NotSetUp:
         return ()
 
@@ -131,10 +131,10 @@ def slices(
     target: TargetSession, settings: ArchiveSettings, begin: int, slot: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
-    facts = registered(target)
+    models = registered(target)
     held = continuity.held(target)
     for end in changes.ends(target, begin, slot.position_lsn, settings.slice_changes):
-        yield Slice(Origin.of(slot), begin, end, 0, (), facts, held)
+        yield Slice(Origin.of(slot), begin, end, 0, (), models, held)
         begin = end
 
 
@@ -179,7 +179,7 @@ def store_baselines(
     contents: Contents,
     slot: SlotPosition,
 ) -> dict[str, str]:
-    """Archive the slot's baselines that are new; return their ids by fact."""
+    """Archive the slot's baselines that are new; return their ids by model."""
     known = {stored.key for stored in contents.baselines}
     written = []
     with baseline.open_baselines(target, Origin.of(slot)) as found:
@@ -199,16 +199,16 @@ def store_baselines(
     for opened, names, archived in written:
         each = opened.baseline
         archived_count = rows_read_back(folder, archived)
-        task = groups.totals_of(each.fact)
+        task = groups.totals_of(each.model)
         stored = gather(lambda: spark, files.reads_of(folder, names), task, groups.TOTALS)
         count = sum(part["groups"] for part in stored)
         totals = tuple(
             print_number(total(part["totals"][place] for part in stored))
-            for place, _ in enumerate(each.fact.measures)
+            for place, _ in enumerate(each.model.measures)
         )
         if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
             raise CountingFailed(
-                f"the files of the baseline {each.baseline_id} of {each.fact.name} have"
+                f"the files of the baseline {each.baseline_id} of {each.model.name} have"
                 f" {count:,} groups with {', '.join(totals)} and {archived_count:,} of archived"
                 f" deletes, and the baseline has {each.groups:,} with {', '.join(each.totals)} and"
                 f" {opened.archived_groups:,}",
@@ -217,7 +217,7 @@ def store_baselines(
         folder.make_durable([*names, *archived])
         whole = replace(each, files=names, archived_files=archived)
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
-    return {each.baseline.fact.name: each.baseline.baseline_id for each, *_ in written}
+    return {each.baseline.model.name: each.baseline.baseline_id for each, *_ in written}
 
 
 def store_groups(

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import AnotherCluster
-from waltally.facts import Fact, parse
+from waltally.models import Model, parse
 from waltally.tables import Table
 from waltally_jobs.common.errors import ArchiveIncomplete
 
@@ -46,10 +46,10 @@ class Slice:
     to_lsn: int
     rows: int
     files: tuple[str, ...]
-    facts: tuple[Fact, ...] = ()
-    """The facts that were registered when it was archived."""
+    models: tuple[Model, ...] = ()
+    """The models that were registered when it was archived."""
     held: Mapping[str, int] = field(default_factory=dict)
-    """By fact, from which position on the log held every change that it needs; without those of
+    """By model, from which position on the log held every change that it needs; without those of
     which the log did not."""
 
     @property
@@ -67,9 +67,9 @@ class Slice:
                 "to_lsn": lsn.show(self.to_lsn),
                 "rows": self.rows,
                 "files": self.files,
-                "facts": [
-                    {**_fact_to_json(fact), "held_lsn": _show(self.held.get(fact.name))}
-                    for fact in self.facts
+                "models": [
+                    {**_model_to_json(model), "held_lsn": _show(self.held.get(model.name))}
+                    for model in self.models
                 ],
             },
         )
@@ -77,13 +77,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline of a fact: what each group had at snapshot_lsn.
+    """A baseline of a model: what each group had at snapshot_lsn.
 
     `totals` are the sums of its measures over all groups, as number texts.
     """
 
     origin: Origin
-    fact: Fact
+    model: Model
     baseline_id: str
     snapshot_lsn: int
     groups: int
@@ -98,13 +98,13 @@ class Baseline:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others: facts that were counted together may share the id."""
-        return self.fact.name, self.baseline_id
+        """What tells it from others: models that were counted together may share the id."""
+        return self.model.name, self.baseline_id
 
     @property
     def name(self) -> str:
         """The name of its folder, in the order of positions."""
-        return f"{self.snapshot_lsn:016X}-{self.baseline_id}-{quote(self.fact.name, safe='')}"
+        return f"{self.snapshot_lsn:016X}-{self.baseline_id}-{quote(self.model.name, safe='')}"
 
     def text(self) -> str:
         """Return the manifest."""
@@ -112,7 +112,7 @@ class Baseline:
             self.origin,
             {
                 "kind": "baseline",
-                "fact": _fact_to_json(self.fact),
+                "model": _model_to_json(self.model),
                 "baseline_id": self.baseline_id,
                 "snapshot_lsn": lsn.show(self.snapshot_lsn),
                 "groups": self.groups,
@@ -160,26 +160,26 @@ class Contents:
                 remedy,
             )
 
-    def facts(self, position: int) -> dict[str, Fact]:
-        """Return by name the facts as they were declared when the position was archived."""
+    def models(self, position: int) -> dict[str, Model]:
+        """Return by name the models as they were declared when the position was archived."""
         before = [part for part in self.slices if part.from_lsn <= position]
-        return {fact.name: fact for fact in before[-1].facts} if before else {}
+        return {model.name: model for model in before[-1].models} if before else {}
 
-    def held_lsn(self, fact: Fact, position: int) -> int | None:
-        """Return from where on every change that the fact needs is archived, up to the position.
+    def held_lsn(self, model: Model, position: int) -> int | None:
+        """Return from where on every change that the model needs is archived, up to the position.
 
-        None where nobody said so: the fact was not registered then, or declared otherwise.
+        None where nobody said so: the model was not registered then, or declared otherwise.
         """
         for part in self.slices:
             if part.from_lsn < position <= part.to_lsn:
-                same = (each for each in part.facts if each.declaration == fact.declaration)
-                names = [each.name for each in same if each.name == fact.name]
-                return part.held.get(fact.name) if names else None
+                same = (each for each in part.models if each.declaration == model.declaration)
+                names = [each.name for each in same if each.name == model.name]
+                return part.held.get(model.name) if names else None
         return None
 
     def baselines_of(self, name: str) -> tuple[Baseline, ...]:
-        """Return the baselines of a fact, in the order of positions."""
-        return tuple(each for each in self.baselines if each.fact.name == name)
+        """Return the baselines of a model, in the order of positions."""
+        return tuple(each for each in self.baselines if each.model.name == name)
 
     def holds(self, from_lsn: int, to_lsn: int) -> bool:
         """Return whether every change with from_lsn <= commit_lsn < to_lsn is archived."""
@@ -242,15 +242,15 @@ def _slice(said: dict[str, Any]) -> Slice:
         lsn.parse(said["to_lsn"]),
         said["rows"],
         tuple(said["files"]),
-        tuple(map(_fact, said["facts"])),
-        {each["name"]: lsn.parse(each["held_lsn"]) for each in said["facts"] if each["held_lsn"]},
+        tuple(map(_model, said["models"])),
+        {each["name"]: lsn.parse(each["held_lsn"]) for each in said["models"] if each["held_lsn"]},
     )
 
 
 def _baseline(said: dict[str, Any]) -> Baseline:
     return Baseline(
         _origin(said),
-        _fact(said["fact"]),
+        _model(said["model"]),
         said["baseline_id"],
         lsn.parse(said["snapshot_lsn"]),
         said["groups"],
@@ -262,7 +262,7 @@ def _baseline(said: dict[str, Any]) -> Baseline:
     )
 
 
-def _fact(said: dict[str, Any]) -> Fact:
+def _model(said: dict[str, Any]) -> Model:
     return parse(said["name"], Table(*said["relation"]), said["declaration"])
 
 
@@ -270,6 +270,6 @@ def _show(position: int | None) -> str | None:
     return None if position is None else lsn.show(position)
 
 
-def _fact_to_json(fact: Fact) -> dict[str, Any]:
-    relation = [fact.relation.schema, fact.relation.name]
-    return {"name": fact.name, "relation": relation, "declaration": fact.declaration}
+def _model_to_json(model: Model) -> dict[str, Any]:
+    relation = [model.relation.schema, model.relation.name]
+    return {"name": model.name, "relation": relation, "declaration": model.declaration}

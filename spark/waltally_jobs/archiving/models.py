@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving.archive import Archive
@@ -41,45 +41,45 @@ def write(
     The archived deletes are in its groups too, and stand there once more with the reason `went`.
     Raises ArchiveIncomplete where a change cannot be counted.
     """
-    fact = baseline.fact
-    if fact.kind == "rows":
+    model = baseline.model
+    if model.kind == "rows":
         raise ArchiveIncomplete(
-            f"{fact.name} keeps rows, and those are not computed from an archive",
-            f"`spark-submit spark/seed.py --model {fact.name}` counts it at the source; --model"
+            f"{model.name} keeps rows, and those are not computed from an archive",
+            f"`spark-submit spark/seed.py --model {model.name}` counts it at the source; --model"
             " names the other models",
         )
     archive.require(baseline.snapshot_lsn, at)
     files.require_there(archive.folder, [*baseline.files, *baseline.archived_files])
     reads = archive.reads(baseline.snapshot_lsn, at)
     truncates = archive.truncates(baseline.snapshot_lsn, at)
-    place = evaluating.place(target, moved, [fact])
-    ((*pairs,),) = reading.move(archive.session, changes_of(reads, [(0, fact)], truncates), place)
+    place = evaluating.place(target, moved, [model])
+    ((*pairs,),) = reading.move(archive.session, changes_of(reads, [(0, model)], truncates), place)
     attempts = [attempt for attempt, _ in pairs]
     if (problem := evaluating.not_countable(target, moved, attempts)) is not None:
         raise ArchiveIncomplete(
-            f"a change at {lsn.show(problem[0])} cannot be counted for {fact.name}: {problem[1]}",
+            f"a change at {lsn.show(problem[0])} cannot be counted for {model.name}: {problem[1]}",
             f"give an --at up to {lsn.show(problem[0])}; or seed it from the source:"
-            f" `spark-submit spark/seed.py --model {fact.name}`",
+            f" `spark-submit spark/seed.py --model {model.name}`",
         )
-    kept = [part.name for part in fact.tables if part.table not in truncates]
+    kept = [part.name for part in model.tables if part.table not in truncates]
     return {
-        **_stored(target, archive, fact, baseline.files, kept, groups, None),
-        **_stored(target, archive, fact, baseline.archived_files, kept, groups, went),
-        **evaluating.count(target, fact, moved, attempts, groups, went),
+        **_stored(target, archive, model, baseline.files, kept, groups, None),
+        **_stored(target, archive, model, baseline.archived_files, kept, groups, went),
+        **evaluating.count(target, model, moved, attempts, groups, went),
     }
 
 
 def _stored(
     target: TargetSession,
     archive: Archive,
-    fact: Fact,
+    model: Model,
     names: Sequence[str],
     parts: Sequence[str],
     groups: Table,
     reason: str | None,
 ) -> dict[int, int]:
     """Write archived groups of these parts."""
-    place = fact.counting_place
+    place = model.counting_place
     assert place is not None  # of rows, which `write` has refused
 
     def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,7 +89,7 @@ def _stored(
             rows = compute.list_element(own.column("sums"), place).cast(pa.int64())
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([fact.name] * count, pa.string()),
+                    pa.array([model.name] * count, pa.string()),
                     own.column("part").cast(pa.string()),
                     own.column("dimensions").cast(pa.list_(pa.string())),
                     rows,
@@ -114,16 +114,16 @@ def _stored(
     return arrow.written(found.toArrow().to_batches())
 
 
-def take_away(target: TargetSession, fact: Fact, groups: Table, went: str) -> dict[int, int]:
+def take_away(target: TargetSession, model: Model, groups: Table, went: str) -> dict[int, int]:
     """Take the archived deletes out of the groups; a seed adds them from where they are kept."""
     attempt = secrets.randbits(62)
     ((rows,),) = target.ask(
-        f"with taken as (insert into {groups.quoted} (fact, part, dimensions, row_count, sums,"
-        " attempt) select fact, part, dimensions, -row_count,"
+        f"with taken as (insert into {groups.quoted} (model, part, dimensions, row_count, sums,"
+        " attempt) select model, part, dimensions, -row_count,"
         " array(select (-number::numeric)::text from unnest(sums) with ordinality"
         " as one (number, place) order by place), %s"
-        f" from {groups.quoted} where fact = %s and reason = %s returning 1)"
+        f" from {groups.quoted} where model = %s and reason = %s returning 1)"
         " select count(*) from taken",
-        (attempt, fact.name, went),
+        (attempt, model.name, went),
     )
     return {attempt: rows}

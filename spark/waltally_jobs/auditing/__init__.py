@@ -1,1 +1,1 @@
-"""The audit: compares the fact with a count of the tables, both at one WAL position."""
+"""The audit: compares the model with a count of the tables, both at one WAL position."""

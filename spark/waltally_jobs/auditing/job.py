@@ -30,19 +30,19 @@ from waltally.errors import (
     TableReplaced,
     combine,
 )
-from waltally.facts import Fact, source_tables
+from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 from waltally_jobs.auditing import downstream, queries, stopped
-from waltally_jobs.auditing.report import FactReport, Report, UpperReport
+from waltally_jobs.auditing.report import ModelReport, Report, UpperReport
 from waltally_jobs.common import gathering, session, submitted
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
     AsJson,
-    Facts,
     Job,
+    Models,
     Partitions,
     Settings,
     Timeout,
@@ -53,12 +53,12 @@ from waltally_jobs.common.progress import print_lines
 from waltally_jobs.common.rejected import Rejected
 from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
-from waltally_jobs.warehouse import fact as warehouse_fact
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.fact import Built, applied_lsn, is_rebuild_due
+from waltally_jobs.warehouse import model as warehouse_model
+from waltally_jobs.warehouse.model import Built, applied_lsn, is_rebuild_due
 
 Refused = dict[str, LoaderError]
-"""By the name of a fact or a roll-up, why it cannot be compared."""
+"""By the name of a model or a roll-up, why it cannot be compared."""
 
 
 APPLY_SECONDS = 10.0
@@ -66,25 +66,25 @@ APPLY_SECONDS = 10.0
 
 
 _OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
-"""What keeps one fact from being compared, and no other."""
+"""What keeps one model from being compared, and no other."""
 
 Start = Callable[[], SparkSession] | None
 """Gives the session; None where the audit needs none, as its tables have few rows."""
 
 
 def audit(settings: Settings, limit: int = 50) -> Report:
-    """Compare the facts with the tables; change nothing. Raises LoaderError where it cannot.
+    """Compare the models with the tables; change nothing. Raises LoaderError where it cannot.
 
-    A fact that cannot be compared does not keep the others from it: the report says why. Of each
-    fact the largest `limit` differences are listed.
+    A model that cannot be compared does not keep the others from it: the report says why. Of each
+    model the largest `limit` differences are listed.
     """
     begun = time.monotonic()
     work = settings.work
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
         target.position()
-        above = downstream.names(target, settings.facts)
-        if settings.facts and not {*settings.facts} - {*above}:
+        above = downstream.names(target, settings.models)
+        if settings.models and not {*settings.models} - {*above}:
             refused: Refused = {}
             upper = downstream.compare(target, above, refused, limit)
             position = target.position().position_lsn
@@ -93,12 +93,12 @@ def audit(settings: Settings, limit: int = 50) -> Report:
             seconds = time.monotonic() - begun
             return Report(settings.slot, position, [], refused, seconds, upper=upper)
         settings = replace(
-            settings, facts=tuple(name for name in settings.facts if name not in above)
+            settings, models=tuple(name for name in settings.models if name not in above)
         )
         source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
-        facts, refused = comparable(target, source, settings)
-        rows = ranges.row_estimate(source, source_tables(facts))
-        rows += ranges.row_estimate(target, [fact.relation for fact in facts])
+        models, refused = comparable(target, source, settings)
+        rows = ranges.row_estimate(source, source_tables(models))
+        rows += ranges.row_estimate(target, [model.relation for model in models])
 
         @cache
         def session_of_all() -> SparkSession:
@@ -106,18 +106,18 @@ def audit(settings: Settings, limit: int = 50) -> Report:
 
         start = None if rows <= gathering.FEW_ROWS else session_of_all
         built: list[Built] = []
-        reports: list[FactReport] = []
+        reports: list[ModelReport] = []
         with contextlib.ExitStack() as snapshots:
             warehouse = stack.enter_context(contextlib.closing(connect_target(settings, work)))
             exported, at = stopped.open_snapshots(
-                snapshots, settings, target, warehouse, source, facts
+                snapshots, settings, target, warehouse, source, models
             )
             # The snapshot's locks prevent that a name comes to mean another table.
-            known = read_current(source, facts)
-            for fact in facts:
+            known = read_current(source, models)
+            for model in models:
                 try:
-                    queries.require_query(warehouse, fact)
-                    read = warehouse_fact.read(warehouse, fact, at)
+                    queries.require_query(warehouse, model)
+                    read = warehouse_model.read(warehouse, model, at)
                     refuse(read, exported.position, known)
                     with spark_errors(work, exported.check):
                         reports.append(
@@ -125,10 +125,10 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                         )
                     built.append(read)
                 except _OF_ONE as error:
-                    refused[fact.name] = error
+                    refused[model.name] = error
         upper = downstream.compare(target, above, refused, limit)
         differing = {each.name for each in reports if each.comparison.difference_count} | {*refused}
-        note_audited(target, [each for each in built if each.fact.name not in differing])
+        note_audited(target, [each for each in built if each.model.name not in differing])
     if not reports:
         raise combine(list(refused.values()))
     reports.sort(key=attrgetter("name"))
@@ -138,49 +138,49 @@ def audit(settings: Settings, limit: int = 50) -> Report:
 
 def comparable(
     target: TargetSession, source: Connection, settings: Settings
-) -> tuple[list[Fact], Refused]:
-    """Return the facts that can be compared, and by name why the others cannot.
+) -> tuple[list[Model], Refused]:
+    """Return the models that can be compared, and by name why the others cannot.
 
     Raises what keeps all of them from it, before Spark starts.
     """
     checks.source(source, checks.staging(target, settings, stores=False))
-    declared = queries.applied(target, target.registered_facts(settings.facts))
-    facts, refused = readable(target, declared)
-    if not facts:
+    declared = queries.applied(target, target.registered_models(settings.models))
+    models, refused = readable(target, declared)
+    if not models:
         raise combine(list(refused.values()))
-    checks.tables(source, settings, facts)
+    checks.tables(source, settings, models)
     loader_progress.require_follower(target, settings)
-    return facts, refused
+    return models, refused
 
 
 def readable(
-    target: TargetSession, facts: Sequence[Fact]
-) -> tuple[list[Fact], dict[str, LoaderError]]:
-    """Return the facts that can be compared, and by name why the others cannot."""
+    target: TargetSession, models: Sequence[Model]
+) -> tuple[list[Model], dict[str, LoaderError]]:
+    """Return the models that can be compared, and by name why the others cannot."""
     deadline = time.monotonic() + APPLY_SECONDS
-    while is_rebuild_due(target, facts) and time.monotonic() < deadline:
+    while is_rebuild_due(target, models) and time.monotonic() < deadline:
         time.sleep(0.2)
     fit, refused = [], {}
-    for fact in facts:
+    for model in models:
         try:
             # Before Spark starts, which takes seconds.
-            applied_lsn(target, fact)
-            fit.append(fact)
+            applied_lsn(target, model)
+            fit.append(model)
         except LoaderError as error:
-            refused[fact.name] = error
+            refused[model.name] = error
     return fit, refused
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:
-    """Raise SourceBehind or TableReplaced where the fact was built from other tables."""
+    """Raise SourceBehind or TableReplaced where the model was built from other tables."""
     if position < built.position:
         raise SourceBehind(
             f"the source's WAL ends at {lsn.show(position)}, before the position"
-            f" {lsn.show(built.position)} of {built.fact.relation}: it was restored or failed over"
+            f" {lsn.show(built.position)} of {built.model.relation}: it was restored or failed over"
             " with loss",
             "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
         )
-    finding = table_identity.replaced_finding(built.fact, built.counted, found)
+    finding = table_identity.replaced_finding(built.model, built.counted, found)
     if finding is not None:
         raise finding
 
@@ -193,16 +193,16 @@ def compare(
     built: Built,
     exported: ExportedSnapshot,
     limit: int,
-) -> FactReport:
+) -> ModelReport:
     """Compare a model that is at the snapshot. Raises LoaderError."""
-    fact = built.fact
+    model = built.model
     unseen = why_unseen(built, target.emptied())
     found, purged, left_out = queries.compare(
         start, settings, target, source, built, exported, bool(unseen), limit
     )
-    return FactReport(
-        fact.name,
-        str(fact.relation),
+    return ModelReport(
+        model.name,
+        str(model.relation),
         built.position,
         found,
         purged,
@@ -215,7 +215,7 @@ def compare(
 
 
 def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
-    """Write down that these facts are equal, but for one that was built again meanwhile."""
+    """Write down that these models are equal, but for one that was built again meanwhile."""
     if not built:
         return
     with target.transaction():
@@ -228,22 +228,22 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
                 " where slot_name = %s and model_name = %s and (select snapshot_lsn"
                 f" from {target.table('baseline')} as own"
                 " where own.slot_name = mark.slot_name and own.baseline_id = mark.baseline_id"
-                " and own.fact_name = %s) is not distinct from %s",
-                (target.slot, str(each.fact.relation), each.fact.name, at),
+                " and own.declared_name = %s) is not distinct from %s",
+                (target.slot, str(each.model.relation), each.model.name, at),
             )
 
 
 def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
-    """Return by measure why the fact may count more purged rows than were written down."""
+    """Return by measure why the model may count more purged rows than were written down."""
     found: dict[str, str] = {}
     for part in built.emptied_parts(emptied):
         why = (
             f"a partition of {part.table} was dropped or truncated before"
             f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"
-            f" `spark-submit spark/seed.py --model {built.fact.name}`, then `dbt build`, its rows"
+            f" `spark-submit spark/seed.py --model {built.model.name}`, then `dbt build`, its rows"
             " are known"
         )
-        found |= {each.name: why for each in built.fact.measures}
+        found |= {each.name: why for each in built.model.measures}
     return found
 
 
@@ -252,8 +252,8 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
     found = []
     if built.baseline_lsn is None:
         found.append(
-            "the fact has no baseline, so it lacks the rows from before `loader setup`:"
-            f" `spark-submit spark/seed.py --model {built.fact.name}`, then `dbt build`"
+            "the model has no baseline, so it lacks the rows from before `loader setup`:"
+            f" `spark-submit spark/seed.py --model {built.model.name}`, then `dbt build`"
         )
     if rejected.count:
         found.append(
@@ -275,11 +275,11 @@ def run(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    fact: Facts = None,
+    model: Models = None,
     partitions: Partitions = 0,
     timeout: Timeout = DEFAULT_TIMEOUT,
     limit: Annotated[
-        int, typer.Option(min=0, help="Differences of each fact to list, the largest.")
+        int, typer.Option(min=0, help="Differences of each model to list, the largest.")
     ] = 50,
     hold: Annotated[
         float,
@@ -292,7 +292,7 @@ def run(
     ] = DEFAULT_HOLD,
     as_json: AsJson = False,
 ) -> None:
-    """Count the tables and compare the facts with them, while writers and loader go on.
+    """Count the tables and compare the models with them, while writers and loader go on.
 
     For instance: spark-submit spark/audit.py --model ft_service_stats --json --timeout 900
     """
@@ -302,7 +302,7 @@ def run(
             slot,
             schema,
             source,
-            tuple(fact or ()),
+            tuple(model or ()),
             partitions,
             timeout,
             work="audit",
@@ -334,8 +334,8 @@ def show(report: Report, width: int) -> None:
             printer.print(line)
 
 
-def finding(report: FactReport) -> AuditDiffers:
-    """Return the error for a fact that differs from its tables."""
+def finding(report: ModelReport) -> AuditDiffers:
+    """Return the error for a model that differs from its tables."""
     return AuditDiffers(
         f"{report.relation} differs from the tables in"
         f" {plural(report.comparison.difference_count, 'value')}",

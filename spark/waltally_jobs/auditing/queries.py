@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Declaration, Fact, parse
+from waltally.models import Declaration, Model, parse
 from waltally.tables import literal
 from waltally_jobs.auditing.report import Comparison, Difference, LeftOut, Total
 from waltally_jobs.common.command import Settings
@@ -28,22 +28,22 @@ from waltally_jobs.evaluation import copies, queries
 from waltally_jobs.evaluation.places import differ
 from waltally_jobs.evaluation.queries import RejectedRow, Rows
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
-from waltally_jobs.warehouse.fact import Built
+from waltally_jobs.warehouse.model import Built
 
 _BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
 _COUNTED = "pg_temp.waltally_counted"
 
 
-def applied(target: TargetSession, facts: Sequence[Fact]) -> list[Fact]:
+def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
     """Return the models with the query that is applied: one that has changed waits for its seed."""
     rows = target.ask_staging(
-        "select fact_name, compiled from {}.known_model where slot_name = %s and is_former",
+        "select declared_name, compiled from {}.known_model where slot_name = %s and is_former",
         (target.slot,),
     )
     former: dict[str, Declaration] = dict(rows)
     return [
-        parse(fact.name, fact.relation, former[fact.name]) if fact.name in former else fact
-        for fact in facts
+        parse(model.name, model.relation, former[model.name]) if model.name in former else model
+        for model in models
     ]
 
 
@@ -63,31 +63,31 @@ def compare(
     cannot take. With `is_uncertain` only counts that are too small are differences. Raises
     LoaderError.
     """
-    fact = built.fact
+    model = built.model
     if built.position != exported.position:
         raise AuditIncomplete(
-            f"{fact.relation} is at {lsn.show(built.position)} and not at"
+            f"{model.relation} is at {lsn.show(built.position)} and not at"
             f" {lsn.show(exported.position)}, where its query was to be compared: another session"
             " builds it, or it was seeded meanwhile",
             f"run the {settings.work} again",
         )
-    print_status(f"evaluating {fact.name} at {lsn.show(exported.position)}")
+    print_status(f"evaluating {model.name} at {lsn.show(exported.position)}")
     with TemporaryFile() as file:
-        left_out = list(_evaluate(start, settings, target, source, fact, exported, file))
+        left_out = list(_evaluate(start, settings, target, source, model, exported, file))
         file.seek(0)
         with _stored(target, file), _at(target, built):
-            print_status(f"comparing {fact.relation}")
+            print_status(f"comparing {model.relation}")
             ((groups, totals, count, largest),) = target.ask(
-                _comparison(target, fact, is_uncertain, limit)
+                _comparison(target, model, is_uncertain, limit)
             )
     # What the query does not show itself is told only where it differs.
     shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
-    names = [each.name for each in fact.dimensions]
+    names = [each.name for each in model.dimensions]
     differences = [
         Difference(dict(zip(names, key, strict=True)), measure, own, counted)
         for key, measure, own, counted in largest
     ]
-    ignores = any(part.ignores_deletes for part in fact.tables)
+    ignores = any(part.ignores_deletes for part in model.tables)
     return (
         Comparison(
             groups,
@@ -100,11 +100,11 @@ def compare(
     )
 
 
-def require_query(target: TargetSession, fact: Fact) -> None:
+def require_query(target: TargetSession, model: Model) -> None:
     """Raise AuditIncomplete where the model's rows are of another query than is registered."""
-    if target.ask_staging(_BUILT_BY, (target.slot, str(fact.relation))) != [(fact.declaration,)]:
+    if target.ask_staging(_BUILT_BY, (target.slot, str(model.relation))) != [(model.declaration,)]:
         raise AuditIncomplete(
-            f"{fact.relation} is not built by the query that is registered for it",
+            f"{model.relation} is not built by the query that is registered for it",
             "`loader status` says what it waits for; then the audit again",
         )
 
@@ -114,7 +114,7 @@ def _evaluate(
     settings: Settings,
     target: TargetSession,
     source: Connection,
-    fact: Fact,
+    model: Model,
     exported: ExportedSnapshot,
     file: IO[bytes],
 ) -> Iterator[LeftOut]:
@@ -136,12 +136,12 @@ def _evaluate(
 
     with contextlib.ExitStack() as stack:
         if differ(source, target):
-            parts = [(fact, part) for part in fact.tables]
+            parts = [(model, part) for part in model.tables]
             empty = stack.enter_context(copies.made(target, parts))
             filled = copies.fill(start, target, empty, exported, settings.partitions)
             taken = copies.evaluated(target, filled, take)
         else:
-            taken = queries.at_source(settings, target, [fact], exported, take)
+            taken = queries.at_source(settings, target, [model], exported, take)
         rejected: dict[tuple[str, str], int] = {}
         for _, part, found in taken:
             if isinstance(found, RejectedRow):
@@ -170,21 +170,21 @@ def _at(target: TargetSession, built: Built) -> Iterator[None]:
     try:
         target.ask(f"set transaction snapshot '{built.snapshot.name}'")
         target.ask("set local work_mem to '64MB'")
-        zone = built.fact.declaration["timezone"]
+        zone = built.model.declaration["timezone"]
         target.ask("select set_config('timezone', %s, true)", (zone,))
         yield
     finally:
         target.ask("rollback")
 
 
-def _comparison(target: TargetSession, fact: Fact, is_uncertain: bool, limit: int) -> str:
+def _comparison(target: TargetSession, model: Model, is_uncertain: bool, limit: int) -> str:
     archived = (
         f"select part, dimensions, measures from {target.table('archived_delete')}"
-        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
+        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
     )
-    declared = json.dumps(fact.declaration)
+    declared = json.dumps(model.declaration)
     ((query,),) = target.ask_staging(
         "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
-        (declared, fact.relation.quoted, _COUNTED, archived, is_uncertain, limit),
+        (declared, model.relation.quoted, _COUNTED, archived, is_uncertain, limit),
     )
     return str(query)

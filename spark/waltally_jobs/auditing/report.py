@@ -24,28 +24,28 @@ _WIDEST = 100_000
 
 
 class _Compared:
-    """A measure in the fact and the right one, as number texts.
+    """A measure in the model and the right one, as number texts.
 
     None: there is no such group, or it has no value to add up.
     """
 
-    fact: str | None
+    model: str | None
     counted: str | None
 
     @property
     def difference(self) -> str:
-        """How much too large the fact's is; negative where it is too small."""
-        exact = f"{EXACT.subtract(Decimal(self.fact or 0), Decimal(self.counted or 0)):f}"
+        """How much too large the model's is; negative where it is too small."""
+        exact = f"{EXACT.subtract(Decimal(self.model or 0), Decimal(self.counted or 0)):f}"
         return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
 @dataclass(frozen=True)
 class Difference(_Compared):
-    """A wrong value of a group: the fact's `measure`, its value there and the right one."""
+    """A wrong value of a group: the model's `measure`, its value there and the right one."""
 
     dimensions: Mapping[str, str | None]
     measure: str
-    fact: str | None
+    model: str | None
     counted: str | None
 
     def __str__(self) -> str:
@@ -58,13 +58,13 @@ class Difference(_Compared):
 class Total(_Compared):
     """A measure over all groups."""
 
-    fact: str | None
+    model: str | None
     counted: str | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The fact against the counts: the largest `differences`, and `difference_count` of all.
+    """The model against the counts: the largest `differences`, and `difference_count` of all.
 
     `totals` are by measure.
     """
@@ -85,18 +85,18 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class FactReport:
-    """One fact against the tables at the report's snapshot.
+class ModelReport:
+    """One model against the tables at the report's snapshot.
 
-    The fact is read at `fact_lsn`, where the snapshot is. `purged` is how much of each measure is
+    The model is read at `model_lsn`, where the snapshot is. `purged` is how much of each measure is
     of rows that were purged; `unseen` says by measure why there may be more. `notes` are known
-    causes of differences. `is_whole` says that the fact's baseline and the changes since then are
+    causes of differences. `is_whole` says that the model's baseline and the changes since then are
     stored, so that it can be rebuilt.
     """
 
     name: str
     relation: str
-    fact_lsn: int
+    model_lsn: int
     comparison: Comparison
     purged: Mapping[str, str]
     unseen: Mapping[str, str]
@@ -106,19 +106,19 @@ class FactReport:
     is_whole: bool
 
     def remedy(self) -> str:
-        """Return what makes the fact right, as the end of an error."""
+        """Return what makes the model right, as the end of an error."""
         again = f"`spark-submit spark/seed.py --model {self.name}`, then `dbt build`"
         if self.is_whole:
             return f"`dbt build --full-refresh`; if the audit differs after that, {again}"
         return again
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fact's part of what --json prints."""
+        """Return the model's part of what --json prints."""
         comparison, first = self.comparison, self.rejected.first_lsn
         return {
             "equal": comparison.difference_count == 0,
             "relation": self.relation,
-            "fact_lsn": lsn.show(self.fact_lsn),
+            "model_lsn": lsn.show(self.model_lsn),
             "group_count": comparison.group_count,
             "totals": {name: _with_difference(each) for name, each in comparison.totals.items()},
             "difference_count": comparison.difference_count,
@@ -134,7 +134,7 @@ class FactReport:
         }
 
     def lines(self, snapshot_lsn: int, width: int) -> Iterator[RenderableType]:
-        """Yield the fact's part of the report, for a screen of this width."""
+        """Yield the model's part of the report, for a screen of this width."""
         comparison = self.comparison
         if comparison.differences:
             yield from _differences(comparison.differences, width)
@@ -161,7 +161,7 @@ class FactReport:
         yield (
             f"{plural(comparison.difference_count, 'difference')} in"
             f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
-            f" {lsn.show(self.fact_lsn)}, and the tables at {lsn.show(snapshot_lsn)}"
+            f" {lsn.show(self.model_lsn)}, and the tables at {lsn.show(snapshot_lsn)}"
         )
 
 
@@ -208,19 +208,19 @@ class UpperReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The facts against the tables at `snapshot_lsn`; `refused` by name those not compared."""
+    """The models against the tables at `snapshot_lsn`; `refused` by name those not compared."""
 
     slot: str
     snapshot_lsn: int
-    facts: Sequence[FactReport]
+    models: Sequence[ModelReport]
     refused: Mapping[str, LoaderError]
     seconds: float
     upper: Sequence[UpperReport] = ()
 
     @property
-    def differing(self) -> list[FactReport]:
-        """The facts that differ."""
-        return [each for each in self.facts if each.comparison.difference_count]
+    def differing(self) -> list[ModelReport]:
+        """The models that differ."""
+        return [each for each in self.models if each.comparison.difference_count]
 
     @property
     def differing_upper(self) -> list[UpperReport]:
@@ -234,7 +234,7 @@ class Report:
             "equal": not (self.differing or self.differing_upper or self.refused),
             "slot": self.slot,
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
-            "facts": {each.name: each.as_json() for each in self.facts},
+            "models": {each.name: each.as_json() for each in self.models},
             "over_models": {each.name: asdict(each) for each in self.upper},
             "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
@@ -242,7 +242,7 @@ class Report:
 
     def lines(self, width: int) -> Iterator[RenderableType]:
         """Yield the report, for a screen of this width: tables and lines of any length."""
-        for each in self.facts:
+        for each in self.models:
             yield from each.lines(self.snapshot_lsn, width)
         for upper in self.upper:
             yield from upper.lines()
@@ -252,7 +252,7 @@ class Report:
 def _differences(found: Sequence[Difference], width: int) -> list[RenderableType]:
     """Return a table, or lines where the screen is narrower than the table."""
     table = Table(*map(escaped, found[0].dimensions), "measure", box=None)
-    for name in ("fact", "counted", "difference"):
+    for name in ("model", "counted", "difference"):
         table.add_column(name, justify="right")
     for each in found:
         texts = ("null" if text is None else text for text in each.dimensions.values())
@@ -265,7 +265,7 @@ def _differences(found: Sequence[Difference], width: int) -> list[RenderableType
 
 def _totals(comparison: Comparison) -> Table:
     table = Table("total", box=None)
-    for name in ("fact", "counted", "difference"):
+    for name in ("model", "counted", "difference"):
         table.add_column(name, justify="right")
     for measure, total in comparison.totals.items():
         table.add_row(escaped(measure), *_numbers(total))
@@ -274,7 +274,7 @@ def _totals(comparison: Comparison) -> Table:
 
 def _numbers(each: Difference | Total) -> tuple[str, str, str]:
     sign = "" if each.difference.startswith("-") else "+"
-    return _shown(each.fact), _shown(each.counted), sign + _shown(each.difference)
+    return _shown(each.model), _shown(each.counted), sign + _shown(each.difference)
 
 
 def _text(value: str | None) -> str:

@@ -14,7 +14,7 @@ from loader.staging.target_state import apply
 from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
@@ -36,17 +36,17 @@ def open_snapshots(
     target: TargetSession,
     warehouse: TargetSession,
     source: Connection,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
 ) -> tuple[ExportedSnapshot, Snapshot]:
-    """Return a snapshot of the facts' tables, and one of the warehouse with the models there too.
+    """Return a snapshot of the models' tables, and one of the warehouse with the models there too.
 
     Both live as long as the stack; `warehouse` is in the transaction that has the second one. Apply
-    by others is held meanwhile, for `settings.hold` seconds a try. A fact that has not come there
+    by others is held meanwhile, for `settings.hold` seconds a try. A model that has not come there
     is not at the position of the first one.
     Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
     """
     deadline = time.monotonic() + settings.timeout
-    relations = {str(fact.relation) for fact in facts}
+    relations = {str(model.relation) for model in models}
     while True:
         _wait_for_long_writers(source, settings, deadline)
         # What is left to stage and to apply while others are held is little then.
@@ -58,7 +58,7 @@ def open_snapshots(
         with contextlib.ExitStack() as opened:
             try:
                 with _held(warehouse, settings) as until:
-                    exported = _exported(opened, settings, target, source, facts)
+                    exported = _exported(opened, settings, target, source, models)
                     _apply(warehouse, relations, exported.position, until)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
@@ -78,12 +78,12 @@ def _exported(
     settings: Settings,
     target: TargetSession,
     source: Connection,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
 ) -> ExportedSnapshot:
     """Return a snapshot whose changes the loader has staged; both within the time of a try."""
     until = time.monotonic() + settings.hold
     exported = opened.enter_context(
-        snapshot.export(replace(settings, timeout=settings.hold), facts, source)
+        snapshot.export(replace(settings, timeout=settings.hold), models, source)
     )
     loader_progress.emit_message(source)
     left = replace(settings, timeout=max(until - time.monotonic(), 0.0))

@@ -25,16 +25,16 @@ DEFAULT_HOLD = 5.0
 class Settings(SlotSettings):
     """What a seed or an audit needs to know; the connection strings may hold passwords.
 
-    `facts` are the names of facts, empty for all. `timeout` is in seconds. With `partitions` 0 the
+    `models` are the names of models, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
     With `archive` no table is read: the seed is computed from what is archived in that folder, at
     the position `at` or at the archive's end. Nothing connects to `source` then.
-    Purged rows that a fact knows stay counted unless `forget_purged` is set.
+    Purged rows that a model knows stay counted unless `forget_purged` is set.
     `hold` is how many seconds a try of an audit may keep others from applying.
     """
 
     source: str = field(repr=False)
-    facts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     partitions: int = 0
     timeout: float = DEFAULT_TIMEOUT
     work: str = "seed"
@@ -52,7 +52,7 @@ class Settings(SlotSettings):
             )
 
 
-Facts = Annotated[
+Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model", metavar="NAME", help="Name of a dbt model; may be repeated. Else every model."

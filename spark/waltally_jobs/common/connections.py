@@ -16,7 +16,7 @@ from loader.staging.target_state import SETUP_REMEDY, require_slot_position
 from waltally import database, lsn, session_settings
 from waltally.database import Connection, Target
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.models import Model, needed_columns, source_tables
 from waltally.settings import SlotSettings, complete_conninfo, jobs_schema
 from waltally.tables import Table
 
@@ -68,30 +68,30 @@ class TargetSession(Target):
         """Return the slot's row in slot_position. Raises NotSetUp where it has none."""
         return require_slot_position(self)
 
-    def registered_facts(self, names: Sequence[str] = ()) -> list[Fact]:
-        """Return the slot's facts with these names, all without names, in their names' order.
+    def registered_models(self, names: Sequence[str] = ()) -> list[Model]:
+        """Return the slot's models with these names, all without names, in their names' order.
 
-        Raises NotSetUp where no fact is registered, SettingError for a name that is not.
+        Raises NotSetUp where no model is registered, SettingError for a name that is not.
         """
-        facts = read_registration(self).facts
-        if not facts:
+        models = read_registration(self).models
+        if not models:
             raise NotSetUp(
-                f"no fact is registered for the slot {self.slot} in {self.schema}.fact",
+                f"no model is registered for the slot {self.slot} in {self.schema}.registered_model",
                 SETUP_REMEDY,
             )
-        known = [fact.name for fact in facts]
+        known = [model.name for model in models]
         unknown = [name for name in dict.fromkeys(names) if name not in known]
         if unknown:
             raise SettingError(
-                f"--model names {', '.join(unknown)}, but the facts of the slot {self.slot} are"
+                f"--model names {', '.join(unknown)}, but the models of the slot {self.slot} are"
                 f" {', '.join(known)}",
                 "name one of these; a new one is registered by `loader setup`",
             )
-        return [fact for fact in facts if not names or fact.name in names]
+        return [model for model in models if not names or model.name in names]
 
-    def unfollowed(self, facts: Sequence[Fact]) -> list[str]:
-        """Return the facts' tables of which the log does not hold all that they need yet."""
-        needed = {str(table): needed_columns(facts, table) for table in source_tables(facts)}
+    def unfollowed(self, models: Sequence[Model]) -> list[str]:
+        """Return the models' tables of which the log does not hold all that they need yet."""
+        needed = {str(table): needed_columns(models, table) for table in source_tables(models)}
         rows = self.ask(
             "select key from jsonb_each(%s)"
             f" where {self.table('held_since')}(%s, jsonb_build_object(key, value)) is null",
@@ -99,11 +99,11 @@ class TargetSession(Target):
         )
         return [table for (table,) in rows]
 
-    def limits(self, facts: Sequence[Fact]) -> list[tuple[int, str, str, str]]:
-        """Return what a baseline of the facts must not be older than: cdc.baseline_limits."""
+    def limits(self, models: Sequence[Model]) -> list[tuple[int, str, str, str]]:
+        """Return what a baseline of the models must not be older than: cdc.baseline_limits."""
         rows = self.ask(
             f"select * from {self.table('baseline_limits')}(%s, %s)",
-            (self.slot, [fact.name for fact in facts]),
+            (self.slot, [model.name for model in models]),
         )
         return [(lsn.parse(at), *rest) for at, *rest in rows]
 

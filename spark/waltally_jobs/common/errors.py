@@ -76,7 +76,7 @@ class AnotherArchive(LoaderError):
 
 
 class ReplayDiffers(LoaderError):
-    """The replayed counts differ from the fact."""
+    """The replayed counts differ from the model."""
 
     exit_code = 40
 
@@ -88,7 +88,7 @@ class AuditIncomplete(LoaderError):
 
 
 class AuditDiffers(LoaderError):
-    """The fact differs from the tables."""
+    """The model differs from the tables."""
 
     exit_code = 42
 

@@ -1,4 +1,4 @@
-"""What of a fact's changes could not be counted. Pure."""
+"""What of a model's changes could not be counted. Pure."""
 
 from __future__ import annotations
 

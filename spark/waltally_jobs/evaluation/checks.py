@@ -23,7 +23,7 @@ from waltally.errors import (
     TableUnfit,
     combine,
 )
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.models import Model, needed_columns, source_tables
 from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
 from waltally_jobs.common.command import Settings
@@ -54,7 +54,7 @@ def source(connection: Connection, position: SlotPosition) -> None:
     The findings are those of `loader setup`; all are raised together.
     """
     # No slot name: the snapshot needs a free replication slot.
-    facts = ask_server(connection, "")
+    models = ask_server(connection, "")
     ((identifier, database),) = connection.ask(
         "select system_identifier::text, current_database() from pg_control_system()"
     )
@@ -64,12 +64,12 @@ def source(connection: Connection, position: SlotPosition) -> None:
             f" {position.system_identifier}; the source is {database} of {identifier}",
             "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
         )
-    if facts.in_recovery:
+    if models.in_recovery:
         raise IsStandby(
             "the source is a standby, where no snapshot of a slot is taken",
             "name the primary in --source or LOADER_SOURCE_DSN",
         )
-    if found := server_findings(facts):
+    if found := server_findings(models):
         raise combine(found)
     timeline(connection, position)
 
@@ -92,20 +92,20 @@ def slot_goes_on(connection: Connection, target: TargetSession) -> None:
         raise finding
 
 
-def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) -> None:
-    """Raise TableUnfit or MissingRight unless every needed column of the facts can be read.
+def tables(connection: Connection, settings: Settings, models: Sequence[Model]) -> None:
+    """Raise TableUnfit or MissingRight unless every needed column of the models can be read.
 
     The findings on the tables are those of `loader setup`; all are raised together. They also say
-    how to count the other facts.
+    how to count the other models.
     """
-    findings = {table: table_findings(connection, table, facts) for table in source_tables(facts)}
+    findings = {table: table_findings(connection, table, models) for table in source_tables(models)}
     if not any(findings.values()):
         return
-    others = [fact for fact in facts if not any(findings[part.table] for part in fact.tables)]
+    others = [model for model in models if not any(findings[part.table] for part in model.tables)]
     found = [finding for each in findings.values() for finding in each]
     if others:
-        names = ", ".join(fact.name for fact in others)
-        flags = "".join(f" --model {fact.name}" for fact in others)
+        names = ", ".join(model.name for model in others)
+        flags = "".join(f" --model {model.name}" for model in others)
         found.append(
             TableUnfit(
                 f"because of that, the {settings.work} has not counted {names} either",
@@ -116,14 +116,14 @@ def tables(connection: Connection, settings: Settings, facts: Sequence[Fact]) ->
 
 
 def table_findings(
-    connection: Connection, table: Table, facts: Sequence[Fact]
+    connection: Connection, table: Table, models: Sequence[Model]
 ) -> list[LoaderError]:
     """Return why the table cannot be counted or not be read."""
-    unfit = countable(ask_table(connection, table, facts), facts)
+    unfit = countable(ask_table(connection, table, models), models)
     if unfit:
         return unfit
     # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.
-    needed = [*needed_columns(facts, table), "ctid"]
+    needed = [*needed_columns(models, table), "ctid"]
     leaves = ranges.leaves(connection, table)
     foreign = [leaf.table for leaf in leaves if not leaf.has_addresses]
     if foreign:
@@ -160,10 +160,10 @@ def table_findings(
 
 
 def not_older(
-    target: TargetSession, facts: Sequence[Fact], snapshot_lsn: int, but_for: str = ""
+    target: TargetSession, models: Sequence[Model], snapshot_lsn: int, but_for: str = ""
 ) -> None:
     """Raise SnapshotTooOld where a baseline would not count; `but_for`: a kind of limit to pass."""
-    for at, kind, reason, remedy in target.limits(facts):
+    for at, kind, reason, remedy in target.limits(models):
         if snapshot_lsn < at and kind != but_for:
             raise SnapshotTooOld(
                 f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}", remedy

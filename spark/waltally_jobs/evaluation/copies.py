@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from waltally.database import Connection
-from waltally.facts import Fact, FactTable
+from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, Snapshot, one_line
@@ -37,8 +37,8 @@ class Copy:
     Only what `attempts` have written counts.
     """
 
-    fact: Fact
-    part: FactTable
+    model: Model
+    part: ModelTable
     table: Table
     names: tuple[str, ...]
     attempts: tuple[int, ...] = ()
@@ -57,13 +57,13 @@ class Copy:
                 if times & unit:
                     texts = f"select ctid{columns} from {self.table.quoted}"
                     relation = f"({texts} where {own} and times & {unit} <> 0) as copied"
-                    yield Rows(self.fact, self.part, relation, condition, unit)
+                    yield Rows(self.model, self.part, relation, condition, unit)
 
 
 @contextlib.contextmanager
-def made(target: TargetSession, parts: Sequence[tuple[Fact, FactTable]]) -> Iterator[list[Copy]]:
+def made(target: TargetSession, parts: Sequence[tuple[Model, ModelTable]]) -> Iterator[list[Copy]]:
     """Make an empty copy for each of these tables, for the block."""
-    names = [fact.needed_columns(part) for fact, part in parts]
+    names = [model.needed_columns(part) for model, part in parts]
     columns = [
         "attempt bigint, times bigint"
         + "".join(f", c{number} text" for number in range(1, len(own) + 1))
@@ -71,8 +71,8 @@ def made(target: TargetSession, parts: Sequence[tuple[Fact, FactTable]]) -> Iter
     ]
     with evaluating.made(target, columns) as tables:
         yield [
-            Copy(fact, part, table, own)
-            for (fact, part), table, own in zip(parts, tables, names, strict=True)
+            Copy(model, part, table, own)
+            for (model, part), table, own in zip(parts, tables, names, strict=True)
         ]
 
 
@@ -149,7 +149,7 @@ def _transfer(
 
 def evaluated(
     target: TargetSession, copies: Sequence[Copy], take: Take[Taken]
-) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
     """Yield what is taken of the copies, in a session of its own; apart the rows at fault.
 
     Raises LoaderError.
@@ -176,17 +176,17 @@ def count(
     def insert(session: Connection, rows: Rows, query: str) -> int:
         ((count,),) = session.ask(
             f"with counted as (insert into {groups.quoted}"
-            " (fact, part, dimensions, row_count, sums, attempt)"
+            " (model, part, dimensions, row_count, sums, attempt)"
             f" select %s, %s, dimensions, row_count, sums, %s from ({_escaped(query)}) as counted"
             " returning 1) select count(*) from counted",
-            (rows.fact.name, rows.part.name, attempt),
+            (rows.model.name, rows.part.name, attempt),
         )
         return int(count)
 
     written, rejected = 0, []
-    for fact, part, found in evaluated(target, copies, insert):
+    for model, part, found in evaluated(target, copies, insert):
         if isinstance(found, RejectedRow):
-            rejected.append(queries.batch_of_rejected(fact, part, found))
+            rejected.append(queries.batch_of_rejected(model, part, found))
         else:
             written += found
     return ({attempt: written} if copies else {}), rejected

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from waltally import locks
 from waltally.errors import LoaderError
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.settings import jobs_schema
 from waltally.tables import Table
 from waltally_jobs.common.connections import TargetSession, resolved
@@ -24,7 +24,7 @@ _MADE = (
     " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'"
 )
 _GROUPS = (
-    "fact text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
+    "model text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
     " example text, attempt bigint"
 )
 
@@ -57,9 +57,9 @@ def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]
                 target.ask(f"drop table if exists {table.quoted}")
 
 
-def place(target: TargetSession, moved: Table, facts: Sequence[Fact]) -> Place:
+def place(target: TargetSession, moved: Table, models: Sequence[Model]) -> Place:
     """Return where tasks write the changes of these models."""
-    names = tuple(str(fact.relation) for fact in facts)
+    names = tuple(str(model.relation) for model in models)
     return Place(resolved(target), moved, target.slot, names, "moved")
 
 
@@ -78,7 +78,7 @@ def not_countable(
 
 def count(
     target: TargetSession,
-    fact: Fact,
+    model: Model,
     moved: Table,
     attempts: Sequence[int],
     groups: Table,
@@ -93,14 +93,14 @@ def count(
     for attempt in attempts:
         own = secrets.randbits(62)
         ((rows,),) = target.ask(
-            f"with counted as (insert into {groups.quoted} (fact, part, dimensions, row_count,"
+            f"with counted as (insert into {groups.quoted} (model, part, dimensions, row_count,"
             " sums, reason, example, attempt)"
             " select %s, part, dimensions, row_count, sums, reason, example, %s"
             f" from {target.table('count_moved')}(%s, %s, %s, %s, %s) returning 1)"
             " select count(*) from counted",
             (
-                *(fact.name, own, json.dumps(fact.declaration), moved.quoted),
-                *(str(fact.relation), attempt, went),
+                *(model.name, own, json.dumps(model.declaration), moved.quoted),
+                *(str(model.relation), attempt, went),
             ),
         )
         written[own] = rows

@@ -10,7 +10,7 @@ from psycopg2 import errors
 
 from waltally.database import Connection
 from waltally.errors import Interrupted, LoaderError
-from waltally.facts import Fact, FactTable
+from waltally.models import Model, ModelTable
 from waltally_jobs.common.arrow import LOCK_TIMEOUT
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.evaluation import ranges
@@ -74,24 +74,28 @@ def differ(source: Connection, target: Connection) -> bool:
 
 
 def parts_to_move(
-    source: Connection, target: TargetSession, facts: Sequence[Fact], exported: ExportedSnapshot
-) -> list[tuple[Fact, FactTable]]:
+    source: Connection, target: TargetSession, models: Sequence[Model], exported: ExportedSnapshot
+) -> list[tuple[Model, ModelTable]]:
     """Return the tables of which the target evaluates each row, and not the source."""
-    if not facts:
+    if not models:
         return []
     leaves = dict(exported.found)
-    all_parts = [(fact, part) for fact in facts for part in fact.tables]
+    all_parts = [(model, part) for model in models for part in model.tables]
     if differ(source, target):
         return all_parts
     return [
-        (fact, part)
-        for fact, part in all_parts
-        if not _has_few_groups(source, target, fact, part, leaves[part.table])
+        (model, part)
+        for model, part in all_parts
+        if not _has_few_groups(source, target, model, part, leaves[part.table])
     ]
 
 
 def _has_few_groups(
-    source: Connection, target: TargetSession, fact: Fact, part: FactTable, leaves: Sequence[Leaf]
+    source: Connection,
+    target: TargetSession,
+    model: Model,
+    part: ModelTable,
+    leaves: Sequence[Leaf],
 ) -> bool:
     """Return whether a range of the table has so few groups that the source should evaluate."""
     leaf = max(leaves, key=lambda each: each.pages, default=None)
@@ -102,12 +106,12 @@ def _has_few_groups(
     sample = f"from only {leaf.table.quoted} tablesample system ({percent}) repeatable (1)"
     ((query,),) = target.ask_staging(
         "select {}.write_range(%s, %s, %s)",
-        (json.dumps(fact.declaration), fact.tables.index(part) + 1, sample),
+        (json.dumps(model.declaration), model.tables.index(part) + 1, sample),
     )
     try:
         with source.transaction():
             source.ask(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-            source.ask("select set_config('timezone', %s, true)", (fact.declaration["timezone"],))
+            source.ask("select set_config('timezone', %s, true)", (model.declaration["timezone"],))
             ((rows, groups, singles),) = source.ask(
                 "select coalesce(sum(row_count), 0)::bigint, count(*),"
                 f" count(*) filter (where row_count = 1) from ({query}) as sampled"

@@ -16,7 +16,7 @@ from psycopg2 import DataError, NotSupportedError, errors
 
 from waltally.database import Connection, Row, Target
 from waltally.errors import LoaderError, RowTooLarge
-from waltally.facts import Fact, FactTable
+from waltally.models import Model, ModelTable
 from waltally.tables import quoted
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect
@@ -26,7 +26,7 @@ from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 
 GROUP = pa.schema(
     [
-        pa.field("fact", pa.string()),
+        pa.field("model", pa.string()),
         pa.field("part", pa.string()),
         pa.field("dimensions", pa.list_(pa.string())),
         pa.field("row_count", pa.int64()),
@@ -54,8 +54,8 @@ class Rows:
     Each stands for so many that are alike.
     """
 
-    fact: Fact
-    part: FactTable
+    model: Model
+    part: ModelTable
     relation: str
     condition: str = "true"
     times: int = 1
@@ -77,9 +77,9 @@ class RejectedRow:
 def counted(
     settings: Settings,
     target: Target,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     exported: ExportedSnapshot,
-    moved: Collection[tuple[Fact, FactTable]] = (),
+    moved: Collection[tuple[Model, ModelTable]] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the groups of each range, and the rows that a query cannot take.
 
@@ -89,21 +89,21 @@ def counted(
     def ask(source: Connection, _: Rows, query: str) -> list[Row]:
         return source.ask(query)
 
-    for fact, part, found in at_source(settings, target, facts, exported, ask, moved):
+    for model, part, found in at_source(settings, target, models, exported, ask, moved):
         if isinstance(found, RejectedRow):
-            yield batch_of_rejected(fact, part, found)
+            yield batch_of_rejected(model, part, found)
         elif found:
-            yield _batch(fact, part, [(*row, None, None) for row in found])
+            yield _batch(model, part, [(*row, None, None) for row in found])
 
 
 def at_source(
     settings: Settings,
     target: Target,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     exported: ExportedSnapshot,
     take: Take[Taken],
-    moved: Collection[tuple[Fact, FactTable]] = (),
-) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+    moved: Collection[tuple[Model, ModelTable]] = (),
+) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
     """Yield what is taken of each range at the source, but for the tables `moved`.
 
     Apart come the rows that a query cannot take. Raises LoaderError.
@@ -113,10 +113,10 @@ def at_source(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
     work = [
-        (Rows(fact, part, f"only {leaf.table.quoted}", condition), min(size, leaf.pages))
-        for fact in facts
-        for part in fact.tables
-        if (fact, part) not in moved
+        (Rows(model, part, f"only {leaf.table.quoted}", condition), min(size, leaf.pages))
+        for model in models
+        for part in model.tables
+        if (model, part) not in moved
         for leaf in leaves[part.table]
         for condition in ranges.cut(leaf, size)
     ]
@@ -141,7 +141,7 @@ def evaluated(
     target: Target,
     work: Iterable[Rows],
     take: Take[Taken],
-) -> Iterator[tuple[Fact, FactTable, Taken | RejectedRow]]:
+) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
     """Yield what is taken of rows in a session, which is in a transaction.
 
     Apart come the rows that a query cannot take. Raises LoaderError.
@@ -150,16 +150,16 @@ def evaluated(
     for rows in work:
         for found in _Evaluation(session, target, take).of(rows):
             if isinstance(found, RejectedRow):
-                key = rows.fact.name, rows.part.name
+                key = rows.model.name, rows.part.name
                 rejected[key] = rejected.get(key, 0) + found.count
                 if rejected[key] > MAX_REJECTED:
                     raise RowTooLarge(
-                        f"The query of {rows.fact.name} cannot take more than {MAX_REJECTED:,} rows"
+                        f"The query of {rows.model.name} cannot take more than {MAX_REJECTED:,} rows"
                         f" of {rows.part.table}; the last of them: {found.reason}",
                         "write the query so that it takes them, then `loader setup`, `dbt build`,"
                         " and seed",
                     )
-            yield rows.fact, rows.part, found
+            yield rows.model, rows.part, found
 
 
 class _Evaluation(Generic[Taken]):
@@ -170,11 +170,11 @@ class _Evaluation(Generic[Taken]):
 
     def of(self, rows: Rows) -> Iterator[Taken | RejectedRow]:
         """Yield what rows give; those that the query refuses come apart."""
-        declaration = rows.fact.declaration
+        declaration = rows.model.declaration
         ((query,),) = self._target.ask_staging(
             "select {}.write_range(%s, %s, %s)",
             (
-                *(json.dumps(declaration), rows.fact.tables.index(rows.part) + 1),
+                *(json.dumps(declaration), rows.model.tables.index(rows.part) + 1),
                 f"from {rows.relation} where {rows.condition}",
             ),
         )
@@ -205,7 +205,7 @@ class _Evaluation(Generic[Taken]):
             return
         columns = ", ".join(
             f"left({quoted(name)}::text, 100) as {quoted(name)}"
-            for name in rows.fact.needed_columns(rows.part)
+            for name in rows.model.needed_columns(rows.part)
         )
         self._session.ask("savepoint range")
         try:
@@ -232,17 +232,17 @@ from ({query}) as once
 """
 
 
-def batch_of_rejected(fact: Fact, part: FactTable, row: RejectedRow) -> pa.RecordBatch:
+def batch_of_rejected(model: Model, part: ModelTable, row: RejectedRow) -> pa.RecordBatch:
     """Return a row that a query cannot take, with COLUMNS."""
-    return _batch(fact, part, [([], row.count, [], row.reason, row.example)])
+    return _batch(model, part, [([], row.count, [], row.reason, row.example)])
 
 
-def _batch(fact: Fact, part: FactTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+def _batch(model: Model, part: ModelTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
     dimensions, counts, sums, reasons, examples = zip(*rows, strict=True)
     count = len(rows)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([fact.name] * count, pa.string()),
+            pa.array([model.name] * count, pa.string()),
             pa.array([part.name] * count, pa.string()),
             pa.array(dimensions, pa.list_(pa.string())),
             pa.array(counts, pa.int64()),

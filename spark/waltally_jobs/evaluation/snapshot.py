@@ -17,7 +17,7 @@ from loader.source.remedies import slot_finding
 from waltally import lsn
 from waltally.database import Connection, Row
 from waltally.errors import CannotConnect, Interrupted, LoaderError
-from waltally.facts import Fact, needed_columns, source_tables
+from waltally.models import Model, needed_columns, source_tables
 from waltally.server_errors import ServerError
 from waltally.tables import Table, quoted
 from waltally_jobs.common.command import Settings
@@ -27,20 +27,20 @@ from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import ranges
 
 Leaves = list[tuple[Table, list[ranges.Leaf]]]
-"""By table of the facts, in their order: what holds the rows, itself or its partitions."""
+"""By table of the models, in their order: what holds the rows, itself or its partitions."""
 
 
-def leaves_of(connection: Connection, facts: Sequence[Fact]) -> Leaves:
-    """Return what holds the rows of the facts' tables, as the session sees it now."""
-    return [(table, ranges.leaves(connection, table)) for table in source_tables(facts)]
+def leaves_of(connection: Connection, models: Sequence[Model]) -> Leaves:
+    """Return what holds the rows of the models' tables, as the session sees it now."""
+    return [(table, ranges.leaves(connection, table)) for table in source_tables(models)]
 
 
-def leaves_in_snapshot(conninfo: str, name: str, facts: Sequence[Fact]) -> Leaves:
+def leaves_in_snapshot(conninfo: str, name: str, models: Sequence[Model]) -> Leaves:
     """Return the same as an exported snapshot has it: what is attached later is not the table's."""
     with contextlib.closing(connect(conninfo, "source")) as importer:
         importer.ask("begin isolation level repeatable read read only")
         importer.ask(f"set transaction snapshot '{name}'")
-        return leaves_of(importer, facts)
+        return leaves_of(importer, models)
 
 
 def changed_table(found: Leaves, locked: Leaves) -> Table | None:
@@ -128,9 +128,9 @@ class ExportedSnapshot:
 
 @contextlib.contextmanager
 def export(
-    settings: Settings, facts: Sequence[Fact], monitor: Connection
+    settings: Settings, models: Sequence[Model], monitor: Connection
 ) -> Iterator[ExportedSnapshot]:
-    """Yield a snapshot of the facts' tables; at the end slot, snapshot and locks are released.
+    """Yield a snapshot of the models' tables; at the end slot, snapshot and locks are released.
 
     `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
     seconds, and what `open_slot` raises.
@@ -143,11 +143,11 @@ def export(
             position, name = open_slot(holder, monitor, settings, deadline)
             wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
             # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
-            found = leaves_in_snapshot(conninfo, name, facts)
+            found = leaves_in_snapshot(conninfo, name, models)
             # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
             locks = stack.enter_context(contextlib.closing(connect(conninfo, "source")))
-            lock(locks, settings, facts, deadline)
-            table = changed_table(found, leaves_of(locks, facts))
+            lock(locks, settings, models, deadline)
+            table = changed_table(found, leaves_of(locks, models))
             if table is None:
                 pids = (holder.info.backend_pid, locks.info.backend_pid)
                 yield ExportedSnapshot(
@@ -166,15 +166,15 @@ def export(
 
 
 def lock(
-    connection: Connection, settings: Settings, facts: Sequence[Fact], deadline: float
+    connection: Connection, settings: Settings, models: Sequence[Model], deadline: float
 ) -> None:
     """Hold ACCESS SHARE on the tables and their leaves in an open transaction.
 
     It waits only while it holds no lock. Otherwise an application that locks the tables in another
     order would meet a deadlock, and the server might roll the application's transaction back.
     """
-    tables = list(source_tables(facts))
-    while (blocked := _first_blocked(connection, settings, facts, tables, deadline)) is not None:
+    tables = list(source_tables(models))
+    while (blocked := _first_blocked(connection, settings, models, tables, deadline)) is not None:
         tables.remove(blocked)
         tables.insert(0, blocked)
 
@@ -182,7 +182,7 @@ def lock(
 def _first_blocked(
     connection: Connection,
     settings: Settings,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     tables: Sequence[Table],
     deadline: float,
 ) -> Table | None:
@@ -195,7 +195,7 @@ def _first_blocked(
     steps = [(tables[0], "only ", left), *((table, "", patience) for table in tables)]
     connection.ask("begin")
     for table, only, milliseconds in steps:
-        columns = ", ".join(map(quoted, needed_columns(facts, table)))
+        columns = ", ".join(map(quoted, needed_columns(models, table)))
         connection.ask(f"set local lock_timeout = {milliseconds}")
         try:
             # LOCK TABLE would need the right to select every column.

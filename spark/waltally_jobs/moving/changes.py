@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import messages
 from waltally_jobs.common.messages import Image, text_of
@@ -72,14 +72,14 @@ class Collapsing:
     """Makes changes of one form of messages, for several models."""
 
     def __init__(
-        self, models: Sequence[tuple[int, Fact]], truncates: Mapping[Table, Position] | None = None
+        self, models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position] | None = None
     ) -> None:
         """Read for these models, each with its number; `truncates` is where tables were emptied."""
         tables: dict[Table, dict[str, int]] = {}
-        for _, fact in models:
-            for part in fact.tables:
+        for _, model in models:
+            for part in model.tables:
                 names = tables.setdefault(part.table, {})
-                for name in fact.needed_columns(part):
+                for name in model.needed_columns(part):
                     names.setdefault(name, len(names))
         self._models = [number for number, _ in models]
         self._read = messages.reader([(table, list(names)) for table, names in tables.items()])
@@ -88,11 +88,11 @@ class Collapsing:
                 _Need(
                     number,
                     place,
-                    tuple(names[name] for name in fact.needed_columns(part)),
+                    tuple(names[name] for name in model.needed_columns(part)),
                     part.ignores_deletes,
                 )
-                for number, fact in models
-                for place, part in enumerate(fact.tables, 1)
+                for number, model in models
+                for place, part in enumerate(model.tables, 1)
                 if part.table == table
             ]
             for table, names in tables.items()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Read
@@ -41,14 +41,14 @@ class Place:
 
 
 def changes_of(
-    reads: Sequence[Read], models: Sequence[tuple[int, Fact]], truncates: Mapping[Table, Position]
+    reads: Sequence[Read], models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position]
 ) -> list[Read]:
     """Return what reads the changes of each range of messages, of SCHEMA, for these models."""
     return [partial(_changes, read, tuple(models), dict(truncates)) for read in reads]
 
 
 def _changes(
-    read: Read, models: Sequence[tuple[int, Fact]], truncates: Mapping[Table, Position]
+    read: Read, models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position]
 ) -> Iterator[pa.RecordBatch]:
     rows = itertools.chain.from_iterable(map(rows_of, read()))
     yield from Collapsing(models, truncates).batches(rows)

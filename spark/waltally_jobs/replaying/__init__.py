@@ -1,1 +1,1 @@
-"""The replay: the fact as of any position, from an archive alone."""
+"""The replay: the model as of any position, from an archive alone."""

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.errors import SettingError, combine
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
 from waltally.units import plural
@@ -26,7 +26,7 @@ from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Baseline, Contents
 from waltally_jobs.common import session
-from waltally_jobs.common.command import AsJson, Facts, Job
+from waltally_jobs.common.command import AsJson, Job, Models
 from waltally_jobs.common.connections import (
     TargetSession,
     connect_target,
@@ -39,21 +39,21 @@ from waltally_jobs.common.errors import (
 )
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.replaying import queries
-from waltally_jobs.replaying.result import Replay, ReplayedFact
-from waltally_jobs.warehouse.fact import applied_lsn, baseline_id
+from waltally_jobs.replaying.result import Replay, ReplayedModel
+from waltally_jobs.warehouse.model import applied_lsn, baseline_id
 
 
 @dataclass(frozen=True)
 class ReplaySettings(SlotSettings):
-    """Which archive and facts, as of when, and what to do with the result. Raises SettingError.
+    """Which archive and models, as of when, and what to do with the result. Raises SettingError.
 
-    `facts` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
-    is the archive's end, with `compare` each fact's position. `target` and `schema` matter to
+    `models` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
+    is the archive's end, with `compare` each model's position. `target` and `schema` matter to
     `compare`, and to models that are queries: the target evaluates them.
     """
 
     path: str
-    facts: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     at: int | None = None
     at_time: datetime | None = None
     output: str | None = None
@@ -79,69 +79,69 @@ def parse_time(text: str | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def facts_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[Fact]:
-    """Return the facts with these names, all where there are none, as they were declared then.
+def models_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[Model]:
+    """Return the models with these names, all where there are none, as they were declared then.
 
     Raises SettingError for a name that the archive does not have.
     """
-    declared = contents.facts(position)
+    declared = contents.models(position)
     # A baseline may be newer than the changes that were archived with the declaration.
     for each in contents.baselines:
         if each.snapshot_lsn <= position:
-            declared.setdefault(each.fact.name, each.fact)
+            declared.setdefault(each.model.name, each.model)
     unknown = [name for name in names if name not in declared]
     if unknown or not declared:
         raise SettingError(
-            f"the archive has no declaration of {', '.join(unknown) or 'a fact'} at"
+            f"the archive has no declaration of {', '.join(unknown) or 'a model'} at"
             f" {lsn.show(position)}; it has {', '.join(sorted(declared)) or 'none'}",
-            "run spark/archive.py once the fact is registered, or name another one",
+            "run spark/archive.py once the model is registered, or name another one",
         )
     return [declared[name] for name in sorted(declared) if not names or name in names]
 
 
-def require_reached(contents: Contents, fact: Fact, position: int, path: str) -> None:
-    """Raise ArchiveIncomplete where the archive ends before the position of the fact."""
+def require_reached(contents: Contents, model: Model, position: int, path: str) -> None:
+    """Raise ArchiveIncomplete where the archive ends before the position of the model."""
     if position > contents.to_lsn:
         raise ArchiveIncomplete(
-            f"{fact.relation} is at {lsn.show(position)}, {position - contents.to_lsn:,} bytes of"
+            f"{model.relation} is at {lsn.show(position)}, {position - contents.to_lsn:,} bytes of"
             f" WAL after the archive's end at {lsn.show(contents.to_lsn)}",
             f"`spark-submit spark/archive.py --to {shlex.quote(path)}`, then this again, without a"
             " build in between: under traffic stop `loader run --build`, or the timer of dbt, until"
-            " the replay says that it has read the fact",
+            " the replay says that it has read the model",
         )
 
 
-def baseline_before(contents: Contents, fact: Fact, position: int) -> Baseline | None:
-    """Return the newest baseline of the fact at or before the position.
+def baseline_before(contents: Contents, model: Model, position: int) -> Baseline | None:
+    """Return the newest baseline of the model at or before the position.
 
-    None where the fact begins with the log, as every fact does before the first baseline of any.
+    None where the model begins with the log, as every model does before the first baseline of any.
     Raises ArchiveIncomplete where it waited for its baseline then.
     """
-    fitting = [each for each in contents.baselines_of(fact.name) if each.snapshot_lsn <= position]
+    fitting = [each for each in contents.baselines_of(model.name) if each.snapshot_lsn <= position]
     if fitting:
         return fitting[-1]
-    others = [each.fact.name for each in contents.baselines if each.snapshot_lsn <= position]
+    others = [each.model.name for each in contents.baselines if each.snapshot_lsn <= position]
     if others:
         raise ArchiveIncomplete(
-            f"the archive has no baseline of {fact.name} at or before {lsn.show(position)}",
+            f"the archive has no baseline of {model.name} at or before {lsn.show(position)}",
             "ask for a later position, or archive again after"
-            f" `spark-submit spark/seed.py --model {fact.name}`",
+            f" `spark-submit spark/seed.py --model {model.name}`",
         )
     return None
 
 
-def baseline_of(contents: Contents, fact: Fact, baseline_id: str | None) -> Baseline | None:
-    """Return the baseline that the fact was built on. Raises ArchiveIncomplete.
+def baseline_of(contents: Contents, model: Model, baseline_id: str | None) -> Baseline | None:
+    """Return the baseline that the model was built on. Raises ArchiveIncomplete.
 
     Another one may give other numbers: rows purged between two baselines are only in the older one.
     """
     if baseline_id is None:
         return None
-    for each in contents.baselines_of(fact.name):
+    for each in contents.baselines_of(model.name):
         if each.baseline_id == baseline_id:
             return each
     raise ArchiveIncomplete(
-        f"{fact.relation} stands on the baseline {baseline_id}, which is not archived",
+        f"{model.relation} stands on the baseline {baseline_id}, which is not archived",
         "archive again; where a newer baseline has replaced it, `dbt build` first",
     )
 
@@ -177,11 +177,11 @@ def position_at(archive: Archive, moment: datetime) -> int:
 
 
 MAX_DIFFERENCES = 1000
-"""The most differences of a fact that are listed; all are counted."""
+"""The most differences of a model that are listed; all are counted."""
 
 
 def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Replay:
-    """Compute the facts from the archive alone, and store or compare them. Raises LoaderError.
+    """Compute the models from the archive alone, and store or compare them. Raises LoaderError.
 
     `start` gives the session of Spark: few rows need none.
     """
@@ -198,8 +198,8 @@ def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Repla
 
 def computed_at(
     settings: ReplaySettings, archive: Archive, output: Folder | None
-) -> list[ReplayedFact]:
-    """Replay the facts to the requested position."""
+) -> list[ReplayedModel]:
+    """Replay the models to the requested position."""
     contents = archive.contents
     position = position_of(settings, archive)
     archive.require(contents.from_lsn, position)
@@ -210,30 +210,30 @@ def computed_at(
         def target() -> TargetSession:
             return stack.enter_context(contextlib.closing(connect_target(settings, "replay")))
 
-        for fact in facts_at(contents, position, settings.facts):
-            baseline = baseline_before(contents, fact, position)
-            of_fact = (position, fact, baseline, output, None)
-            found.append(queries.replayed(target(), archive, *of_fact))
+        for model in models_at(contents, position, settings.models):
+            baseline = baseline_before(contents, model, position)
+            of_model = (position, model, baseline, output, None)
+            found.append(queries.replayed(target(), archive, *of_model))
     return found
 
 
 def compared(
     settings: ReplaySettings, archive: Archive, output: Folder | None
-) -> list[ReplayedFact]:
-    """Replay each fact to its own position, on its own baseline, and compare the two."""
+) -> list[ReplayedModel]:
+    """Replay each model to its own position, on its own baseline, and compare the two."""
     found = []
     with contextlib.closing(connect_target(settings, "replay")) as target:
-        for fact in target.registered_facts(settings.facts):
+        for model in target.registered_models(settings.models):
             with exported_snapshot(target):
-                position = applied_lsn(target, fact)
-                require_reached(archive.contents, fact, position, settings.path)
-                stands_on = baseline_id(target, fact)
-                baseline = baseline_of(archive.contents, fact, stands_on)
+                position = applied_lsn(target, model)
+                require_reached(archive.contents, model, position, settings.path)
+                stands_on = baseline_id(target, model)
+                baseline = baseline_of(archive.contents, model, stands_on)
                 # Read now, so that the target does not keep an old snapshot meanwhile.
-                now = queries.present(target, fact)
-            print_status(f"{fact.relation} is read at {lsn.show(position)}; builds may go on")
-            of_fact = (position, fact, baseline, output, now)
-            found.append(queries.replayed(target, archive, *of_fact))
+                now = queries.present(target, model)
+            print_status(f"{model.relation} is read at {lsn.show(position)}; builds may go on")
+            of_model = (position, model, baseline, output, now)
+            found.append(queries.replayed(target, archive, *of_model))
     return found
 
 
@@ -248,13 +248,13 @@ def run(
         str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="Write each fact to a new folder in this one, as Parquet.")
+        str | None, typer.Option(help="Write each model to a new folder in this one, as Parquet.")
     ] = None,
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help="Compare with the facts, at each fact's position. The archive must have reached"
+            help="Compare with the models, at each model's position. The archive must have reached"
             " it: under traffic let no build run between archive and replay.",
         ),
     ] = False,
@@ -262,10 +262,10 @@ def run(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    fact: Facts = None,
+    model: Models = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the facts as of any archived position or time, from the archive alone.
+    """Compute the models as of any archived position or time, from the archive alone.
 
     For instance: spark-submit spark/replay.py --from s3://backups/waltally --to as-of-monday
     --model ft_service_stats --at-time 2026-11-16T00:00:00Z
@@ -275,7 +275,7 @@ def run(
         slot,
         schema,
         path,
-        tuple(fact or ()),
+        tuple(model or ()),
         parse_lsn(at, "--at"),
         parse_time(at_time),
         to,
@@ -288,10 +288,10 @@ def run(
         raise combine(
             [
                 ReplayDiffers(
-                    f"{each.fact.relation} differs from the replay in"
+                    f"{each.model.relation} differs from the replay in"
                     f" {plural(each.difference_count or 0, 'group')}",
-                    f"`spark-submit spark/audit.py --model {each.fact.name}`: where it differs too"
-                    " the fact is wrong, else the archive",
+                    f"`spark-submit spark/audit.py --model {each.model.name}`: where it differs too"
+                    " the model is wrong, else the archive",
                 )
                 for each in result.differing
             ]

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving import models as archived
 from waltally_jobs.archiving.archive import Archive
@@ -18,7 +18,7 @@ from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import ArchiveIncomplete, CountingFailed
 from waltally_jobs.common.numbers import print_number, total
 from waltally_jobs.evaluation import evaluating
-from waltally_jobs.replaying.result import Difference, ReplayedFact, arrow_type
+from waltally_jobs.replaying.result import Difference, ReplayedModel, arrow_type
 from waltally_jobs.warehouse import groups
 
 MAX_DIFFERENCES = 1000
@@ -29,38 +29,38 @@ Groups = Mapping[tuple[str | None, ...], Sequence[str | None]]
 """By the texts of its key, the texts of what is kept of a group; None is a sum of nothing."""
 
 
-def present(target: TargetSession, fact: Fact) -> Groups:
+def present(target: TargetSession, model: Model) -> Groups:
     """Return the groups that the model's table has, as the open transaction sees it."""
-    _say_times_as(target, fact)
-    return _read(target, groups.fact_query(fact))
+    _say_times_as(target, model)
+    return _read(target, groups.model_query(model))
 
 
 def replayed(
     target: TargetSession,
     archive: Archive,
     position: int,
-    fact: Fact,
+    model: Model,
     baseline: Baseline | None,
     output: Folder | None,
     now: Groups | None,
-) -> ReplayedFact:
+) -> ReplayedModel:
     """Compute the model at the position; store it, and compare it with what it is `now`.
 
     Raises ArchiveIncomplete.
     """
     if baseline is None:
         raise ArchiveIncomplete(
-            f"the archive has no baseline of {fact.name} at or before {lsn.show(position)}",
+            f"the archive has no baseline of {model.name} at or before {lsn.show(position)}",
             "archive again after `spark-submit spark/seed.py`, or ask for a later position",
         )
-    fact = baseline.fact
+    model = baseline.model
     with evaluating.tables(target) as (moved, counted):
         archived.write(target, archive, baseline, position, moved, counted, _WENT)
-        names = [each.name for each in fact.measures]
+        names = [each.name for each in model.measures]
         added = ", ".join(
             f"sum(sums[{place}]::numeric)::text" for place, _ in enumerate(names, start=1)
         )
-        place = fact.counting_place
+        place = model.counting_place
         assert place is not None  # of rows, which `write` has refused
         rebuilt = _read(
             target,
@@ -69,30 +69,30 @@ def replayed(
             f" having sum(sums[{place + 1}]::numeric) <> 0",
         )
     if output is not None:
-        _store(output, fact, rebuilt)
+        _store(output, model, rebuilt)
     totals = {
         name: print_number(total(row[index] or "0" for row in rebuilt.values()))
         for index, name in enumerate(names)
     }
-    wrong = [] if now is None else _differences(fact, now, rebuilt)
+    wrong = [] if now is None else _differences(model, now, rebuilt)
     count = None if now is None else len(wrong)
-    return ReplayedFact(
-        fact, position, baseline, len(rebuilt), totals, count, wrong[:MAX_DIFFERENCES]
+    return ReplayedModel(
+        model, position, baseline, len(rebuilt), totals, count, wrong[:MAX_DIFFERENCES]
     )
 
 
-def _say_times_as(target: TargetSession, fact: Fact) -> None:
+def _say_times_as(target: TargetSession, model: Model) -> None:
     """Print times as the texts of a baseline's groups have them."""
-    target.ask("select set_config('timezone', %s, true)", (fact.declaration["timezone"],))
+    target.ask("select set_config('timezone', %s, true)", (model.declaration["timezone"],))
 
 
 def _read(target: TargetSession, query: str) -> Groups:
     return {tuple(dimensions): sums for _, dimensions, sums in target.ask(query)}
 
 
-def _differences(fact: Fact, now: Groups, rebuilt: Groups) -> list[Difference]:
+def _differences(model: Model, now: Groups, rebuilt: Groups) -> list[Difference]:
     """Return the groups that differ in a kept number, compared by value."""
-    names = [each.name for each in fact.measures]
+    names = [each.name for each in model.measures]
 
     def numbers(side: Groups, key: tuple[str | None, ...]) -> list[str]:
         return [print_number(Decimal(text or 0)) for text in side.get(key, [None] * len(names))]
@@ -101,24 +101,24 @@ def _differences(fact: Fact, now: Groups, rebuilt: Groups) -> list[Difference]:
     for key in sorted(now.keys() | rebuilt.keys(), key=str):
         sides = [numbers(side, key) for side in (now, rebuilt)]
         if sides[0] != sides[1]:
-            dimensions = dict(zip((each.name for each in fact.dimensions), key, strict=True))
+            dimensions = dict(zip((each.name for each in model.dimensions), key, strict=True))
             own, other = (dict(zip(names, side, strict=True)) for side in sides)
             found.append(Difference(dimensions, own, other))
     return found
 
 
-def _store(output: Folder, fact: Fact, rebuilt: Groups) -> None:
+def _store(output: Folder, model: Model, rebuilt: Groups) -> None:
     columns: dict[str, pa.Array] = {
         each.name: pa.array([key[place] for key in rebuilt], pa.string())
-        for place, each in enumerate(fact.dimensions)
+        for place, each in enumerate(model.dimensions)
     }
     try:
-        for place, measure in enumerate(fact.measures):
+        for place, measure in enumerate(model.measures):
             texts = pa.array([row[place] for row in rebuilt.values()], pa.string())
             columns[measure.name] = texts.cast(arrow_type(measure.type))
     except pa.ArrowInvalid as error:
         raise CountingFailed(
-            f"a total of {fact.name} does not fit its type: {error}",
+            f"a total of {model.name} does not fit its type: {error}",
             "replay it without --to, which prints the totals",
         ) from None
-    files.write_table(output, fact.name, pa.table(columns))
+    files.write_table(output, model.name, pa.table(columns))

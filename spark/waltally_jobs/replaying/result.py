@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.units import plural
 from waltally_jobs.archiving.manifests import Baseline
 
@@ -19,30 +19,30 @@ JSON_VERSION = 2
 
 @dataclass(frozen=True)
 class Difference:
-    """A group that the fact and the replay have with other numbers, by measure as texts."""
+    """A group that the model and the replay have with other numbers, by measure as texts."""
 
     dimensions: Mapping[str, str | None]
-    fact: Mapping[str, str]
+    model: Mapping[str, str]
     replay: Mapping[str, str]
 
     def __str__(self) -> str:
         group = ", ".join(f"{name} {value}" for name, value in self.dimensions.items())
         wrong = ", ".join(
             f"{name} {number} and not {self.replay[name]}"
-            for name, number in self.fact.items()
+            for name, number in self.model.items()
             if number != self.replay[name]
         )
-        return f"{group}: the fact has {wrong}"
+        return f"{group}: the model has {wrong}"
 
 
 @dataclass(frozen=True)
-class ReplayedFact:
-    """A fact at `position`; `totals` are of each measure, as texts.
+class ReplayedModel:
+    """A model at `position`; `totals` are of each measure, as texts.
 
-    Where dbt's fact was compared, `difference_count` is how many groups differ, else None.
+    Where dbt's model was compared, `difference_count` is how many groups differ, else None.
     """
 
-    fact: Fact
+    model: Model
     position: int
     baseline: Baseline | None
     groups: int
@@ -51,7 +51,7 @@ class ReplayedFact:
     differences: Sequence[Difference]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fact's part of what --json prints."""
+        """Return the model's part of what --json prints."""
         found = self.baseline
         return {
             "position": lsn.show(self.position),
@@ -68,39 +68,39 @@ class ReplayedFact:
         yield from map(str, self.differences)
         if self.difference_count is not None:
             differ = "differs" if self.difference_count == 1 else "differ"
-            yield f"{plural(self.difference_count, 'group')} {differ} from {self.fact.relation}"
+            yield f"{plural(self.difference_count, 'group')} {differ} from {self.model.relation}"
         totals = ", ".join(f"{name} {number}" for name, number in self.totals.items())
         found = (
             f"{totals} in {plural(self.groups, 'group')}" if totals else plural(self.groups, "row")
         )
-        yield f"{self.fact.name}: {found} as of {lsn.show(self.position)}"
+        yield f"{self.model.name}: {found} as of {lsn.show(self.position)}"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The facts that were computed."""
+    """The models that were computed."""
 
     slot: str
-    facts: Sequence[ReplayedFact]
+    models: Sequence[ReplayedModel]
     seconds: float
 
     @property
-    def differing(self) -> list[ReplayedFact]:
-        """The facts that differ from what dbt has built."""
-        return [each for each in self.facts if each.difference_count]
+    def differing(self) -> list[ReplayedModel]:
+        """The models that differ from what dbt has built."""
+        return [each for each in self.models if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
         return {
             "version": JSON_VERSION,
             "slot": self.slot,
-            "facts": {each.fact.name: each.as_json() for each in self.facts},
+            "models": {each.model.name: each.as_json() for each in self.models},
             "seconds": round(self.seconds, 1),
         }
 
     def lines(self) -> Iterator[str]:
         """Yield what a person reads."""
-        for each in self.facts:
+        for each in self.models:
             yield from each.lines()
         yield f"{self.seconds:.1f} s"
 

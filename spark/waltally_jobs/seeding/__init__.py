@@ -1,1 +1,1 @@
-"""The seed: counts the facts' tables at one WAL position and stores the counts as baselines."""
+"""The seed: counts the models' tables at one WAL position and stores the counts as baselines."""

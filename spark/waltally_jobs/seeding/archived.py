@@ -1,6 +1,6 @@
-"""The rows that were deleted from tables whose deletes a fact ignores: a new baseline keeps them.
+"""The rows that were deleted from tables whose deletes a model ignores: a new baseline keeps them.
 
-The fact wrote them down when it ignored their deletes, in the staging table archived_delete. So at
+The model wrote them down when it ignored their deletes, in the staging table archived_delete. So at
 position X a table adds to a group what its rows add, and what was deleted from it before X. The
 first baseline of a declaration counts the stored rows alone: no baseline had counted the others.
 """
@@ -14,14 +14,14 @@ from typing import Literal
 
 from loader.staging.target_state import apply
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import literal
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.fact import is_gap
+from waltally_jobs.warehouse.model import is_gap
 
 FORGET = "--forget-purged counts the stored rows alone"
 WENT = "it went with a partition"
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Purged:
-    """What became of a fact's archived deletes: how many rows, in how many groups; None: not known.
+    """What became of a model's archived deletes: how many rows, in how many groups; None: not known.
 
     `first`: it is the first baseline, which adds none. `gap_lsn`: deletes from there on, up to
     where the change log is whole, were never applied.
@@ -43,68 +43,68 @@ class Purged:
     gap_lsn: int | None = None
 
 
-def find(target: TargetSession, fact: Fact) -> int | None:
-    """Return up to where the deletes that the fact ignores are in its baseline or written down.
+def find(target: TargetSession, model: Model) -> int | None:
+    """Return up to where the deletes that the model ignores are in its baseline or written down.
 
     None where it ignores none, or no baseline has counted it as it is declared now.
     """
-    if all(not part.ignores_deletes for part in fact.tables):
+    if all(not part.ignores_deletes for part in model.tables):
         return None
     rows = target.ask(
         "select coalesce("
         "case when coalesce(baseline.baseline_id = mark.baseline_id, true)"
         " then mark.applied_lsn end,"
-        " case when baseline.declaration = fact.declaration then baseline.snapshot_lsn end)::text"
-        f" from {target.table('fact')} as fact"
-        f" left join {target.table('baseline')} as baseline using (slot_name, fact_name)"
+        " case when baseline.declaration = model.declaration then baseline.snapshot_lsn end)::text"
+        f" from {target.table('registered_model')} as model"
+        f" left join {target.table('baseline')} as baseline using (slot_name, declared_name)"
         f" left join {target.table('model_watermark')} as mark"
-        " on mark.slot_name = fact.slot_name and mark.model_name = %s"
-        " and mark.declaration = fact.declaration and mark.baseline_id is not null"
-        " where fact.slot_name = %s and fact_name = %s",
-        (str(fact.relation), target.slot, fact.name),
+        " on mark.slot_name = model.slot_name and mark.model_name = %s"
+        " and mark.declaration = model.declaration and mark.baseline_id is not null"
+        " where model.slot_name = %s and declared_name = %s",
+        (str(model.relation), target.slot, model.name),
     )
     return None if not rows or rows[0][0] is None else lsn.parse(rows[0][0])
 
 
-def remembering(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts whose archived deletes the seed is to keep."""
+def remembering(target: TargetSession, settings: Settings, models: Sequence[Model]) -> list[Model]:
+    """Return the models whose archived deletes the seed is to keep."""
     if settings.forget_purged:
         return []
-    return [fact for fact in facts if find(target, fact) is not None]
+    return [model for model in models if find(target, model) is not None]
 
 
-def needs_changes(target: TargetSession, facts: Sequence[Fact]) -> bool:
-    """Return whether one of the facts goes on with the change log."""
-    known = ((fact, find(target, fact)) for fact in facts)
-    return any(at is not None and not is_gap(target, fact, at) for fact, at in known)
+def needs_changes(target: TargetSession, models: Sequence[Model]) -> bool:
+    """Return whether one of the models goes on with the change log."""
+    known = ((model, find(target, model)) for model in models)
+    return any(at is not None and not is_gap(target, model, at) for model, at in known)
 
 
 def wait(
-    target: TargetSession, settings: Settings, facts: Sequence[Fact], position: int
+    target: TargetSession, settings: Settings, models: Sequence[Model], position: int
 ) -> dict[str, int]:
-    """Return once the facts have written down every delete that they ignore before the position.
+    """Return once the models have written down every delete that they ignore before the position.
 
-    Where the change log does not go on from a fact, nobody can know these: returns by the fact's
+    Where the change log does not go on from a model, nobody can know these: returns by the model's
     name the position up to which they are written down. Raises AuditIncomplete.
     """
     gaps, pending = {}, []
-    for fact in facts:
-        known_lsn = find(target, fact)
+    for model in models:
+        known_lsn = find(target, model)
         if known_lsn is None or known_lsn >= position:
             continue
-        if is_gap(target, fact, known_lsn):
-            gaps[fact.name] = known_lsn
+        if is_gap(target, model, known_lsn):
+            gaps[model.name] = known_lsn
         else:
-            pending.append(fact)
+            pending.append(model)
     if pending:
         loader_progress.wait_for_position(target, settings, position)
         print_status(f"applying the changes before {lsn.show(position)}")
     deadline = time.monotonic() + settings.timeout
     while pending:
         found = {each.relation: each for each in apply(target)}
-        states = {fact.name: found[str(fact.relation)] for fact in pending}
-        pending = [fact for fact in pending if (find(target, fact) or 0) < position]
-        for state in (states[fact.name] for fact in pending):
+        states = {model.name: found[str(model.relation)] for model in pending}
+        pending = [model for model in pending if (find(target, model) or 0) < position]
+        for state in (states[model.name] for model in pending):
             is_stuck = state.state != "follows" and not state.is_behind
             if is_stuck or time.monotonic() > deadline:
                 raise AuditIncomplete(
@@ -113,29 +113,29 @@ def wait(
                     f" {state.reason or 'another session builds it'}",
                     f"{state.remedy or '`dbt build`'}; then run the seed again; {FORGET}",
                 )
-        if pending and not any(states[fact.name].is_behind for fact in pending):
+        if pending and not any(states[model.name].is_behind for model in pending):
             time.sleep(_POLL_SECONDS)
     return gaps
 
 
 def settle(
-    target: TargetSession, settings: Settings, fact: Fact, position: int, gap_lsn: int | None
+    target: TargetSession, settings: Settings, model: Model, position: int, gap_lsn: int | None
 ) -> Purged:
     """Bring the deletes before the position together, one row a group; or forget them.
 
-    In the seed's storing transaction: until its end no batch is applied to the fact. A seed from an
+    In the seed's storing transaction: until its end no batch is applied to the model. A seed from an
     archive has all of them in the incoming table, so they replace what was written down; before a
-    first baseline nothing counts. Raises CountingFailed where the fact was rebuilt since `wait`.
+    first baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """
-    if all(not part.ignores_deletes for part in fact.tables):
+    if all(not part.ignores_deletes for part in model.tables):
         return Purged("kept")
     target.ask(
         f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
-        (str(fact.relation),),
+        (str(model.relation),),
     )
     archived = target.table("archived_delete")
-    before = of_fact(target, fact, position)
-    known_lsn = find(target, fact)
+    before = of_model(target, model, position)
+    known_lsn = find(target, model)
     if settings.archive is not None:
         target.ask(f"delete {before}")
     elif known_lsn is None:
@@ -143,23 +143,23 @@ def settle(
         return Purged("first", None, None) if gone else Purged("kept")
     elif not settings.forget_purged and gap_lsn is None and known_lsn < position:
         raise CountingFailed(
-            f"{fact.relation} was rebuilt while the seed was counting", "run the seed again"
+            f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
         )
     target.ask(
         f"with went as (delete from {target.incoming.quoted}"
-        " where fact = %s and reason = %s returning *)"
+        " where model = %s and reason = %s returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
         " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
-        (fact.name, WENT, target.slot, str(fact.relation), lsn.show(position - 1)),
+        (model.name, WENT, target.slot, str(model.relation), lsn.show(position - 1)),
     )
     ((rows, groups),) = target.ask(
-        f"select coalesce(sum({_row_count(fact)}), 0)::bigint,"
+        f"select coalesce(sum({_row_count(model)}), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"
     )
     if settings.forget_purged:
         target.ask(f"delete {before}")
         return Purged("forgotten", rows, groups)
-    places = range(1, len(fact.measures) + 1)
+    places = range(1, len(model.measures) + 1)
     summed = ", ".join(f"sum(measures[{place}])" for place in places)
     target.ask(
         f"with gone as (delete {before} returning *)"
@@ -170,17 +170,17 @@ def settle(
     return Purged("kept", rows, groups, gap_lsn)
 
 
-def of_fact(target: TargetSession, fact: Fact, position: int) -> str:
-    """Return SQL: from the deletes that the fact ignored before the position."""
+def of_model(target: TargetSession, model: Model, position: int) -> str:
+    """Return SQL: from the deletes that the model ignored before the position."""
     return (
         f"from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)}"
-        f" and model_name = {literal(str(fact.relation))}"
+        f" and model_name = {literal(str(model.relation))}"
         f" and commit_lsn < {literal(lsn.show(position))}"
     )
 
 
-def _row_count(fact: Fact) -> str:
+def _row_count(model: Model) -> str:
     """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
-    place = fact.counting_place
+    place = model.counting_place
     return "0" if place is None else f"measures[{place + 1}]"

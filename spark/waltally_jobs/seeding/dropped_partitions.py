@@ -1,6 +1,6 @@
-"""Rows that went with a dropped or truncated partition of a table whose deletes a fact ignores.
+"""Rows that went with a dropped or truncated partition of a table whose deletes a model ignores.
 
-No change tells of them, so nobody wrote them down. They are what the fact has at X beyond the rows
+No change tells of them, so nobody wrote them down. They are what the model has at X beyond the rows
 that are stored there and the archived deletes before it.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from waltally import locks, lsn
-from waltally.facts import Fact, FactTable
+from waltally.models import Model, ModelTable
 from waltally.tables import literal, quoted
 from waltally_jobs.common import changes
 from waltally_jobs.common.arrow import Snapshot, queries
@@ -23,37 +23,37 @@ from waltally_jobs.evaluation import evaluating
 from waltally_jobs.moving import reading
 from waltally_jobs.seeding.archived import FORGET, WENT
 from waltally_jobs.warehouse import groups
-from waltally_jobs.warehouse.fact import Built, read
+from waltally_jobs.warehouse.model import Built, read
 
 
 def write(
     spark: Callable[[], SparkSession],
     target: TargetSession,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     position: int,
     gaps: Collection[str],
 ) -> dict[int, int]:
     """Add these rows to the incoming table, with WENT as the reason. Raises AuditIncomplete.
 
-    Returns by attempt how many. The facts must have applied everything before the position, except
+    Returns by attempt how many. The models must have applied everything before the position, except
     those with a gap.
     """
     rows_by_attempt: dict[int, int] = {}
     emptied = target.emptied()
-    for fact in facts:
-        if not any(str(part.table) in emptied for part in fact.tables if part.ignores_deletes):
+    for model in models:
+        if not any(str(part.table) in emptied for part in model.tables if part.ignores_deletes):
             continue
-        if fact.name in gaps:
-            raise unknown(fact, "the change log does not go on from the fact")
-        rows_by_attempt |= _beyond(spark, target, fact, position, emptied)
+        if model.name in gaps:
+            raise unknown(model, "the change log does not go on from the model")
+        rows_by_attempt |= _beyond(spark, target, model, position, emptied)
     return rows_by_attempt
 
 
-def unknown(fact: Fact, why: str) -> AuditIncomplete:
-    """Return the error of a fact of which nobody can tell how many rows went."""
+def unknown(model: Model, why: str) -> AuditIncomplete:
+    """Return the error of a model of which nobody can tell how many rows went."""
     return AuditIncomplete(
-        f"a partition that {fact.relation} counted was dropped or truncated, and how many of its"
-        f" rows the fact still counts cannot be told: {why}",
+        f"a partition that {model.relation} counted was dropped or truncated, and how many of its"
+        f" rows the model still counts cannot be told: {why}",
         FORGET,
     )
 
@@ -66,10 +66,10 @@ with known as (
     from ({archived}) as purged where part = {part}
     union all
     select dimensions, sums::numeric[], -1
-    from {incoming} where fact = {fact} and part = {part} and reason is null
+    from {incoming} where model = {model} and part = {part} and reason is null
     union all
     select dimensions, sums::numeric[], -1
-    from {later} where fact = {fact} and part = {part} and reason is null
+    from {later} where model = {model} and part = {part} and reason is null
 ),
 
 beyond as (
@@ -79,9 +79,9 @@ beyond as (
 ),
 
 written as (
-    insert into {incoming} (fact, part, dimensions, row_count, sums, reason, attempt)
+    insert into {incoming} (model, part, dimensions, row_count, sums, reason, attempt)
     -- A negative number is another fault.
-    select {fact}, {part}, dimensions, row_count, sums, {went}, {attempt} from beyond
+    select {model}, {part}, dimensions, row_count, sums, {went}, {attempt} from beyond
     where row_count > 0
     returning 1
 )
@@ -93,87 +93,87 @@ select count(*) from written
 def _beyond(
     start: Callable[[], SparkSession],
     target: TargetSession,
-    fact: Fact,
+    model: Model,
     position: int,
     emptied: Mapping[str, int],
 ) -> dict[int, int]:
     """Write what the model has at the position beyond what is counted and written down."""
     attempts: dict[int, int] = {}
-    kept = [each["name"] for each in fact.declaration["kept"]]
+    kept = [each["name"] for each in model.declaration["kept"]]
     sums = [f"coalesce(sum(sign * measures[{place}]), 0)" for place in range(1, len(kept) + 1)]
     with target.transaction():
         # Until the end nobody applies to it, so its position and its rows belong together.
-        locks.wait(target, "model", str(fact.relation))
-        built = read(target, fact, Snapshot(resolved(target), ""))
+        locks.wait(target, "model", str(model.relation))
+        built = read(target, model, Snapshot(resolved(target), ""))
         parts = built.emptied_parts(emptied)
         for part in parts:
             _require_known(built)
-            target.ask(_own_groups(fact, part, kept))
+            target.ask(_own_groups(model, part, kept))
     if not parts:
         return attempts
     end = max(position, built.position)
     truncates = changes.truncates(target, position, end)
-    if {part.table for part in fact.tables} & truncates.keys():
-        raise unknown(fact, "a table was truncated while the seed was counting; run it again")
+    if {part.table for part in model.tables} & truncates.keys():
+        raise unknown(model, "a table was truncated while the seed was counting; run it again")
     log = changes.queries(target, position, end, columns=changes.COUNTED)
-    reads = reading.changes_of(queries(resolved(target), log), [(0, fact)], truncates)
+    reads = reading.changes_of(queries(resolved(target), log), [(0, model)], truncates)
     is_small = changes.count(target, position, end) <= FEW_ROWS
     with evaluating.tables(target) as (moved, later):
-        place = evaluating.place(target, moved, [fact])
+        place = evaluating.place(target, moved, [model])
         ((*written,),) = reading.move(None if is_small else start, reads, place)
         own = [attempt for attempt, _ in written]
         if evaluating.not_countable(target, moved, own) is not None:
-            raise unknown(fact, "a change since the seed's snapshot cannot be counted")
-        evaluating.count(target, fact, moved, own, later, WENT)
-        archived = f"{groups.archived_query(fact, target)} and commit_lsn < '{lsn.show(position)}'"
+            raise unknown(model, "a change since the seed's snapshot cannot be counted")
+        evaluating.count(target, model, moved, own, later, WENT)
+        archived = f"{groups.archived_query(model, target)} and commit_lsn < '{lsn.show(position)}'"
         for part in parts:
             attempt = secrets.randbits(62)
             ((rows,),) = target.ask(
                 _BEYOND.format(
-                    of_model=_own(fact, part),
+                    of_model=_own(model, part),
                     archived=archived,
                     part=literal(part.name),
-                    fact=literal(fact.name),
+                    model=literal(model.name),
                     incoming=target.incoming.quoted,
                     later=later.quoted,
                     keys=", ".join(
                         f"dimensions[{number}]::{key.type}::text"
-                        for number, key in enumerate(fact.dimensions, 1)
+                        for number, key in enumerate(model.dimensions, 1)
                     ),
                     sums=", ".join(sums),
-                    rows=sums[kept.index(fact.declaration["rows"])],
+                    rows=sums[kept.index(model.declaration["rows"])],
                     went=literal(WENT),
                     attempt=attempt,
                 )
             )
             attempts[attempt] = rows
-            target.ask(f"drop table {_own(fact, part)}")
+            target.ask(f"drop table {_own(model, part)}")
     return attempts
 
 
-def _own(fact: Fact, part: FactTable) -> str:
-    return f"pg_temp.waltally_of_model_{fact.tables.index(part)}"
+def _own(model: Model, part: ModelTable) -> str:
+    return f"pg_temp.waltally_of_model_{model.tables.index(part)}"
 
 
-def _own_groups(fact: Fact, part: FactTable, kept: Sequence[str]) -> str:
+def _own_groups(model: Model, part: ModelTable, kept: Sequence[str]) -> str:
     """Return SQL: keep in a table what the model has of one of its tables."""
-    number = fact.tables.index(part) + 1
-    others = range(1, len(fact.tables))
+    number = model.tables.index(part) + 1
+    others = range(1, len(model.tables))
     own = [
         quoted(f"waltally_{number}_{name}")
         if number in others
         else " - ".join([quoted(name), *(quoted(f"waltally_{other}_{name}") for other in others)])
         for name in kept
     ]
-    keys = ", ".join(f"{quoted(key.name)}::text" for key in fact.dimensions)
+    keys = ", ".join(f"{quoted(key.name)}::text" for key in model.dimensions)
     return (
-        f"create temporary table {_own(fact, part)} as select array[{keys}]::text[]"
+        f"create temporary table {_own(model, part)} as select array[{keys}]::text[]"
         f" as dimensions, array[{', '.join(f'coalesce({each}, 0)' for each in own)}]::numeric[]"
-        f" as measures from {fact.relation.quoted}"
+        f" as measures from {model.relation.quoted}"
     )
 
 
 def _require_known(built: Built) -> None:
     if built.baseline_lsn is None or built.rejected.count:
         why = "it rejected changes" if built.rejected.count else "it has no baseline"
-        raise unknown(built.fact, why)
+        raise unknown(built.model, why)

@@ -17,7 +17,7 @@ from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
-from waltally.facts import Fact, source_tables
+from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.archiving.archive import Archive
@@ -25,8 +25,8 @@ from waltally_jobs.common import arrow, gathering, session
 from waltally_jobs.common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
-    Facts,
     Job,
+    Models,
     Partitions,
     Settings,
     Timeout,
@@ -36,25 +36,25 @@ from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.evaluation import checks, copies, queries, ranges, snapshot
 from waltally_jobs.evaluation import places as rows
-from waltally_jobs.seeding import archived, archived_facts, dropped_partitions, store
+from waltally_jobs.seeding import archived, archived_models, dropped_partitions, store
 from waltally_jobs.seeding.store import acquire_seed_lock
-from waltally_jobs.seeding.summary import FactSummary, Summary
+from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.fact import read_state
+from waltally_jobs.warehouse.model import read_state
 
 
 def seed(settings: Settings) -> Summary:
-    """Count the tables and replace the facts' baselines. Raises LoaderError; the old ones stay."""
+    """Count the tables and replace the models' baselines. Raises LoaderError; the old ones stay."""
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings)))
         slot = checks.staging(target, settings)
-        facts = target.registered_facts(settings.facts)
+        models = target.registered_models(settings.models)
         take = from_archive if settings.archive is not None else from_tables
-        counted = take(stack, target, settings, slot, facts)
-        stored = store.replace(target, settings, facts, counted)
+        counted = take(stack, target, settings, slot, models)
+        stored = store.replace(target, settings, models, counted)
         summaries = [
-            FactSummary(fact, stored[fact.name], read_state(target, fact)) for fact in facts
+            ModelSummary(model, stored[model.name], read_state(target, model)) for model in models
         ]
     return Summary(
         str(counted.baseline_id),
@@ -70,23 +70,23 @@ def from_tables(
     target: TargetSession,
     settings: Settings,
     slot: SlotPosition,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
 ) -> store.Counted:
     """Count the tables at the source; write the groups."""
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
     checks.source(source, slot)
     checks.slot_goes_on(source, target)
-    checks.tables(source, settings, facts)
-    remembering = archived.remembering(target, settings, facts)
+    checks.tables(source, settings, models)
+    remembering = archived.remembering(target, settings, models)
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
         loader_progress.require_follower(target, settings, archived.FORGET)
-    stack.enter_context(acquire_seed_lock(target, settings, facts))
-    loader_progress.wait_until_followed(target, settings, facts)
+    stack.enter_context(acquire_seed_lock(target, settings, models))
+    loader_progress.wait_until_followed(target, settings, models)
     spark = cache(lambda: stack.enter_context(session.running(timeout=settings.timeout)))
-    counted = count(spark, target, source, settings, facts, bool(remembering))
-    # Again: a fact may have been built for the first time meanwhile.
-    remembering = archived.remembering(target, settings, facts)
+    counted = count(spark, target, source, settings, models, bool(remembering))
+    # Again: a model may have been built for the first time meanwhile.
+    remembering = archived.remembering(target, settings, models)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
     with spark_errors("seed"):
         late = dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
@@ -98,24 +98,24 @@ def from_archive(
     target: TargetSession,
     settings: Settings,
     slot: SlotPosition,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
 ) -> store.Counted:
     """Compute the groups from an archive, and write them."""
     assert settings.archive is not None
-    stack.enter_context(acquire_seed_lock(target, settings, facts))
-    loader_progress.wait_until_followed(target, settings, facts)
+    stack.enter_context(acquire_seed_lock(target, settings, models))
+    loader_progress.wait_until_followed(target, settings, models)
     with spark_errors("seed"):
         archive = Archive.open(
             cache(lambda: stack.enter_context(session.running(timeout=settings.timeout))),
             settings.archive,
             target.slot,
         )
-        at = archived_facts.position(archive, slot, settings)
-        checks.not_older(target, facts, at)
+        at = archived_models.position(archive, slot, settings)
+        checks.not_older(target, models, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        baselines, written = archived_facts.write(target, archive, facts, at)
+        baselines, written = archived_models.write(target, archive, models, at)
         store.keep(target, written)
-    identities = archived_facts.identities(baselines)
+    identities = archived_models.identities(baselines)
     return store.Counted(at, identities, timeline=slot.timeline, written=written)
 
 
@@ -124,25 +124,25 @@ def count(
     target: TargetSession,
     source: Connection,
     settings: Settings,
-    facts: Sequence[Fact],
+    models: Sequence[Model],
     wakes_loader: bool,
 ) -> store.Counted:
-    """Count all facts' tables and write the groups; return where they were counted.
+    """Count all models' tables and write the groups; return where they were counted.
 
     With `wakes_loader` an idle loader comes to that position, so that deletes before it are
     applied.
     """
     with contextlib.ExitStack() as stack:
-        exported = stack.enter_context(snapshot.export(settings, facts, source))
+        exported = stack.enter_context(snapshot.export(settings, models, source))
         # The snapshot's locks prevent that a name comes to mean another table.
-        found = store.Counted(exported.position, read_current(source, facts))
-        checks.not_older(target, facts, exported.position)
+        found = store.Counted(exported.position, read_current(source, models))
+        checks.not_older(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
-        tables = ", ".join(map(str, source_tables(facts)))
+        tables = ", ".join(map(str, source_tables(models)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        parts = rows.parts_to_move(source, target, facts, exported)
-        groups = queries.counted(settings, target, facts, exported, parts)
+        parts = rows.parts_to_move(source, target, models, exported)
+        groups = queries.counted(settings, target, models, exported, parts)
         with spark_errors("seed", exported.check):
             written = arrow.written(store.writing(target)(groups))
         with copies.made(target, parts) as empty:
@@ -169,7 +169,7 @@ def run(
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
-    fact: Facts = None,
+    model: Models = None,
     partitions: Partitions = 0,
     archive: Annotated[
         str | None,
@@ -192,7 +192,7 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Count the facts' tables at one WAL position, while writers go on; store the baselines.
+    """Count the models' tables at one WAL position, while writers go on; store the baselines.
 
     For instance: spark-submit spark/seed.py --model ft_service_stats --partitions 16
     """
@@ -202,7 +202,7 @@ def run(
             slot,
             schema,
             source,
-            tuple(fact or ()),
+            tuple(model or ()),
             partitions,
             timeout,
             forget_purged=forget_purged,

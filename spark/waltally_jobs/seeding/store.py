@@ -14,7 +14,7 @@ from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Task
 from waltally_jobs.common.command import Settings
@@ -28,7 +28,7 @@ from waltally_jobs.seeding.archived import Purged
 
 @dataclass(frozen=True)
 class Rejection:
-    """Rows of one part of a fact that cannot be counted for one reason, with one example."""
+    """Rows of one part of a model that cannot be counted for one reason, with one example."""
 
     part: str
     reason: str
@@ -38,7 +38,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class StoredBaseline:
-    """A fact's stored baseline; `tables` has by part the (rows, groups) that were counted."""
+    """A model's stored baseline; `tables` has by part the (rows, groups) that were counted."""
 
     tables: dict[str, tuple[int, int]]
     rejections: list[Rejection]
@@ -62,7 +62,7 @@ class Counted:
 
 @contextlib.contextmanager
 def acquire_seed_lock(
-    target: TargetSession, settings: Settings, facts: Sequence[Fact]
+    target: TargetSession, settings: Settings, models: Sequence[Model]
 ) -> Iterator[None]:
     """Keep other seeds of the slot away, and make an empty incoming table for the block.
 
@@ -77,18 +77,18 @@ def acquire_seed_lock(
                 f"another seed of slot {target.slot} is running",
                 "let it end, then run the seed again, or raise --timeout",
             )
-    for fact in facts:
+    for model in models:
         # model_state says that a seed is counting it, and asks for no other one.
-        locks.hold(target, "seeding", target.slot, str(fact.relation))
+        locks.hold(target, "seeding", target.slot, str(model.relation))
     incoming = target.incoming.quoted
     # A killed seed leaves its table.
     target.ask(f"drop table if exists {incoming}")
     target.ask(
-        f"create unlogged table {incoming} (fact text, part text, dimensions text[],"
+        f"create unlogged table {incoming} (model text, part text, dimensions text[],"
         " row_count bigint, sums text[], reason text, example text, attempt bigint)"
     )
     # Rows of no group are few among millions of groups.
-    target.ask(f"create index on {incoming} (fact, reason) where reason is not null")
+    target.ask(f"create index on {incoming} (model, reason) where reason is not null")
     try:
         yield
     finally:
@@ -122,11 +122,11 @@ def keep(target: TargetSession, written: Mapping[int, int]) -> None:
 
 
 def replace(
-    target: TargetSession, settings: Settings, facts: Sequence[Fact], counted: Counted
+    target: TargetSession, settings: Settings, models: Sequence[Model], counted: Counted
 ) -> dict[str, StoredBaseline]:
-    """Replace the baselines of these facts, and of no other, by what is in the incoming table.
+    """Replace the baselines of these models, and of no other, by what is in the incoming table.
 
-    Archived deletes are added to the counted rows of their group. Returns by fact what is stored.
+    Archived deletes are added to the counted rows of their group. Returns by model what is stored.
     Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
     meanwhile.
     """
@@ -139,16 +139,16 @@ def replace(
                     f" {settings.work} was counting",
                     f"run the {settings.work} again",
                 )
-            refuse_changed(target, settings, facts)
+            refuse_changed(target, settings, models)
             # Again: the log may have been pruned meanwhile. A table whose log has begun anew keeps
-            # no other fact from its baseline: model_state says who waits.
-            checks.not_older(target, facts, counted.snapshot_lsn, but_for="table")
+            # no other model from its baseline: model_state says who waits.
+            checks.not_older(target, models, counted.snapshot_lsn, but_for="table")
             # A task that Spark has given up may have committed since. From here on none can.
             target.ask(f"lock table {target.incoming.quoted} in share mode")
             keep(target, counted.written)
             return {
-                fact.name: _replace_one(target, settings, fact, counted, slot.system_identifier)
-                for fact in facts
+                model.name: _replace_one(target, settings, model, counted, slot.system_identifier)
+                for model in models
             }
     except LoaderError as error:
         cause = error.__cause__
@@ -160,22 +160,22 @@ def replace(
         ) from None
 
 
-def refuse_changed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:
+def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
     """Raise CountingFailed where a declaration is another one now; keep the others from changing.
 
-    A baseline that was counted by another declaration would leave its fact waiting for a new one.
+    A baseline that was counted by another declaration would leave its model waiting for a new one.
     """
     target.ask(
-        f"select from {target.table('fact')} where slot_name = %s for share",
+        f"select from {target.table('registered_model')} where slot_name = %s for share",
         (target.slot,),
     )
-    names = [fact.name for fact in facts]
+    names = [model.name for model in models]
     try:
-        now = target.registered_facts(names)
+        now = target.registered_models(names)
     except SettingError:
         now = []
-    declared = {fact.name: fact.declaration for fact in now}
-    changed = [fact.name for fact in facts if declared.get(fact.name) != fact.declaration]
+    declared = {model.name: model.declaration for model in now}
+    changed = [model.name for model in models if declared.get(model.name) != model.declaration]
     if changed:
         raise CountingFailed(
             f"`loader setup` changed the declaration of {', '.join(changed)} while the"
@@ -185,83 +185,83 @@ def refuse_changed(target: TargetSession, settings: Settings, facts: Sequence[Fa
 
 
 def _replace_one(
-    target: TargetSession, settings: Settings, fact: Fact, counted: Counted, system: str
+    target: TargetSession, settings: Settings, model: Model, counted: Counted, system: str
 ) -> StoredBaseline:
     incoming = target.incoming.quoted
     groups = target.table("baseline_group")
-    this = (target.slot, fact.name)
-    target.ask(f"delete from {groups} where slot_name = %s and fact_name = %s", this)
+    this = (target.slot, model.name)
+    target.ask(f"delete from {groups} where slot_name = %s and declared_name = %s", this)
     position = counted.snapshot_lsn
-    purged = archived.settle(target, settings, fact, position, counted.gaps.get(fact.name))
+    purged = archived.settle(target, settings, model, position, counted.gaps.get(model.name))
     query = (
-        "select %(slot)s, %(fact)s, part, dimensions, sums::numeric[] as measures"
-        f" from {incoming} where fact = %(fact)s and reason is null"
+        "select %(slot)s, %(model)s, part, dimensions, sums::numeric[] as measures"
+        f" from {incoming} where model = %(model)s and reason is null"
     )
     is_kept = purged.outcome == "kept" and purged.groups
     # A query is evaluated range by range, and a group may have rows in several.
-    if is_kept or fact.measures:
-        kept = archived.of_fact(target, fact, position)
-        places = range(1, len(fact.measures) + 1)
+    if is_kept or model.measures:
+        kept = archived.of_model(target, model, position)
+        places = range(1, len(model.measures) + 1)
         query = (
-            f"select %(slot)s, %(fact)s, part, dimensions,"
+            f"select %(slot)s, %(model)s, part, dimensions,"
             f" array[{', '.join(f'sum(measures[{place}])' for place in places)}] from ({query}"
             + (
-                f" union all select %(slot)s, %(fact)s, part, dimensions, measures {kept}"
+                f" union all select %(slot)s, %(model)s, part, dimensions, measures {kept}"
                 if is_kept
                 else ""
             )
             + ")"
             " as together group by part, dimensions"
         )
-        names = [kept["name"] for kept in fact.declaration["kept"]]
+        names = [kept["name"] for kept in model.declaration["kept"]]
         # From an archive come the rows that are gone, too.
-        query += f" having sum(measures[{names.index(fact.declaration['rows']) + 1}]) <> 0"
+        query += f" having sum(measures[{names.index(model.declaration['rows']) + 1}]) <> 0"
     target.ask(
-        f"insert into {groups} (slot_name, fact_name, part, dimensions, measures) {query}",
-        {"slot": target.slot, "fact": fact.name},
+        f"insert into {groups} (slot_name, declared_name, part, dimensions, measures) {query}",
+        {"slot": target.slot, "model": model.name},
     )
-    rejections = _store_uncounted(target, fact)
+    rejections = _store_uncounted(target, model)
     known = counted.identities
     target.ask(
-        f"insert into {target.table('baseline')} (slot_name, fact_name,"
+        f"insert into {target.table('baseline')} (slot_name, declared_name,"
         " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities)"
         " values (%s, %s, %s, %s, %s, %s, %s)"
-        " on conflict (slot_name, fact_name) do update set"
+        " on conflict (slot_name, declared_name) do update set"
         " baseline_id = excluded.baseline_id, declaration = excluded.declaration,"
         " snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier,"
         " counted_at = now(), table_identities = excluded.table_identities",
         (
             *this,
             str(counted.baseline_id),
-            json.dumps(fact.declaration),
+            json.dumps(model.declaration),
             lsn.show(counted.snapshot_lsn),
             system,
-            None if known is None else json.dumps(table_identity.of_fact(known, fact)),
+            None if known is None else json.dumps(table_identity.of_model(known, model)),
         ),
     )
     totals = target.ask(
         f"select part, sum(row_count)::bigint, count(*) from {incoming}"
-        " where fact = %s and reason is null group by part",
-        (fact.name,),
+        " where model = %s and reason is null group by part",
+        (model.name,),
     )
     found = {name: (rows, count) for name, rows, count in totals}
     return StoredBaseline(
-        {part.name: found.get(part.name, (0, 0)) for part in fact.tables},
+        {part.name: found.get(part.name, (0, 0)) for part in model.tables},
         rejections,
         purged,
     )
 
 
-def _store_uncounted(target: TargetSession, fact: Fact) -> list[Rejection]:
+def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:
     """Store what cannot be counted, and return it."""
     rejections = target.table("baseline_rejection")
-    this = (target.slot, fact.name)
-    target.ask(f"delete from {rejections} where slot_name = %s and fact_name = %s", this)
+    this = (target.slot, model.name)
+    target.ask(f"delete from {rejections} where slot_name = %s and declared_name = %s", this)
     listed = target.ask(
-        f"insert into {rejections} (slot_name, fact_name, part, reason, row_count, example)"
-        " select %s, fact, part, reason, sum(row_count), min(example)::jsonb"
-        f" from {target.incoming.quoted} where fact = %s and reason is not null and reason <> %s"
-        " group by fact, part, reason having sum(row_count) > 0"
+        f"insert into {rejections} (slot_name, declared_name, part, reason, row_count, example)"
+        " select %s, model, part, reason, sum(row_count), min(example)::jsonb"
+        f" from {target.incoming.quoted} where model = %s and reason is not null and reason <> %s"
+        " group by model, part, reason having sum(row_count) > 0"
         " returning part, reason, row_count, example",
         (*this, archived.WENT),
     )

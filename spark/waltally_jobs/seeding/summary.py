@@ -9,24 +9,24 @@ from typing import Any
 
 from loader.staging.records import ModelState, say_states
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.units import plural
 from waltally_jobs.seeding.archived import FORGET, Purged
 from waltally_jobs.seeding.store import StoredBaseline
 
 
 @dataclass(frozen=True)
-class FactSummary:
-    """What is stored of one fact: rows and groups of all its tables, and its state then."""
+class ModelSummary:
+    """What is stored of one model: rows and groups of all its tables, and its state then."""
 
-    fact: Fact
+    model: Model
     stored: StoredBaseline
     state: ModelState
 
     @property
     def notes(self) -> list[str]:
         """What a person should know of its purged rows."""
-        return purged_notes(self.fact, self.stored.purged)
+        return purged_notes(self.model, self.stored.purged)
 
     @property
     def rows(self) -> int:
@@ -39,7 +39,7 @@ class FactSummary:
         return sum(groups for _, groups in self.stored.tables.values())
 
     def as_json(self) -> dict[str, Any]:
-        """Return what --json prints of the fact."""
+        """Return what --json prints of the model."""
         return {
             "rows": self.rows,
             "groups": self.groups,
@@ -49,7 +49,7 @@ class FactSummary:
                     "rows": self.stored.tables[part.name][0],
                     "groups": self.stored.tables[part.name][1],
                 }
-                for part in self.fact.tables
+                for part in self.model.tables
             },
             "rejections": [asdict(each) for each in self.stored.rejections],
             "purged": {
@@ -62,8 +62,8 @@ class FactSummary:
 
     def lines(self) -> Iterator[str]:
         """Yield what a person reads."""
-        tables = {part.name: part.table for part in self.fact.tables}
-        yield f"{self.fact.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"
+        tables = {part.name: part.table for part in self.model.tables}
+        yield f"{self.model.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"
         for each in self.stored.rejections:
             yield (
                 f"  {plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"
@@ -80,7 +80,7 @@ class Summary:
     slot: str
     snapshot_lsn: str
     seconds: float
-    facts: list[FactSummary]
+    models: list[ModelSummary]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints."""
@@ -89,22 +89,22 @@ class Summary:
             "slot": self.slot,
             "snapshot_lsn": self.snapshot_lsn,
             "seconds": round(self.seconds, 1),
-            "facts": {each.fact.name: each.as_json() for each in self.facts},
+            "models": {each.model.name: each.as_json() for each in self.models},
         }
 
     def lines(self) -> Iterator[str]:
         """Yield what a person reads."""
-        count = plural(len(self.facts), "fact")
+        count = plural(len(self.models), "model")
         yield f"{count}, counted at {self.snapshot_lsn} in {self.seconds:.1f} s"
-        for each in self.facts:
+        for each in self.models:
             yield from each.lines()
-        for _, clause, remedy in say_states(each.state for each in self.facts):
+        for _, clause, remedy in say_states(each.state for each in self.models):
             yield f"{clause}; {remedy}" if remedy else clause
 
 
-def purged_notes(fact: Fact, purged: Purged) -> list[str]:
+def purged_notes(model: Model, purged: Purged) -> list[str]:
     """Return what a person should know of the purged rows."""
-    tables = ", ".join(str(part.table) for part in fact.tables if part.ignores_deletes)
+    tables = ", ".join(str(part.table) for part in model.tables if part.ignores_deletes)
     if purged.outcome == "first":
         return [
             f"rows that were deleted from {tables} before this baseline are not added: no baseline"
@@ -118,7 +118,7 @@ def purged_notes(fact: Fact, purged: Purged) -> list[str]:
         notes.append(f"still counted: {found}; {FORGET}" if is_kept else f"forgotten: {found}")
     if purged.gap_lsn is not None:
         notes.append(
-            f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the fact was:"
+            f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the model was:"
             f" rows that were purged from {tables} between there and the log are not counted"
         )
     return notes

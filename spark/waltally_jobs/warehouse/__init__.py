@@ -1,1 +1,1 @@
-"""Reads built facts: their rows, watermarks and positions, and the loader's progress."""
+"""Reads built models: their rows, watermarks and positions, and the loader's progress."""

@@ -1,6 +1,6 @@
-"""Groups of a fact, of its baseline or of an archive: queries, and the tables that tasks make.
+"""Groups of a model, of its baseline or of an archive: queries, and the tables that tasks make.
 
-They have the columns part (null in a fact), dimensions and sums, whose numbers are texts.
+They have the columns part (null in a model), dimensions and sums, whose numbers are texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally.tables import literal, quoted
 from waltally_jobs.common.arrow import Task
 from waltally_jobs.common.numbers import print_number, total
@@ -23,7 +23,7 @@ TOTALS = "groups bigint, totals array<string>"
 """The columns of what the task of `totals_of` makes."""
 
 
-def totals_of(fact: Fact) -> Task:
+def totals_of(model: Model) -> Task:
     """Return the task that gives of groups their number, and what each measure adds up to."""
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -33,7 +33,7 @@ def totals_of(fact: Fact) -> Task:
                     # A sum of nothing is null.
                     total(compute.list_element(batch["sums"], place).drop_null().to_pylist())
                 )
-                for place, _ in enumerate(fact.measures)
+                for place, _ in enumerate(model.measures)
             ]
             yield pa.RecordBatch.from_pydict(
                 {"groups": [batch.num_rows], "totals": pa.array([totals], pa.list_(pa.string()))}
@@ -42,27 +42,27 @@ def totals_of(fact: Fact) -> Task:
     return make
 
 
-def fact_query(fact: Fact) -> str:
-    """Return the query of the rows in the fact's table."""
-    dimensions = ", ".join(f"{quoted(each.name)}::text" for each in fact.dimensions)
-    numbers = ", ".join(f"{quoted(each.name)}::text" for each in fact.measures)
+def model_query(model: Model) -> str:
+    """Return the query of the rows in the model's table."""
+    dimensions = ", ".join(f"{quoted(each.name)}::text" for each in model.dimensions)
+    numbers = ", ".join(f"{quoted(each.name)}::text" for each in model.measures)
     return (
         f"select null::text as part, array[{dimensions}]::text[] as dimensions,"
-        f" array[{numbers}]::text[] as sums from {fact.relation.quoted}"
+        f" array[{numbers}]::text[] as sums from {model.relation.quoted}"
     )
 
 
-def baseline_query(fact: Fact, target: TargetSession) -> str:
-    """Return the query of the fact's baseline."""
+def baseline_query(model: Model, target: TargetSession) -> str:
+    """Return the query of the model's baseline."""
     return (
         f"select part, dimensions, measures::text[] as sums from {target.table('baseline_group')}"
-        f" where slot_name = {literal(target.slot)} and fact_name = {literal(fact.name)}"
+        f" where slot_name = {literal(target.slot)} and declared_name = {literal(model.name)}"
     )
 
 
-def archived_query(fact: Fact, target: TargetSession) -> str:
-    """Return the query of what was deleted from the tables whose deletes the fact ignores."""
+def archived_query(model: Model, target: TargetSession) -> str:
+    """Return the query of what was deleted from the tables whose deletes the model ignores."""
     return (
         f"select part, dimensions, measures::text[] as sums from {target.table('archived_delete')}"
-        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(fact.relation))}"
+        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
     )

@@ -1,4 +1,4 @@
-"""Waits until the loader follows what facts need, and has staged all changes before a position."""
+"""Waits until the loader follows what models need, and has staged all changes before a position."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from waltally import locks, lsn
 from waltally.database import Connection
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete
@@ -100,7 +100,7 @@ def wait_for_position(target: TargetSession, settings: Settings, position: int) 
             wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
 
 
-def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequence[Fact]) -> None:
+def wait_until_followed(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
     """Return when the log holds every needed column from some position on, or will do so.
 
     A running loader sees within seconds that `loader setup` has registered more. Where nobody
@@ -109,7 +109,7 @@ def wait_until_followed(target: TargetSession, settings: Settings, facts: Sequen
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     wait = _Wait(settings)
-    while missing := target.unfollowed(facts):
+    while missing := target.unfollowed(models):
         if not is_followed(target):
             return
         names = ", ".join(missing)

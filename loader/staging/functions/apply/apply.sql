@@ -9,7 +9,7 @@ returns table (
     is_locked boolean, is_behind boolean
 )
 language plpgsql security definer
--- Also for the routines of the models: values are printed and read in one way, or the ids of a fact's groups would
+-- Also for the routines of the models: values are printed and read in one way, or the ids of a model's groups would
 -- change, and compiling takes longer than most batches. The values are those of the session in which loader setup makes
 -- the function: waltally/session_settings.py pins them.
 set search_path = pg_catalog, pg_temp
@@ -49,7 +49,7 @@ begin
     end if;
     if part = 'front' then
         return query
-        select planned.fact_name, planned.model_name, 'follows', null, null, front_lsn, planned.engine, false, is_more
+        select planned.declared_name, planned.model_name, 'follows', null, null, front_lsn, planned.engine, false, is_more
         from unnest(plans) as planned
         where planned.model_name = any (front);
         return;
@@ -62,5 +62,5 @@ $$;
 comment on function cdc.apply(text, pg_lsn, text) is
     'Bring the models of a slot to one position: what loader run --build, dbt build and anybody else call.';
 
--- Whoever may call it acts on the facts with the rights of their owners.
+-- Whoever may call it acts on the models with the rights of their owners.
 revoke execute on function cdc.apply(text, pg_lsn, text) from public;

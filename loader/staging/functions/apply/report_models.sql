@@ -17,7 +17,7 @@ begin
     )
 
     select
-        case when cdc.is_copy(slot, array[said.model_name]) then said.model_name else said.fact_name end,
+        case when cdc.is_copy(slot, array[said.model_name]) then said.model_name else said.declared_name end,
         said.model_name,
         said.state,
         said.reason,
@@ -37,7 +37,7 @@ begin
     from said
     union all
     select
-        case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.fact_name end,
+        case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end,
         rolled.model_name,
         rolled.state,
         rolled.reason,

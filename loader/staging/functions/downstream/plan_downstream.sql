@@ -2,7 +2,7 @@
 -- has to do something. Where it waits for an input, that is said of the input.
 create or replace function cdc.plan_downstream(slot text)
 returns table (
-    model_name text, fact_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
+    model_name text, declared_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
     retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -3,7 +3,7 @@
 create or replace function cdc.install_model(
     slot text,
     model text,
-    fact text,
+    name text,
     declaration jsonb,
     routine text,
     needs jsonb,
@@ -25,15 +25,15 @@ begin
     perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
     perform cdc.note_objects(model, functions, columns);
     insert into cdc.installed_model as stored (
-        slot_name, model_name, fact_name, declaration, routine, needs, is_refresh_asked, engine
+        slot_name, model_name, declared_name, declaration, routine, needs, is_refresh_asked, engine
     )
     values (
-        slot, model, fact, install_model.declaration, install_model.routine, install_model.needs, is_refresh, install_model.engine
+        slot, model, install_model.name, install_model.declaration, install_model.routine, install_model.needs, is_refresh, install_model.engine
     )
     on conflict on constraint installed_model_pkey do update
     set
         former = cdc.former_query(stored, excluded.declaration),
-        fact_name = excluded.fact_name,
+        declared_name = excluded.declared_name,
         declaration = excluded.declaration,
         routine = excluded.routine,
         needs = excluded.needs,
@@ -62,13 +62,13 @@ begin
         )
     where stored.slot_name = slot;
 
-    -- What is refused is not asked for: else a fact that follows would wait for a rebuild that cannot be.
+    -- What is refused is not asked for: else a model that follows would wait for a rebuild that cannot be.
     if is_refresh then
         select plans.reason, plans.remedy into refused
         from cdc.explain_models(slot) as plans
         where plans.model_name = install_model.model and plans.state = 'failed';
         if found then
-            raise exception '%: %', fact, refused.reason using hint = refused.remedy;
+            raise exception '%: %', install_model.name, refused.reason using hint = refused.remedy;
         end if;
     end if;
 end

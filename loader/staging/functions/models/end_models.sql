@@ -38,7 +38,7 @@ begin
                 when planned.step = 'add' then mark.rejected_lsn
                 when exists (
                     select from cdc.baseline_rejection as rejected
-                    where rejected.slot_name = planned.slot_name and rejected.fact_name = planned.fact_name
+                    where rejected.slot_name = planned.slot_name and rejected.declared_name = planned.declared_name
                 ) then planned.snapshot_lsn - 1
             end
         ),
@@ -50,7 +50,7 @@ begin
     from unnest(plans) as planned
     inner join cdc.slot_position as log on log.slot_name = planned.slot_name
     left join cdc.baseline
-        on baseline.slot_name = planned.slot_name and baseline.fact_name = planned.fact_name
+        on baseline.slot_name = planned.slot_name and baseline.declared_name = planned.declared_name
     left join cdc.model_watermark as mark
         on mark.slot_name = planned.slot_name and mark.model_name = planned.model_name
     -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.

@@ -16,9 +16,9 @@ begin
                 when code = '22003' then format(
                     'cast what is summed to numeric in the query (`sum(x::numeric)`), then `loader setup`, `dbt build`, '
                     '`spark-submit spark/seed.py --model %s`',
-                    plan.fact_name
+                    plan.declared_name
                 )
-                when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.fact_name)
+                when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.declared_name)
                 when plan.engine = 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
                 else '`dbt build` makes what is missing and tries it at once'
             end

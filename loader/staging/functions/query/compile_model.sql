@@ -9,7 +9,7 @@ declare
     -- The columns that were registered, under the names that the query has for the tables now.
     known jsonb;
 begin
-    select fact.declaration, fact.reading into registered from cdc.registered_reading(slot, model) as fact;
+    select registered_model.declaration, registered_model.reading into registered from cdc.registered_reading(slot, model) as registered_model;
     if registered.reading is not null then
         known := (
             select jsonb_agg(source.value || jsonb_build_object('columns', (

@@ -17,7 +17,7 @@ $template$insert into {relation} ({columns})
         select
             {values}
         from cdc.baseline_group as counted
-        where counted.slot_name = $2 and counted.fact_name = {model_name} and counted.part <> all (coalesce($6, '{}')){grouped};$template$,
+        where counted.slot_name = $2 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}')){grouped};$template$,
         jsonb_build_object(
             'relation', relation,
             'columns', columns,

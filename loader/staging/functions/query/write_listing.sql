@@ -3,9 +3,9 @@
 create or replace function cdc.write_listing(listed text, model_key text, model_name text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        $template$delete from %1$s as old where old.fact = %2$L and old.slot_name = $2;
+        $template$delete from %1$s as old where old.model = %2$L and old.slot_name = $2;
         insert into %1$s (
-            fact, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+            model, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
         )
         select
             %2$L,
@@ -20,8 +20,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             jsonb_build_object('row_count', rejected.row_count, 'example', rejected.example)::text
         from cdc.baseline_rejection as rejected
         inner join cdc.baseline as baseline
-            on baseline.slot_name = rejected.slot_name and baseline.fact_name = rejected.fact_name
-        where baseline.slot_name = $2 and baseline.fact_name = %3$L;$template$,
+            on baseline.slot_name = rejected.slot_name and baseline.declared_name = rejected.declared_name
+        where baseline.slot_name = $2 and baseline.declared_name = %3$L;$template$,
         listed, model_key, model_name
     )
 $$;

@@ -54,7 +54,7 @@ begin
         select
             {baseline}
         from cdc.baseline_group as counted
-        where counted.slot_name = $2 and counted.fact_name = {model_name} and counted.part <> all (coalesce($6, '{}'));
+        where counted.slot_name = $2 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}'));
         return result;
     elsif $1 = 'list' and {is_listed} then
         return result;

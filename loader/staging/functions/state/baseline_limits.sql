@@ -1,7 +1,7 @@
--- What a baseline of these facts must not be older than, and the reason and the remedy where it is: the log
--- and each table in it, which a fact that goes on with the log must not be older than either, and the stored
+-- What a baseline of these models must not be older than, and the reason and the remedy where it is: the log
+-- and each table in it, which a model that goes on with the log must not be older than either, and the stored
 -- baseline. A table that is not followed yet will be from the slot's position on.
-create or replace function cdc.baseline_limits(slot text, facts text[])
+create or replace function cdc.baseline_limits(slot text, models text[])
 returns table (from_lsn pg_lsn, kind text, reason text, remedy text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
@@ -18,7 +18,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         format('the stored baseline, which is of %s', max(baseline.snapshot_lsn)),
         'nothing is needed: the newer baseline stays'
     from cdc.baseline
-    where baseline.slot_name = slot and baseline.fact_name = any (facts)
+    where baseline.slot_name = slot and baseline.declared_name = any (models)
     having count(*) > 0
     union all
     select
@@ -26,15 +26,15 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         'table',
         format('the changes of %s in the log, which begin at %s', need.key, max(held.from_lsn)),
         'seed after `loader setup`, with `loader run` running'
-    from cdc.fact
-    inner join cdc.slot_position as log on log.slot_name = fact.slot_name
-    cross join lateral jsonb_each(fact.needed) as need
+    from cdc.registered_model
+    inner join cdc.slot_position as log on log.slot_name = registered_model.slot_name
+    cross join lateral jsonb_each(registered_model.needed) as need
     cross join lateral (
         select coalesce(
-            cdc.held_since(fact.slot_name, jsonb_build_object(need.key, need.value)), log.position_lsn
+            cdc.held_since(registered_model.slot_name, jsonb_build_object(need.key, need.value)), log.position_lsn
         )
     ) as held (from_lsn)
-    where fact.slot_name = slot and fact.fact_name = any (facts)
+    where registered_model.slot_name = slot and registered_model.declared_name = any (models)
     group by need.key
     order by 2
 $$;

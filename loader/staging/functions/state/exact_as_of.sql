@@ -1,6 +1,6 @@
 -- Until when everything that was committed is in a model, or without a name in every model of the slot but copies: for
 -- a page that says how fresh its numbers are. Null where nothing was applied yet.
-create or replace function cdc.exact_as_of(slot text, fact text default null) returns timestamptz
+create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform cdc.see_partitions();
@@ -11,18 +11,18 @@ begin
             where
                 own.slot_name = slot
                 and (
-                    fact is null and not cdc.is_copy(slot, array[own.model_name])
+                    model is null and not cdc.is_copy(slot, array[own.model_name])
                     or exists (
-                        select from cdc.fact as known
+                        select from cdc.registered_model as known
                         where
                             known.slot_name = slot
-                            and known.fact_name = fact
+                            and known.declared_name = model
                             and known.relation_schema || '.' || known.relation_name = own.model_name
                     )
                     -- A model over models is as far as what it reads.
                     or exists (
                         select from cdc.plan_downstream(slot) as rolled
-                        where rolled.fact_name = fact and own.model_name = any (rolled.inputs)
+                        where rolled.declared_name = model and own.model_name = any (rolled.inputs)
                     )
                 )
         )
@@ -68,4 +68,4 @@ end
 $$;
 
 comment on function cdc.exact_as_of(text, text) is
-    'Until when everything that was committed at the source is in the fact, or in every model of the slot.';
+    'Until when everything that was committed at the source is in the model, or in every model of the slot.';

@@ -2,7 +2,7 @@
 -- do something, which is not so where the next apply or a seed that is counting does it.
 create or replace function cdc.explain_models(slot text)
 returns table (
-    slot_name text, model_name text, fact_name text, step text, engine text, is_ready boolean,
+    slot_name text, model_name text, declared_name text, step text, engine text, is_ready boolean,
     from_lsn pg_lsn, position_lsn pg_lsn, applied_lsn pg_lsn, baseline_id uuid, snapshot_lsn pg_lsn, is_locked boolean,
     retry_at timestamptz, state text, reason text, remedy text, is_finding boolean
 )
@@ -20,14 +20,14 @@ begin
         where model.slot_name = slot
     ),
 
-    -- Several facts that need a seed in the same way need one seed.
+    -- Several models that need a seed in the same way need one seed.
     seeded as (
         select
             said.*,
             said.is_counted and said.step is null as is_held_up,
-            '`spark-submit spark/seed.py' || string_agg(' --model ' || said.fact_name, '') over (
+            '`spark-submit spark/seed.py' || string_agg(' --model ' || said.declared_name, '') over (
                 partition by said.needs, said.is_counted, said.step
-                order by said.fact_name
+                order by said.declared_name
                 range between unbounded preceding and unbounded following
             ) || '`' as seed
         from said
@@ -36,7 +36,7 @@ begin
     select
         seeded.slot_name,
         seeded.model_name,
-        seeded.fact_name,
+        seeded.declared_name,
         seeded.step,
         seeded.engine,
         seeded.is_ready,
@@ -53,7 +53,7 @@ begin
             when seeded.is_failed then seeded.error_remedy
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
-                then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.fact_name)
+                then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)
             else cdc.join_steps(seeded.needs, seeded.seed, seeded.is_counted)
                 || case seeded.verdict
                     when 'baseline gone' then '; to do without a baseline, `dbt build --full-refresh`' else ''

@@ -5,8 +5,8 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     return exists (
         select from cdc.installed_model as installed
-        inner join cdc.fact as registered
-            on registered.slot_name = installed.slot_name and registered.fact_name = installed.fact_name
+        inner join cdc.registered_model as registered
+            on registered.slot_name = installed.slot_name and registered.declared_name = installed.declared_name
         where
             installed.slot_name = slot
             and installed.model_name = any (models)

@@ -1,5 +1,5 @@
 -- Another slot that feeds the same model; else null.
-create or replace function cdc.other_slot(slot text, model text, fact text) returns text
+create or replace function cdc.other_slot(slot text, model text, name text) returns text
 language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
     return (
@@ -8,8 +8,8 @@ begin
             select mark.slot_name from cdc.model_watermark as mark
             where mark.model_name = model
             union all
-            select registered.slot_name from cdc.fact as registered
-            where registered.fact_name = fact
+            select registered.slot_name from cdc.registered_model as registered
+            where registered.declared_name = name
         ) as other
         where other.slot_name <> slot
     );

@@ -12,7 +12,7 @@ begin
     select
         planned.slot_name,
         planned.model_name,
-        planned.fact_name,
+        planned.declared_name,
         planned.verdict,
         planned.step,
         planned.is_ready,

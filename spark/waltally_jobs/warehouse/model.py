@@ -1,4 +1,4 @@
-"""A fact as it is built: its state, and its rows, position and baseline as of one moment."""
+"""A model as it is built: its state, and its rows, position and baseline as of one moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
 from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
-from waltally.facts import Fact, FactTable
+from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
 from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.connections import TargetSession
@@ -18,13 +18,13 @@ from waltally_jobs.common.rejected import Rejected
 
 @dataclass(frozen=True)
 class Built:
-    """The fact as it was at `position`: every change with a commit LSN below it is applied.
+    """The model as it was at `position`: every change with a commit LSN below it is applied.
 
     It was built on the baseline at `baseline_lsn`, None where on none. The change log begins at
     `log_start`.
     """
 
-    fact: Fact
+    model: Model
     position: int
     log_start: int
     baseline_lsn: int | None
@@ -37,7 +37,7 @@ class Built:
         """Whether its baseline and the changes since then are stored, so that it can be rebuilt."""
         return self.baseline_lsn is not None and self.log_start <= self.baseline_lsn
 
-    def emptied_parts(self, emptied: Mapping[str, int]) -> list[FactTable]:
+    def emptied_parts(self, emptied: Mapping[str, int]) -> list[ModelTable]:
         """Return the tables of which a partition went after the baseline; its rows still count.
 
         No change said which rows these were. `emptied` is what the target session's `emptied` said
@@ -45,85 +45,85 @@ class Built:
         """
         return [
             part
-            for part in self.fact.tables
+            for part in self.model.tables
             if part.ignores_deletes and emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
         ]
 
 
-def is_gap(target: TargetSession, fact: Fact, position: int) -> bool:
-    """Return whether the log lacks changes of the fact's tables from the position on."""
-    limits = target.limits([fact])
+def is_gap(target: TargetSession, model: Model, position: int) -> bool:
+    """Return whether the log lacks changes of the model's tables from the position on."""
+    limits = target.limits([model])
     return any(position < at for at, kind, *_ in limits if kind != "baseline")
 
 
-def read(target: TargetSession, fact: Fact, snapshot: Snapshot) -> Built:
-    """Return a fact as the session sees it, in the transaction that exported the snapshot.
+def read(target: TargetSession, model: Model, snapshot: Snapshot) -> Built:
+    """Return a model as the session sees it, in the transaction that exported the snapshot.
 
     Raises NotSetUp or BuildFailed where it does not follow the change log.
     """
     registered = target.position()
-    position = applied_lsn(target, fact)
+    position = applied_lsn(target, model)
     [(_, baseline_lsn, identities)] = [
-        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == fact.name
+        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == model.name
     ]
     return Built(
-        fact,
+        model,
         position,
         registered.start_lsn,
         None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
         snapshot,
         identities or {},
-        _rejected(target, fact),
+        _rejected(target, model),
     )
 
 
-def _rejected(target: TargetSession, fact: Fact) -> Rejected:
+def _rejected(target: TargetSession, model: Model) -> Rejected:
     """Return the rejected changes; none where the model rejected_changes was never built."""
-    listed = Table(fact.relation.schema, "rejected_changes").quoted
+    listed = Table(model.relation.schema, "rejected_changes").quoted
     if target.ask("select to_regclass(%s)", (listed,)) == [(None,)]:
         return Rejected(0, None)
     # No parameters: beside them a % in the schema's name would be one too.
-    mine = f"slot_name = {literal(target.slot)} and fact = {literal(str(fact.relation))}"
+    mine = f"slot_name = {literal(target.slot)} and model = {literal(str(model.relation))}"
     ((count, first),) = target.ask(
         f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
     )
     return Rejected(count, None if first is None else lsn.parse(first))
 
 
-def read_state(target: TargetSession, fact: Fact) -> ModelState:
-    """Return the state of a registered fact."""
+def read_state(target: TargetSession, model: Model) -> ModelState:
+    """Return the state of a registered model."""
     (row,) = target.ask(
         f"select {STATE_COLUMNS} from {target.table('model_state')}"
         " where slot_name = %s and relation = %s",
-        (target.slot, str(fact.relation)),
+        (target.slot, str(model.relation)),
     )
     return ModelState.of(row)
 
 
-def is_rebuild_due(target: TargetSession, facts: Sequence[Fact]) -> bool:
-    """Return whether the next apply starts one of the facts from its baseline."""
+def is_rebuild_due(target: TargetSession, models: Sequence[Model]) -> bool:
+    """Return whether the next apply starts one of the models from its baseline."""
     rows = target.ask(
         "select bool_or(step = 'rebuild' and error is null)"
         f" from {target.table('plan_models')}(%s) where model_name = any (%s)",
-        (target.slot, [str(fact.relation) for fact in facts]),
+        (target.slot, [str(model.relation) for model in models]),
     )
     return rows == [(True,)]
 
 
-def applied_lsn(target: TargetSession, fact: Fact) -> int:
-    """Return the position of a fact that follows. Raises NotSetUp, or BuildFailed."""
-    found = read_state(target, fact)
+def applied_lsn(target: TargetSession, model: Model) -> int:
+    """Return the position of a model that follows. Raises NotSetUp, or BuildFailed."""
+    found = read_state(target, model)
     if found.error:
         raise found.error
     assert found.applied_lsn is not None
     return found.applied_lsn
 
 
-def baseline_id(target: TargetSession, fact: Fact) -> str | None:
-    """Return which baseline a fact that follows stands on; None where on none."""
+def baseline_id(target: TargetSession, model: Model) -> str | None:
+    """Return which baseline a model that follows stands on; None where on none."""
     rows = target.ask(
         f"select baseline_id::text from {target.table('baseline')}"
-        " where slot_name = %s and fact_name = %s",
-        (target.slot, fact.name),
+        " where slot_name = %s and declared_name = %s",
+        (target.slot, model.name),
     )
     return str(rows[0][0]) if rows else None

@@ -18,7 +18,7 @@ Declaration = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class FactTable:
+class ModelTable:
     """A source table that feeds a model."""
 
     name: str
@@ -46,7 +46,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Model:
     """A model."""
 
     name: str
@@ -56,14 +56,14 @@ class Fact:
 
     @property
     def kind(self) -> str:
-        """`rows`, `fact` or `roll-up`."""
+        """`rows`, `model` or `roll-up`."""
         return str(self.declaration["kind"])
 
     @cached_property
-    def tables(self) -> tuple[FactTable, ...]:
+    def tables(self) -> tuple[ModelTable, ...]:
         """The source tables; none of a model over models."""
         return tuple(
-            FactTable(
+            ModelTable(
                 source["table"],
                 Table(source["schema"], source["table"].removeprefix(f"{source['schema']}.")),
                 source["keeps_deleted"],
@@ -95,7 +95,7 @@ class Fact:
         names = [measure.name for measure in self.measures]
         return names.index(self.declaration["rows"]) if names else None
 
-    def needed_columns(self, part: FactTable) -> tuple[str, ...]:
+    def needed_columns(self, part: ModelTable) -> tuple[str, ...]:
         """Return the columns of a table on whose values the query's result depends."""
         return tuple(
             column["name"]
@@ -109,33 +109,33 @@ class Fact:
         """The columns that it needs of each of its tables, by `schema.name`."""
         return {str(table): needed_columns([self], table) for table in source_tables([self])}
 
-    def identity_columns(self, part: FactTable) -> tuple[str, ...]:
+    def identity_columns(self, part: ModelTable) -> tuple[str, ...]:
         """Return the columns that every old image of a table must carry: of rows the key alone."""
         identity = self.declaration.get("identity")
         return self.needed_columns(part) if identity is None else tuple(identity)
 
 
-def parse(name: str, relation: Table, declaration: Declaration) -> Fact:
+def parse(name: str, relation: Table, declaration: Declaration) -> Model:
     """Return the model that a registered declaration describes."""
-    return Fact(name, relation, declaration)
+    return Model(name, relation, declaration)
 
 
-def source_tables(facts: Iterable[Fact]) -> tuple[Table, ...]:
+def source_tables(models: Iterable[Model]) -> tuple[Table, ...]:
     """Return every table that feeds one of the models, each once."""
-    return tuple(dict.fromkeys(part.table for fact in facts for part in fact.tables))
+    return tuple(dict.fromkeys(part.table for model in models for part in model.tables))
 
 
-def needed_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
+def needed_columns(models: Iterable[Model], table: Table) -> tuple[str, ...]:
     """Return the columns of a source table that any of the models needs, each once."""
-    by_part = (fact.needed_columns(part) for fact, part in _parts(facts, table))
+    by_part = (model.needed_columns(part) for model, part in _parts(models, table))
     return tuple(dict.fromkeys(column for columns in by_part for column in columns))
 
 
-def identity_columns(facts: Iterable[Fact], table: Table) -> tuple[str, ...]:
+def identity_columns(models: Iterable[Model], table: Table) -> tuple[str, ...]:
     """Return the columns that an old row of a source table must carry for the models, each once."""
-    by_part = (fact.identity_columns(part) for fact, part in _parts(facts, table))
+    by_part = (model.identity_columns(part) for model, part in _parts(models, table))
     return tuple(dict.fromkeys(column for columns in by_part for column in columns))
 
 
-def _parts(facts: Iterable[Fact], table: Table) -> Iterator[tuple[Fact, FactTable]]:
-    return ((fact, part) for fact in facts for part in fact.tables if part.table == table)
+def _parts(models: Iterable[Model], table: Table) -> Iterator[tuple[Model, ModelTable]]:
+    return ((model, part) for model in models for part in model.tables if part.table == table)

@@ -1,11 +1,11 @@
-"""Many facts on one log: the CPU of an apply per change, and of one with a single change.
+"""Many models on one log: the CPU of an apply per change, and of one with a single change.
 
-python -m benchmarks.facts --rows 2000 --rounds 5
+python -m benchmarks.models --rows 2000 --rounds 5
 
-1, 10 and 50 facts of the same two tables follow one slot, each declared as Notify's is. A round
+1, 10 and 50 models of the same two tables follow one slot, each declared as Notify's is. A round
 stages a transaction of so many inserts into 150 groups, then one of a single insert, and applies
 each by one `cdc.apply` in a session that has done so before, as the loader's has. CPU is that of
-this session, by the kernel's own clock: medians of the rounds. Checked: after each apply all facts
+this session, by the kernel's own clock: medians of the rounds. Checked: after each apply all models
 hold everything.
 """
 
@@ -24,8 +24,8 @@ from benchmarks import report, workload
 from benchmarks.measure import run, say
 from testkit.servers import Cluster
 
-FACTS = (1, 10, 50)
-SLOT = "facts"
+MODELS = (1, 10, 50)
+SLOT = "models"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
 SOURCES = """\
@@ -58,12 +58,12 @@ group by 1, 2, 3, 4
 
 
 def measure(rows: int, rounds: int) -> Iterator[report.Row]:
-    """Yield a row of the table for each number of facts."""
-    for facts in FACTS:
+    """Yield a row of the table for each number of models."""
+    for models in MODELS:
         with tempfile.TemporaryDirectory() as project, Cluster(SERVER) as cluster:
-            models = {f"models/ft_{number}.sql": MODEL for number in range(facts)}
-            models["models/sources.yml"] = SOURCES
-            workload.declare(Path(project), models)
+            files = {f"models/ft_{number}.sql": MODEL for number in range(models)}
+            files["models/sources.yml"] = SOURCES
+            workload.declare(Path(project), files)
             workload.create(cluster)
             workload.set_up(cluster, cluster, SLOT, Path(project))
             with closing(psycopg2.connect(cluster.dsn())) as session:
@@ -74,11 +74,11 @@ def measure(rows: int, rounds: int) -> Iterator[report.Row]:
                     median(cpu_seconds(cluster, session, size) for _ in range(rounds))
                     for size in (rows, 1)
                 )
-        say(f"{facts} facts: done")
+        say(f"{models} models: done")
         yield {
-            "facts": facts,
+            "models": models,
             "per change, µs": many / rows * 1e6,
-            "per change and fact, µs": many / rows / facts * 1e6,
+            "per change and model, µs": many / rows / models * 1e6,
             "a single change, ms": one * 1e3,
         }
 
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000, help="a batch (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
     options = parser.parse_args()
-    report.publish("facts", [*measure(**vars(options))], sizes=vars(options))
+    report.publish("models", [*measure(**vars(options))], sizes=vars(options))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from loader.source.table_identity import TableIdentities
 from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.facts import Fact
+from waltally.models import Model
 from waltally_jobs.archiving import models as queries
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.manifests import Baseline
@@ -41,7 +41,7 @@ def position(archive: Archive, slot: SlotPosition, settings: Settings) -> int:
 
 
 def identities(found: Sequence[Baseline]) -> TableIdentities:
-    """Return which tables and columns the facts counted, as one record a table."""
+    """Return which tables and columns the models counted, as one record a table."""
     together: dict[str, Any] = {}
     for each in found:
         for label, identity in each.identities.items():
@@ -53,48 +53,48 @@ def identities(found: Sequence[Baseline]) -> TableIdentities:
 
 
 def _require_held(archive: Archive, baseline: Baseline, at: int) -> None:
-    """Raise ArchiveIncomplete unless every change that the fact needs is archived."""
-    fact, begin = baseline.fact, baseline.snapshot_lsn
-    held = archive.contents.held_lsn(fact, at)
+    """Raise ArchiveIncomplete unless every change that the model needs is archived."""
+    model, begin = baseline.model, baseline.snapshot_lsn
+    held = archive.contents.held_lsn(model, at)
     if begin < at and (held is None or held > begin):
         since = "not known to hold" if held is None else f"from {lsn.show(held)} on"
         raise ArchiveIncomplete(
-            f"the baseline of {fact.name} is at {lsn.show(begin)}, and its changes up to"
+            f"the baseline of {model.name} is at {lsn.show(begin)}, and its changes up to"
             f" {lsn.show(at)} are {since} in the archive",
-            _seed_it(fact),
+            _seed_it(model),
         )
 
 
 def write(
-    target: TargetSession, archive: Archive, facts: Sequence[Fact], at: int
+    target: TargetSession, archive: Archive, models: Sequence[Model], at: int
 ) -> tuple[list[Baseline], dict[int, int]]:
     """Write the groups of the models, as the target evaluates them.
 
     Returns their baselines, and what was written by attempt. Raises ArchiveIncomplete.
     """
-    baselines = [_own_baseline(archive, fact, at) for fact in facts]
+    baselines = [_own_baseline(archive, model, at) for model in models]
     written: dict[int, int] = {}
     for baseline in baselines:
-        fact, incoming = baseline.fact, target.incoming
+        model, incoming = baseline.model, target.incoming
         with evaluating.tables(target) as (moved, _):
             written |= queries.write(target, archive, baseline, at, moved, incoming, WENT)
-        written |= queries.take_away(target, fact, incoming, WENT)
-        emptied = archive.truncated(fact, baseline.snapshot_lsn, at)
+        written |= queries.take_away(target, model, incoming, WENT)
+        emptied = archive.truncated(model, baseline.snapshot_lsn, at)
         written |= _rejected(target, baseline, emptied)
     return baselines, written
 
 
-def _own_baseline(archive: Archive, fact: Fact, at: int) -> Baseline:
+def _own_baseline(archive: Archive, model: Model, at: int) -> Baseline:
     """Return the newest archived baseline of the model as it is declared now."""
-    for baseline in reversed(archive.contents.baselines_of(fact.name)):
-        is_same = baseline.fact.declaration == fact.declaration
+    for baseline in reversed(archive.contents.baselines_of(model.name)):
+        is_same = baseline.model.declaration == model.declaration
         if is_same and baseline.snapshot_lsn <= at:
             _require_held(archive, baseline, at)
             return baseline
     raise ArchiveIncomplete(
-        f"the archive has no baseline of {fact.name} as its query is now at or before"
+        f"the archive has no baseline of {model.name} as its query is now at or before"
         f" {lsn.show(at)}",
-        _seed_it(fact),
+        _seed_it(model),
     )
 
 
@@ -102,19 +102,19 @@ def _rejected(
     target: TargetSession, baseline: Baseline, emptied: Collection[str]
 ) -> dict[int, int]:
     """Write the rows that the baseline could not count, but for those of emptied tables."""
-    attempt, fact = secrets.randbits(62), baseline.fact
+    attempt, model = secrets.randbits(62), baseline.model
     rows = [each for each in baseline.rejections if each["part"] not in emptied]
     for each in rows:
         target.ask(
-            f"insert into {target.incoming.quoted} (fact, part, dimensions, row_count, sums,"
+            f"insert into {target.incoming.quoted} (model, part, dimensions, row_count, sums,"
             " reason, example, attempt) values (%s, %s, '{}', %s, '{}', %s, %s, %s)",
             (
-                *(fact.name, each["part"], each["row_count"], each["reason"]),
+                *(model.name, each["part"], each["row_count"], each["reason"]),
                 *(json.dumps(each["example"]), attempt),
             ),
         )
     return {attempt: len(rows)}
 
 
-def _seed_it(fact: Fact) -> str:
-    return f"seed it from the source: `spark-submit spark/seed.py --model {fact.name}`"
+def _seed_it(model: Model) -> str:
+    return f"seed it from the source: `spark-submit spark/seed.py --model {model.name}`"

@@ -1,1 +1,0 @@
-"""Many facts on one log: what an apply costs per change."""

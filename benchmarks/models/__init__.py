@@ -1,0 +1,1 @@
+"""Many models on one log: what an apply costs per change."""
