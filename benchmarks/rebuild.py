@@ -3,7 +3,7 @@
 python -m benchmarks.rebuild --rows 5000000 --master local[2]
 
 So many inserts of 1 KB of JSON are staged and archived, which is not measured. The replay then
-computes the shipped model and writes it as Parquet. Its own seconds are those from its first line to
+computes the shipped model and writes it as Parquet. Its own seconds are from its first line to
 its last; the whole command starts Spark too. Checked: the model counts every insert.
 """
 

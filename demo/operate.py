@@ -41,7 +41,7 @@ def operate(
     for source in sources:
         commands.run("loader", "setup", **source)
     commands.run("dbt", "build", **sources[0])
-    # What is written while the seed counts is staged meanwhile, so the models are live when it ends.
+    # What is written while the seed counts is staged, so the models are live when it ends.
     loaders = [commands.start("loader", "run", "--build", **source) for source in sources]
     for source in sources:
         commands.run("spark-submit", str(installed.files / "spark" / "seed.py"), **source)

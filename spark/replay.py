@@ -1,4 +1,4 @@
-"""Compute the model as of any position of an archive: `spark-submit spark/replay.py --from PATH`."""
+"""Compute a model as of any position of an archive: `spark-submit spark/replay.py --from PATH`."""
 
 from waltally_jobs.replaying.job import app
 

@@ -1,4 +1,4 @@
-"""A model compared with a recount, which is plain SQL on the source and none of the model's code."""
+"""A model compared with a recount, which is plain SQL on the source and none of its code."""
 
 from __future__ import annotations
 

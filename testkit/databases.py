@@ -102,7 +102,8 @@ class Database(Commands):
         self.execute(
             "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
             "routine, needs, table_nos) select slot_name, relation_schema || '.' || "
-            "relation_name, declared_name, declaration, 'f()', '[]', '{1}' from cdc.registered_model"
+            "relation_name, declared_name, declaration, 'f()', '[]', '{1}' "
+            "from cdc.registered_model"
         )
 
     def staged(self) -> int:

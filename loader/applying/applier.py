@@ -238,7 +238,7 @@ class _Session:
 
 def _connect(settings: Settings) -> Target:
     target = connect_target(settings)
-    # Models and watermarks are one transaction: a server that loses the last commits loses both, and
+    # Models and watermarks are one transaction: a server that loses the last ones loses both, and
     # the log still has the changes. What relies on a watermark commits later in the same WAL.
     target.ask("set synchronous_commit to off")
     target.ask(f"set application_name to '{APPLIER}'")

@@ -97,8 +97,8 @@ def no_other_slot(state: State, _: Declared) -> Iterator[LoaderError]:
     """Two slots may feed a model only where it tells their rows apart."""
     for name, other in state.other_slots.items():
         yield SettingError(
-            f"The model {name} is fed by the slot {other}: the slot {state.slot.name} would mix its "
-            "rows with those",
+            f"The model {name} is fed by the slot {other}: the slot {state.slot.name} would mix "
+            "its rows with those",
             "write a model for each slot, and one that reads both by ref(); or keep the sources "
             f"apart by LOADER_SCHEMA and DBT_SCHEMA; or, if {other} is gone for good: "
             f"loader teardown --drop-data --slot {other}",

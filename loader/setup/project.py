@@ -1,4 +1,4 @@
-"""Writes a small dbt project with one model, or one more model, and says what a person types next."""
+"""Writes a small dbt project with one model, or one more into it, and what a person types next."""
 
 from __future__ import annotations
 

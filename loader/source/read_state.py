@@ -29,7 +29,8 @@ where
     (
         n.nspname = %s
         or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
-        or n.nspname in (select relation_schema from {0}.registered_model) and c.relname = 'rejected_changes'
+        or c.relname = 'rejected_changes'
+        and n.nspname in (select relation_schema from {0}.registered_model)
     )
     and (
         c.relreplident = 'n'

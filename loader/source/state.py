@@ -46,4 +46,4 @@ class State:
     has_other_functions: bool = False
     """Whether another version of waltally made the target's functions."""
     stored: StoredState | None = None
-    """Positions of the slot and its models; None where not read, or where the slot is not set up."""
+    """Positions of the slot and its models; None where not read, or the slot is not set up."""

@@ -1,4 +1,4 @@
-"""The registered models and source tables of a slot, and what its loader follows because of them."""
+"""The registered models and source tables of a slot, and what its loader follows for them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ on conflict (slot_name, declared_name) do update set
     registered_at = now()
 """
 _MODELS = """
-select registered_model.relation_schema || '.' || registered_model.relation_name from {0}.registered_model
-where registered_model.slot_name = %(slot)s and registered_model.declared_name = %(model)s
+select known.relation_schema || '.' || known.relation_name from {0}.registered_model as known
+where known.slot_name = %(slot)s and known.declared_name = %(model)s
 union
 select installed.model_name from {0}.installed_model as installed
 where installed.slot_name = %(slot)s and installed.declared_name = %(model)s

@@ -1,4 +1,4 @@
-"""What the target holds of a slot, position and models, and the call that applies what is staged."""
+"""What the target holds of a slot, and the call that applies what is staged."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ select
         'audited_at', coalesce(own.audited_at, upper.audited_at),
         'audited_age_seconds', {_age("coalesce(own.audited_at, upper.audited_at)")},
         'kind', {{0}}.describe_model(
-            coalesce(upper.declaration, own.declaration, registered_model.declaration)
+            coalesce(upper.declaration, own.declaration, registered.declaration)
         ),
         'baseline', case when baseline.baseline_id is not null then json_build_object(
             'id', baseline.baseline_id,
@@ -179,8 +179,8 @@ select
     )
 from (
     select
-        slot_name, declared_name, model_name, engine, position_lsn, state, reason, remedy, is_finding,
-        null::text[] as inputs
+        slot_name, declared_name, model_name, engine, position_lsn, state, reason, remedy,
+        is_finding, null::text[] as inputs
     from {{0}}.explain_models(%(slot)s)
     union all
     select
@@ -190,15 +190,15 @@ from (
     cross join lateral {{0}}.plan_downstream(log.slot_name) as rolled
     where log.slot_name = %(slot)s
 ) as plans
-left join {{0}}.registered_model
+left join {{0}}.registered_model as registered
     on
-        registered_model.slot_name = plans.slot_name
-        and registered_model.declared_name = plans.declared_name
-        and registered_model.relation_schema || '.' || registered_model.relation_name = plans.model_name
+        registered.slot_name = plans.slot_name
+        and registered.declared_name = plans.declared_name
+        and registered.relation_schema || '.' || registered.relation_name = plans.model_name
 cross join lateral (
     select
-        (registered_model.declared_name is not null or plans.inputs is not null) and not judged.is_copy
-            as is_registered,
+        (registered.slot_name is not null or plans.inputs is not null)
+            and not judged.is_copy as is_registered,
         judged.is_copy
     from {{0}}.is_copy(plans.slot_name, coalesce(plans.inputs, array[plans.model_name]))
         as judged (is_copy)
@@ -247,7 +247,7 @@ where
 """SQL: the schema with the list of what a model rejected, where this role may read it."""
 
 _REJECTED = """
-select reason, count(*) from {}.rejected_changes where model = %s and slot_name = %s
+select reason, count(*) from {}.rejected_changes where model_name = %s and slot_name = %s
 group by reason order by reason
 """
 

@@ -120,7 +120,10 @@ class ExamplePipeline:
 
     def _has_any(self, system: System, models: tuple[str, ...]) -> bool:
         """Whether a source's slot feeds one of these models."""
-        query = "select exists (select from cdc.registered_model where slot_name = %s and declared_name = any (%s))"
+        query = (
+            "select exists (select from cdc.registered_model"
+            " where slot_name = %s and declared_name = any (%s))"
+        )
         return bool(self.warehouse.value(query, system.slot, list(models)))
 
     def build(self) -> None:

@@ -1,4 +1,4 @@
-"""SIGKILL and SIGTERM of a loader that has the database apply: every change is in the model once."""
+"""SIGKILL and SIGTERM of a loader that has the database apply: every change counts once."""
 
 from __future__ import annotations
 

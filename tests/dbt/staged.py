@@ -232,10 +232,11 @@ class Warehouse:
         )
         self.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, declared_name, %s, declaration, %s, "
-            "'1' from cdc.registered_model where (slot_name, declared_name) = (%s, %s) "
-            "on conflict (slot_name, declared_name) do update set baseline_id = excluded.baseline_id, "
-            "declaration = excluded.declaration, snapshot_lsn = excluded.snapshot_lsn",
+            "snapshot_lsn, system_identifier) select slot_name, declared_name, %s, declaration, "
+            "%s, '1' from cdc.registered_model where (slot_name, declared_name) = (%s, %s) "
+            "on conflict (slot_name, declared_name) do update set baseline_id = "
+            "excluded.baseline_id, declaration = excluded.declaration, "
+            "snapshot_lsn = excluded.snapshot_lsn",
             str(uuid.uuid4()),
             lsn.show(self.position if at is None else at),
             *of_model,
@@ -433,7 +434,10 @@ class Warehouse:
     @contextmanager
     def late(self, *models: str) -> Iterator[None]:
         """Hold these models back while the others are applied."""
-        hold = "update cdc.installed_model set error = %s, retry_at = %s where declared_name = any (%s)"
+        hold = (
+            "update cdc.installed_model set error = %s, retry_at = %s"
+            " where declared_name = any (%s)"
+        )
         self.execute(hold, "held", "infinity", list(models))
         yield
         self.execute(hold, None, None, list(models))

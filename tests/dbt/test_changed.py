@@ -1,4 +1,4 @@
-"""A model that is added or changed waits for its own baseline, and what it held stays until then."""
+"""A model that is added or changed waits for its own baseline, and what it held stays."""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ from typing import Any
 from tests.dbt.staged import MODEL, SHIPPED, Warehouse
 from tests.dbt.workload import LIVE, change, row
 
-LISTED = "select split_part(model, '.', 2), reason from analytics.rejected_changes order by 1, 2"
+LISTED = (
+    "select split_part(model_name, '.', 2), reason from analytics.rejected_changes order by 1, 2"
+)
 
 
 def test_a_model_that_is_built_alone_makes_the_list(fresh: Warehouse) -> None:

@@ -64,7 +64,7 @@ def test_a_seed_of_one_model_touches_no_other(warehouse: Warehouse) -> None:
     new = change("I", LIVE, new=row())
     warehouse.append([new, change("D", LIVE, old={"id": "1"})])
     warehouse.build(*names)
-    listed = "select split_part(model, '.', 2) from analytics.rejected_changes order by 1"
+    listed = "select split_part(model_name, '.', 2) from analytics.rejected_changes order by 1"
     assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
     warehouse.refresh(MODEL)
     assert warehouse.execute(listed) == [(name,) for name in sorted(names)]

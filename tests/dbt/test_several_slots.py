@@ -237,8 +237,8 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
     assert lab.target.execute(
-        "select slot_name, array_agg(declared_name order by declared_name) from cdc.registered_model"
-        " group by 1 order by 1"
+        "select slot_name, array_agg(declared_name order by declared_name) from"
+        " cdc.registered_model group by 1 order by 1"
     ) == sorted(
         (lab.systems[place].slot, names)
         for place, names in {

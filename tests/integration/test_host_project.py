@@ -40,7 +40,8 @@ insert into cdc.baseline (
     slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier
 )
 select slot_name, declared_name, gen_random_uuid(), declaration, position_lsn, system_identifier
-from cdc.registered_model inner join cdc.slot_position using (slot_name) where declared_name = 'ft_kinds'
+from cdc.registered_model inner join cdc.slot_position using (slot_name)
+where declared_name = 'ft_kinds'
 """
 MINE = "{{ config(materialized='table') }} select 1 as one"
 INCREMENTAL = "{{ config(materialized='incremental') }} select 1 as one"

@@ -82,8 +82,8 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
     source.install()
     # Another dbt target has it too.
     source.execute(
-        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, declaration, "
-        "routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
+        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, "
+        "declaration, routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
         "insert into cdc.computed_change (slot_name, model_name, batch, attempt, is_cancelled, "
@@ -94,8 +94,8 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
     source.execute(
         "insert into cdc.baseline_group select slot_name, declared_name, 'rows', '{a}', '{1}' "
         "from cdc.baseline;"
-        "insert into cdc.baseline_rejection select slot_name, declared_name, 'rows', 'odd', 1, '{}' "
-        "from cdc.baseline;"
+        "insert into cdc.baseline_rejection select slot_name, declared_name, 'rows', 'odd', 1, "
+        "'{}' from cdc.baseline;"
         "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
         "select model_name, slot_name, '0/1' from cdc.installed_model"
     )

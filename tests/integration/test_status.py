@@ -72,8 +72,8 @@ def test_status_is_a_contract(source: Database) -> None:
             assert f"`{field}" in documented, field
     # Another dbt target has installed it too, of another declaration.
     source.execute(
-        "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, "
-        "needs, table_nos) select slot_name, 'dev.ft', declared_name, '{}', 'f()', "
+        "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
+        "routine, needs, table_nos) select slot_name, 'dev.ft', declared_name, '{}', 'f()', "
         "'[]', '{1}' from cdc.registered_model"
     )
     body = json.loads(source.must("status", "--json"))

@@ -197,8 +197,8 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     goes(3, f"insert into cdc.model_watermark values ('dev.it''s', '{slot}', '2/10')")
     goes(
         1,
-        "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, "
-        "needs) select slot_name, 'dev.it''s', declared_name, declaration, routine, "
+        "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
+        "routine, needs) select slot_name, 'dev.it''s', declared_name, declaration, routine, "
         "needs from cdc.installed_model where model_name = 'analytics.ft_service_stats'",
         f"dev.it's, which does not exist, has applied slot {slot} only up to 2/10: "
         "dbt has not installed it\n`dbt build`; or, if the model is gone for good: delete",
@@ -248,8 +248,9 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     # A model that waits for its first seed, which will be newer than all of this, holds nothing.
     goes(
         3,
-        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, "
-        "needed) select slot_name, 'new', declaration, 'dev', 'new', needed from cdc.registered_model",
+        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, "
+        "relation_name, needed) select slot_name, 'new', declaration, 'dev', 'new', needed "
+        "from cdc.registered_model",
     )
     run("delete from cdc.registered_model where declared_name = 'new'")
     goes(3, "create temporary table kept as select * from cdc.baseline; delete from cdc.baseline")

@@ -63,10 +63,10 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     )
     refused(35, "public.notifications")
     apart.target.execute(
-        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, "
-        "needed) select slot_name, 'ft_history', jsonb_set(declaration, '{sources}', "
-        "jsonb_path_query_array(declaration, '$.sources[0]')), relation_schema, 'ft_history', "
-        "needed from cdc.registered_model"
+        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, "
+        "relation_name, needed) select slot_name, 'ft_history', jsonb_set(declaration, "
+        "'{sources}', jsonb_path_query_array(declaration, '$.sources[0]')), relation_schema, "
+        "'ft_history', needed from cdc.registered_model"
     )
     found, _ = apart.refused("wait", "--timeout", "0s", "--model", "ft_history")
     assert found == 48, "another model's table is replaced"
@@ -106,9 +106,9 @@ def test_it_waits_for_one_model_alone_while_another_stands_still(pipeline: Pipel
     pipeline.set_up()
     pipeline.build()
     pipeline.target.execute(
-        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, "
-        "needed) select slot_name, 'ft_other', declaration, relation_schema, 'ft_other', needed "
-        "from cdc.registered_model"
+        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, "
+        "relation_name, needed) select slot_name, 'ft_other', declaration, relation_schema, "
+        "'ft_other', needed from cdc.registered_model"
     )
     at = pipeline.position()
     assert pipeline.refused("wait", "--lsn", at, "--timeout", "0s")[0] == 48

@@ -190,8 +190,9 @@ class Source(Database):
         """Store a seed that no count would give, so that its survival can be seen."""
         self.execute(
             "insert into cdc.baseline_group (slot_name, declared_name, part, dimensions, measures)"
-            " select slot_name, declared_name, 'public.notifications', array[gen_random_uuid()::text,"
-            " gen_random_uuid()::text, 'sms', 'previous'], '{7, 7, 0}' from cdc.registered_model"
+            " select slot_name, declared_name, 'public.notifications',"
+            " array[gen_random_uuid()::text, gen_random_uuid()::text, 'sms', 'previous'],"
+            " '{7, 7, 0}' from cdc.registered_model"
         )
         self.take_baseline()
 

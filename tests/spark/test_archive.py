@@ -136,9 +136,10 @@ def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession
         ft_orders=counting("public.orders", "channel", "shop", paid="count(amount)")
     )
     log.run(
-        "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn,"
-        " system_identifier) select slot_name, declared_name, md5('same')::uuid, declaration,"
-        " start_lsn, system_identifier from cdc.slot_position inner join cdc.registered_model using (slot_name)"
+        "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration,"
+        " snapshot_lsn, system_identifier) select slot_name, declared_name, md5('same')::uuid,"
+        " declaration, start_lsn, system_identifier from cdc.slot_position"
+        " inner join cdc.registered_model using (slot_name)"
     )
     odd = ['a "b", \\', None]
     log.run(

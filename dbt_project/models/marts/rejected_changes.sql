@@ -1,8 +1,8 @@
 {{ config(materialized='kept_table') }}
 
--- Each model inserts its rows in its own transaction: see the macro insert_rejection.
+-- Each model inserts its rows in its own transaction.
 select
-    null::text as model,
+    null::text as model_name,
     null::text as slot_name,
     null::pg_lsn as commit_lsn,
     null::bigint as ordinal,

@@ -107,7 +107,8 @@ cross join lateral (
     select
         -- From which position on the log holds all that it needs; null where something is not followed yet.
         cdc.held_since(
-            registered_model.slot_name, case when used.is_former then cdc.needed_columns(used.declaration) else registered_model.needed end
+            registered_model.slot_name,
+            case when used.is_former then cdc.needed_columns(used.declaration) else registered_model.needed end
         ) as held_lsn,
         cdc.other_slot(model.slot_name, model.model_name, model.declared_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.

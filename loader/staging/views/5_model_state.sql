@@ -19,7 +19,9 @@ left join cdc.model_watermark as mark
 union all
 select
     log.slot_name,
-    case when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.declared_name end as model_name,
+    case
+        when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.declared_name
+    end as model_name,
     rolled.model_name as relation,
     rolled.state,
     rolled.reason,

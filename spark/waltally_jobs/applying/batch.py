@@ -80,8 +80,8 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     """
     models = {model.name: model for model in target.registered_models()}
     rows = target.ask(
-        "select declared_name, coalesce(from_lsn, '0/0')::text, position_lsn::text, baseline_id::text,"
-        " step is not distinct from 'rebuild',"
+        "select declared_name, coalesce(from_lsn, '0/0')::text, position_lsn::text,"
+        " baseline_id::text, step is not distinct from 'rebuild',"
         " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
         " is_locked,"
         " declared_name, model_name, state, reason, remedy, applied_lsn::text, engine"
@@ -111,8 +111,8 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     unknown = set(settings.models) - {each.model.name for each in found}
     if unknown:
         raise SettingError(
-            f"--model names {', '.join(sorted(unknown))}, and the models that say engine='spark' are"
-            f" {', '.join(each.model.name for each in found)}",
+            f"--model names {', '.join(sorted(unknown))}, and the models that say engine='spark'"
+            f" are {', '.join(each.model.name for each in found)}",
             "name one of these",
         )
     return [each for each in found if not settings.models or each.model.name in settings.models]

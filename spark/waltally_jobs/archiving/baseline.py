@@ -28,7 +28,8 @@ _FOUND = """
         (
             select coalesce(
                 jsonb_agg(
-                    to_jsonb(rejected) - '{{slot_name, declared_name}}'::text[] order by part, reason
+                    to_jsonb(rejected) - '{{slot_name, declared_name}}'::text[]
+                    order by part, reason
                 ),
                 '[]'
             )
@@ -40,11 +41,11 @@ _FOUND = """
             select from {schema}.model_watermark as mark
             where
                 mark.slot_name = baseline.slot_name
-                and mark.model_name = registered_model.relation_schema || '.' || registered_model.relation_name
+                and mark.model_name = known.relation_schema || '.' || known.relation_name
                 and mark.declaration = baseline.declaration
         ) as keeps_archived
     from {schema}.baseline
-    inner join {schema}.registered_model using (slot_name, declared_name)
+    inner join {schema}.registered_model as known using (slot_name, declared_name)
     where slot_name = %s
     order by declared_name
 """

@@ -52,7 +52,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints."""
         positions = {"from_lsn": lsn.show(self.from_lsn), "to_lsn": lsn.show(self.to_lsn)}
-        return {"version": 2, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
+        return {"version": 3, **self.__dict__, **positions, "seconds": round(self.seconds, 1)}
 
     def __str__(self) -> str:
         baselines = f"baseline{'' if len(self.baselines) == 1 else 's'} of " + ", ".join(
@@ -120,7 +120,7 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
 
 
 def registered(target: TargetSession) -> tuple[Model, ...]:
-    """Return the models that are registered for the slot; none where the log is kept for no model."""
+    """Return the models that are registered for the slot; none where the log is for no model."""
     try:
         return tuple(target.registered_models())
     except NotSetUp:

@@ -20,7 +20,7 @@ from waltally.models import Model, parse
 from waltally.tables import Table
 from waltally_jobs.common.errors import ArchiveIncomplete
 
-VERSION = 3
+VERSION = 4
 FOLDER = "manifests"
 
 

@@ -25,7 +25,7 @@ DEFAULT_HOLD = 5.0
 class Settings(SlotSettings):
     """What a seed or an audit needs to know; the connection strings may hold passwords.
 
-    `models` are the names of models, empty for all. `timeout` is in seconds. With `partitions` 0 the
+    `models` are their names, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
     With `archive` no table is read: the seed is computed from what is archived in that folder, at
     the position `at` or at the archive's end. Nothing connects to `source` then.

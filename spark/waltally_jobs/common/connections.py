@@ -76,7 +76,7 @@ class TargetSession(Target):
         models = read_registration(self).models
         if not models:
             raise NotSetUp(
-                f"no model is registered for the slot {self.slot} in {self.schema}.registered_model",
+                f"no model is registered for the slot {self.slot} in schema {self.schema}",
                 SETUP_REMEDY,
             )
         known = [model.name for model in models]

@@ -154,8 +154,8 @@ def evaluated(
                 rejected[key] = rejected.get(key, 0) + found.count
                 if rejected[key] > MAX_REJECTED:
                     raise RowTooLarge(
-                        f"The query of {rows.model.name} cannot take more than {MAX_REJECTED:,} rows"
-                        f" of {rows.part.table}; the last of them: {found.reason}",
+                        f"The query of {rows.model.name} cannot take more than {MAX_REJECTED:,}"
+                        f" rows of {rows.part.table}; the last of them: {found.reason}",
                         "write the query so that it takes them, then `loader setup`, `dbt build`,"
                         " and seed",
                     )

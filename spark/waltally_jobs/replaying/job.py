@@ -47,7 +47,7 @@ from waltally_jobs.warehouse.model import applied_lsn, baseline_id
 class ReplaySettings(SlotSettings):
     """Which archive and models, as of when, and what to do with the result. Raises SettingError.
 
-    `models` are names, empty for all. `at` is a WAL position and `at_time` a moment; without both it
+    `models` are names, empty for all. `at` is a WAL position, `at_time` a moment; without both it
     is the archive's end, with `compare` each model's position. `target` and `schema` matter to
     `compare`, and to models that are queries: the target evaluates them.
     """

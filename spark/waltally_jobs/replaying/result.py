@@ -13,7 +13,7 @@ from waltally.models import Model
 from waltally.units import plural
 from waltally_jobs.archiving.manifests import Baseline
 
-JSON_VERSION = 2
+JSON_VERSION = 3
 """To be raised when a field of the JSON changes its meaning or is removed."""
 
 

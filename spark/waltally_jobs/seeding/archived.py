@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Purged:
-    """What became of a model's archived deletes: how many rows, in how many groups; None: not known.
+    """What became of a model's archived deletes: how many rows and groups; None: not known.
 
     `first`: it is the first baseline, which adds none. `gap_lsn`: deletes from there on, up to
     where the change log is whole, were never applied.
@@ -123,7 +123,7 @@ def settle(
 ) -> Purged:
     """Bring the deletes before the position together, one row a group; or forget them.
 
-    In the seed's storing transaction: until its end no batch is applied to the model. A seed from an
+    In the seed's storing transaction: until its end the model stays as it is. A seed from an
     archive has all of them in the incoming table, so they replace what was written down; before a
     first baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """

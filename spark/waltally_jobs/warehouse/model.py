@@ -83,7 +83,7 @@ def _rejected(target: TargetSession, model: Model) -> Rejected:
     if target.ask("select to_regclass(%s)", (listed,)) == [(None,)]:
         return Rejected(0, None)
     # No parameters: beside them a % in the schema's name would be one too.
-    mine = f"slot_name = {literal(target.slot)} and model = {literal(str(model.relation))}"
+    mine = f"slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
     ((count, first),) = target.ask(
         f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
     )

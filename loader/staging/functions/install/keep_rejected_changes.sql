@@ -18,10 +18,10 @@ begin
     end if;
     execute format(
         'create table %s (
-            model text not null, slot_name text not null, commit_lsn pg_lsn not null, ordinal bigint not null,
+            model_name text not null, slot_name text not null, commit_lsn pg_lsn not null, ordinal bigint not null,
             xid bigint not null, committed_at timestamptz not null, source_table text, action text,
             reason text not null, payload text not null,
-            constraint uix_rejected_changes_position unique (model, slot_name, commit_lsn, ordinal)
+            constraint uix_rejected_changes_position unique (model_name, slot_name, commit_lsn, ordinal)
         )',
         listed
     );

@@ -6,7 +6,7 @@ create or replace function cdc.list_rejected(
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     execute format(
-        'insert into %s (model, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload) '
+        'insert into %s (model_name, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload) '
         -- Of an update only one row may be bad.
         'select $1, log.slot_name, log.commit_lsn, log.ordinal, log.xid, log.committed_at, '
         '($3)[array_position($4, change.table_no)], coalesce(log.action::text, change.action), change.problem, log.payload '

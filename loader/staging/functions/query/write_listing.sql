@@ -3,9 +3,9 @@
 create or replace function cdc.write_listing(listed text, model_key text, model_name text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        $template$delete from %1$s as old where old.model = %2$L and old.slot_name = $2;
+        $template$delete from %1$s as old where old.model_name = %2$L and old.slot_name = $2;
         insert into %1$s (
-            model, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
+            model_name, slot_name, commit_lsn, ordinal, xid, committed_at, source_table, action, reason, payload
         )
         select
             %2$L,

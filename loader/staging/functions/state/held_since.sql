@@ -1,4 +1,4 @@
--- From which position on the log holds all columns of registered_model.needed; null where something is not followed yet.
+-- From which position on the log holds all columns that are needed; null where something is not followed yet.
 create or replace function cdc.held_since(slot text, needed jsonb) returns pg_lsn
 language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
