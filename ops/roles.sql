@@ -239,10 +239,10 @@ with needed as (
         logged.table_name as name,
         used.own
     from :"schema".registered_model
-    cross join jsonb_each(model.needed) as source (name, columns)
+    cross join jsonb_each(registered_model.needed) as source (name, columns)
     inner join :"schema".logged_table as logged
         on
-            logged.slot_name = model.slot_name
+            logged.slot_name = registered_model.slot_name
             and logged.table_schema || '.' || logged.table_name = source.name
     cross join lateral (
         select value from jsonb_array_elements_text(source.columns)

@@ -93,8 +93,8 @@ class SlotReader:
     ) -> None:
         """`stages` are applied to what comes, in this order; see `wal2json.withheld` for `root_of`.
 
-        Feedback goes out every `status_seconds`. `cut` ends what else waits for the source once the
-        reading has broken.
+        Feedback goes out every `status_seconds`. `cut` ends what else waits for a source
+        that does not answer.
         """
         self._connection = connection
         self._position = position
@@ -167,7 +167,6 @@ class SlotReader:
         # Here and not in `close`: the storing thread may wait long for the target before that.
         self._connection.finish()
         self.failure = error
-        self._cut()
 
     def _read_bundle(self) -> None:
         arrived = self._connection.receive(_BUNDLE_SIZE)
@@ -245,6 +244,7 @@ class SlotReader:
             self._send_status()
         silent_for = self._monitor.seconds_without_answer
         if silent_for > limits.unanswered:
+            self._cut()
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "
                 f"{silent_for:.0f} s",

@@ -78,7 +78,8 @@ class Session:
         except ValueError as error:
             raise LoaderError(f"The slot did not send a stream of wal2json: {error}") from error
         except LoaderError as error:
-            if isinstance(error, Interrupted | CannotConnect) and self._reader.failure is not None:
+            if isinstance(self._reader.failure, CannotConnect):
+                # It has cut the connection that this one broke on.
                 raise self._reader.failure from error
             raise self._with_row(error) from error.__cause__
         except Exception as error:

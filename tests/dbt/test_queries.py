@@ -128,7 +128,8 @@ def test_rows_that_the_query_cannot_take_are_listed(shop: Shop) -> None:
         *((2, 1), (3, 1), (None, 1)),
     ]
     rejected = shop.target.execute(
-        "select model_name, action, reason, payload from analytics.rejected_changes order by commit_lsn"
+        "select model_name, action, reason, payload from analytics.rejected_changes"
+        " order by commit_lsn"
     )
     assert [(model, action) for model, action, *_ in rejected] == [
         *(("analytics.notes", "I"), ("analytics.notes", "U"))
