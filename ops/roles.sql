@@ -138,7 +138,7 @@ from (
     values
     (:'schema', 'change_log', 'select', :'dbt'),
     (:'schema', 'slot_position', 'select', :'dbt'),
-    (:'schema', 'model', 'select', :'dbt'),
+    (:'schema', 'registered_model', 'select', :'dbt'),
     (:'schema', 'model_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
     -- A model over models is made of what is installed.
@@ -150,9 +150,9 @@ from (
     -- Its routines write down what a model ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
     -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
-    (:'schema', 'model', 'select, update (registered_at)', :'spark'),
+    (:'schema', 'registered_model', 'select, update (registered_at)', :'spark'),
     -- A reader asks what a model is declared as and how far it is, and nothing else there.
-    (:'schema', 'model', 'select', :'reader'),
+    (:'schema', 'registered_model', 'select', :'reader'),
     (:'schema', 'model_state', 'select', :'reader'),
     (:'schema', 'downstream_model', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),

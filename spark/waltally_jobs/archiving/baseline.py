@@ -18,8 +18,8 @@ from waltally_jobs.warehouse import groups
 _FOUND = """
     select
         baseline.declared_name,
-        model.relation_schema,
-        model.relation_name,
+        known.relation_schema,
+        known.relation_name,
         baseline.declaration,
         baseline.baseline_id::text,
         baseline.snapshot_lsn::text,
