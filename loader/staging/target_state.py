@@ -237,7 +237,7 @@ LISTED = """
 select n.nspname
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'model'
+inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'model_name'
 where
     c.relname = 'rejected_changes'
     and has_schema_privilege(n.oid, 'usage')

@@ -25,7 +25,7 @@ begin
         raise exception 'engine is %', options ->> 'engine'
             using errcode = 'WL003', hint = 'Write database or spark.';
     end if;
-    if options ->> 'engine' = 'spark' and compiled ->> 'kind' <> 'model' then
+    if options ->> 'engine' = 'spark' and compiled ->> 'kind' <> 'fact' then
         raise exception 'engine is spark, and Spark adds to facts alone'
             using errcode = 'WL003', hint = 'Leave engine out.';
     end if;
