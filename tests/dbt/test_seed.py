@@ -90,7 +90,7 @@ def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
         assert warehouse.execute(
             "select action, commit_lsn::text, ordinal, source_table, reason, payload::jsonb -> "
             "'row_count' from analytics.rejected_changes "
-            "where model = 'analytics.ft_service_stats' order by ordinal"
+            "where model_name = 'analytics.ft_service_stats' order by ordinal"
         ) == [
             ("baseline", seeded_at, -1, LIVE, "too long", 7),
             ("Z", seeded_at, 1, None, "the action is not known", None),

@@ -229,7 +229,7 @@ NAMES = (
 KEPT = {
     "rows": "select to_jsonb(t)::text from {0} as t order by 1",
     "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
-    " where model = '{0}' order by 1, 2, 3",
+    " where model_name = '{0}' order by 1, 2, 3",
     "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
     " from cdc.archived_delete cross join unnest(measures) with ordinality as u (measure, place)"
     " where model_name = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
