@@ -152,7 +152,7 @@ language sql as $$
 $$;
 
 create table lab.rejected (
-    fact text, slot_name text, commit_lsn pg_lsn, ordinal bigint, xid bigint, committed_at timestamptz, source_table text,
+    model_name text, slot_name text, commit_lsn pg_lsn, ordinal bigint, xid bigint, committed_at timestamptz, source_table text,
     action text, reason text, payload text
 );
 

@@ -9,7 +9,7 @@ create table cdc.change_log_lab partition of cdc.change_log default;
 create sequence lab.ordinals;
 
 create table lab.rejected (
-    fact text, slot_name text, commit_lsn pg_lsn, ordinal bigint, xid bigint, committed_at timestamptz, source_table text,
+    model_name text, slot_name text, commit_lsn pg_lsn, ordinal bigint, xid bigint, committed_at timestamptz, source_table text,
     action text, reason text, payload text
 );
 

@@ -55,6 +55,14 @@ ABOVE = {
         select customer_id, sum(order_count) as orders, sum(amount) as amount,
         avg(average) as average, sum(amount) - count(*) as rest from {days} group by customer_id""",
     "nested": "select orders, count(*) as n, sum(amount) as amount from {per_customer} group by orders",
+    "percentiles": """
+        select channel, sum(order_count) as orders,
+        cdc.percentile_disc(
+            0.95, array_agg(hours order by hours), array_agg(order_count order by hours)
+        ) as p95,
+        cdc.percentile_disc(
+            0.5, array_agg(day order by day), array_agg(amount order by day)
+        ) as half_of_amount from {days} group by channel""",
     "has_child": """
         select c.region_id, count(*) as n, count(*) filter (where p.orders > 3) as busy
         from {customer} c join {per_customer} p on p.customer_id = c.id where p.orders > 0
@@ -219,11 +227,39 @@ REFUSED = {
         "compares no column of its right side by =",
         "an inner join",
     ),
+    "select owner, cdc.percentile_disc(0.5, array_agg(id order by id), array_agg(id order by is_open))"
+    " as n from {project} group by 1": (
+        "ORDER BY in an aggregate",
+        "the aggregated value itself first in ORDER BY",
+    ),
     "select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owner group by 1": (
         "max() cannot be taken back row by row",
         "a fact over these models that also groups by the value",
     ),
 }
+
+
+def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: RowsLab) -> None:
+    different = lab.execute(
+        """
+        with given as (
+            select set_no, v, w, f from generate_series(1, 300) as set_no
+            cross join (values (0.0), (0.1), (0.5), (0.95), (1.0)) as asked (f)
+            cross join lateral (
+                select nullif((random() * 9)::integer, set_no % 10) as v, (random() * 4)::integer as w
+                from generate_series(1, set_no % 7)
+            ) as item
+        )
+        select set_no, f from given group by set_no, f
+        having cdc.percentile_disc(f, array_agg(v order by v), array_agg(w order by v))
+            is distinct from (
+                select percentile_disc(given.f) within group (order by own.v)
+                from given as own cross join generate_series(1, own.w)
+                where own.set_no = given.set_no and own.f = given.f
+            )
+        """
+    )
+    assert different == []
 
 
 @pytest.mark.parametrize("query", REFUSED)

@@ -89,7 +89,7 @@ def test_a_key_of_several_columns_is_the_tables_own(lab: RowsLab, has_old_rows: 
         model.catch_up()
         assert model.differences() == []
     assert (
-        lab.value("select count(distinct reason) from lab.rejected where fact = %s", model.name)
+        lab.value("select count(distinct reason) from lab.rejected where model_name = %s", model.name)
         == 1
     )
 
@@ -132,7 +132,7 @@ def test_a_large_value_that_nothing_holds_is_listed(lab: RowsLab) -> None:
     for model in (read, entering):
         model.catch_up()
         ((reason, payload),) = lab.execute(
-            "select reason, payload from lab.rejected where fact = %s", model.name
+            "select reason, payload from lab.rejected where model_name = %s", model.name
         )
         assert (
             reason
@@ -242,7 +242,7 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
         lab.transact("update lab.d set kind = kind || 'y'")
         model.catch_up()
         assert lab.execute(
-            "select action, reason, source_table from lab.rejected where fact = %s", model.name
+            "select action, reason, source_table from lab.rejected where model_name = %s", model.name
         ) == [("U", reason, "lab.d")]
         lab.transact("insert into lab.d values (2, 'x')")
         lab.execute(
@@ -252,7 +252,7 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
         )
         model.catch_up()
         reasons = lab.execute(
-            "select reason from lab.rejected where fact = %s and action = 'I'", model.name
+            "select reason from lab.rejected where model_name = %s and action = 'I'", model.name
         )
         assert set(reasons) == {("the row has no column kind",)}
         lab.transact("delete from lab.d where id = 2")

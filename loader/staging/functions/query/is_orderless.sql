@@ -22,7 +22,8 @@ begin
             then ordered = '{}' and aggregate.type_oid in ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype, 'numeric'::regtype)
         -- Equal values look alike, and come first in the order.
         when aggregate.name in ('array_agg', 'string_agg') then
-            (is_distinct or ordered <> '{}' and exists (
+            aggregate.name = 'array_agg' and cdc.is_weighted(nodes, is_orderless.path)
+            or (is_distinct or ordered <> '{}' and exists (
                 select from unnest(nodes) as argument
                 where argument.path = is_orderless.path || '.args.1' and argument.fields ->> 'ressortgroupref' = ordered[1].fields ->> 'tleSortGroupRef'
             ))

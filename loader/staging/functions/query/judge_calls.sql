@@ -19,7 +19,8 @@ begin
             calls.path,
             p.provolatile as volatility,
             p.proname as name,
-            p.pronamespace = 'pg_catalog'::regnamespace as is_built_in,
+            p.pronamespace = 'pg_catalog'::regnamespace
+            or p.oid = 'cdc.percentile_disc(double precision, anyarray, numeric[])'::regprocedure as is_built_in,
             p.pronamespace::regnamespace || '.' || p.proname as full_name,
             format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) as signature
         from calls
