@@ -227,8 +227,8 @@ REFUSED = {
         "compares no column of its right side by =",
         "an inner join",
     ),
-    "select owner, cdc.percentile_disc(0.5, array_agg(id order by id), array_agg(id order by is_open))"
-    " as n from {project} group by 1": (
+    "select owner, cdc.percentile_disc(0.5, array_agg(id order by id),"
+    " array_agg(id order by is_open)) as n from {project} group by 1": (
         "ORDER BY in an aggregate",
         "the aggregated value itself first in ORDER BY",
     ),

@@ -89,7 +89,9 @@ def test_a_key_of_several_columns_is_the_tables_own(lab: RowsLab, has_old_rows: 
         model.catch_up()
         assert model.differences() == []
     assert (
-        lab.value("select count(distinct reason) from lab.rejected where model_name = %s", model.name)
+        lab.value(
+            "select count(distinct reason) from lab.rejected where model_name = %s", model.name
+        )
         == 1
     )
 
@@ -242,7 +244,8 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
         lab.transact("update lab.d set kind = kind || 'y'")
         model.catch_up()
         assert lab.execute(
-            "select action, reason, source_table from lab.rejected where model_name = %s", model.name
+            "select action, reason, source_table from lab.rejected where model_name = %s",
+            model.name,
         ) == [("U", reason, "lab.d")]
         lab.transact("insert into lab.d values (2, 'x')")
         lab.execute(
