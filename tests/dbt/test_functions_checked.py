@@ -61,5 +61,7 @@ def test_no_function_has_a_warning(warehouse: Warehouse) -> None:
         for name in names
         for finding in warehouse.execute(CHECKED, name)
         if (name.split("(")[0], finding[2]) not in EXPECTED
+        # A routine gives rows of its model where the check takes any array for one of integers.
+        and finding[3] != f'cast "{name.split("__apply_")[0]}[]" value to "integer[]" type'
     ]
     assert not said, "\n".join(map(str, said))

@@ -170,7 +170,7 @@ class Model:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
-            "%s::integer[], %s::text[], false)",
+            f"%s::integer[], %s::text[], null::lab_models.{self.name}[])",
             step,
             SLOT,
             json.dumps(self.gives),

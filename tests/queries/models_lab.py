@@ -25,12 +25,13 @@ class Below(RowsModel):
         )
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
+        is_watched = self.lab.value("select cdc.is_watched(%s)", f"{SCHEMA}.{self.name}")
         ((rejected, _),) = self.lab.execute(
             "select made.rejected_lsn, case "
             "when made.is_reset or %s then cdc.fill_above(%s, 'it was built again')::text "
             "else cdc.tell(%s, made.before, made.after)::text end "
             f"from lab.{self.name}_apply(%s, 'lab', {changes}, %s, %s::integer[], %s::text[], "
-            f"cdc.is_watched(%s)) as made",
+            f"{'array[]' if is_watched else 'null'}::lab.{self.name}[]) as made",
             step == "rebuild",
             f"{SCHEMA}.{self.name}",
             f"{SCHEMA}.{self.name}",
@@ -38,7 +39,6 @@ class Below(RowsModel):
             list(range(1, len(self.tables) + 1)),
             self.places,
             truncated,
-            f"{SCHEMA}.{self.name}",
         )
         return rejected if isinstance(rejected, str) else None
 
@@ -114,7 +114,7 @@ def fill(lab: RowsLab) -> int:
     ):
         ((model, routine),) = due
         lab.execute("delete from cdc.to_fill where model_name = %s", model)
-        lab.execute(f"select {routine}('fill', null, null, null, false)")
+        lab.execute(f"select {routine}('fill', null, null::text[], null, null::text[])")
         lab.execute("select cdc.fill_above(%s, 'below')", model)
         count += 1
     return count

@@ -208,7 +208,8 @@ class RowsModel:
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None = self.lab.value(
-            f"select (lab.{self.name}_apply(%s, 'lab', {changes}, %s, %s::integer[], %s::text[], false)).rejected_lsn",
+            f"select made.rejected_lsn from lab.{self.name}_apply("
+            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], null::lab.{self.name}[]) as made",
             step,
             list(range(1, len(self.tables) + 1)),
             self.places,

@@ -4,12 +4,14 @@ begin;
 set client_min_messages = warning;
 create schema app;
 create table app.told (place serial, said text);
-create function app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean) returns cdc.outcome
+create function app.apply(
+    text, text, cdc.change[], integer[], integer[], text[], anyarray,
+    out rejected_lsn pg_lsn, out is_reset boolean, out lost_lsn pg_lsn, out before anyarray, out after anyarray
+)
 language plpgsql security definer as $$
 begin
     insert into app.told (said)
     values (concat_ws(' ', $1, (select sum(change.change_count) from unnest($3) as change), $6::text));
-    return (null, false, null, null, null)::cdc.outcome;
 end
 $$;
 create function cdc.read_s(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
@@ -46,7 +48,7 @@ select slot_name, declared_name, gen_random_uuid(), declaration, '0/10', '1' fro
 insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, needs, table_nos)
 select
     slot_name, 'app.ft', declared_name, declaration,
-    'app.apply(text, text, cdc.change[], integer[], integer[], text[], boolean)',
+    'app.apply(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
     '[]', '{1}'
 from cdc.registered_model;
 
@@ -139,7 +141,7 @@ values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '{}');
 insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
 insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
 create or replace function cdc.told_rows() returns bigint language sql as 'select 1::bigint';
-select cdc.tell('app.ft', '{a}', '{b}') \g /dev/null
+select cdc.tell('app.ft', '{a,a}'::text[], '{b,b}') \g /dev/null
 insert into got
 select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
 insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
@@ -164,7 +166,7 @@ create schema "app;delete/**/from/**/app";
 create function "app;delete/**/from/**/app"."odd--"(text) returns text security definer language sql as 'select $1';
 insert into got
 select 'a routine is run by the name that the catalog has', name, '"app;delete/**/from/**/app"."odd--"'
-from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', 'text');
+from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', '{text}');
 comment on function "app;delete/**/from/**/app"."odd--"(text) is 'waltally calls it';
 insert into cdc.installed_object (model_name, kind, name)
 values ('app.odd', 'function', 'app;delete/**/from/**/app.odd--(text)');

@@ -477,9 +477,7 @@ comment on type other_value is
 create type outcome as (
     rejected_lsn pg_lsn,
     is_reset boolean,
-    lost_lsn pg_lsn,
-    before text[],
-    after text[]
+    lost_lsn pg_lsn
 );
 
 comment on type outcome is 'What a model''s routine did.';
@@ -488,10 +486,8 @@ comment on column outcome.rejected_lsn is 'The newest change that could not be c
 
 comment on column outcome.lost_lsn is
     'The newest change that came without its old row, which cannot be attributed; null where none.';
-comment on column outcome.before is 'The rows that it changed, as texts, as they were; where another model reads them.';
-comment on column outcome.after is 'The rows that it changed, as texts, as they are; where another model reads them.';
 comment on column outcome.is_reset is
-    'Whether it changed more than these rows, so that the models over it have to be filled.';
+    'Whether it changed more than the rows that it tells, so that the models over it have to be filled.';
 
 create type computed_batch as (
     id text,

@@ -14,7 +14,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     changes cdc.change[];
     target record := cdc.find_installed(
-        cdc.reader_name(slot), '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', 'cdc.change[]'
+        cdc.reader_name(slot), '(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', array['cdc.change[]']
     );
 begin
     execute format('select %s(cdc.unless_replaced($1, $9, $10), $2, $3, $4, $5, $6, $7, $8)', target.name)

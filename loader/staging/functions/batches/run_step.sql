@@ -6,24 +6,23 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     result cdc.outcome;
     target record := cdc.find_installed(
-        plan.routine, '(text, text, cdc.change[], integer[], integer[], text[], boolean)', 'cdc.outcome'
+        plan.routine, '(text, text, cdc.change[], integer[], integer[], text[], anyarray)', array['pg_lsn', 'boolean', 'pg_lsn', 'anyarray', 'anyarray']
     );
 begin
     -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
     if step = 'rebuild' then
         perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
     end if;
+    -- In one statement: no variable here holds rows of every model.
     execute format(
-        'select * from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, $7)', target.name
+        'select made.rejected_lsn, made.is_reset, made.lost_lsn from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, %s) as made '
+        'cross join lateral cdc.tell($7, case when made.is_reset is not true then made.before end, made.after)',
+        target.name, cdc.watched_rows(plan.model_name, target.oid)
     )
     into result
-    using
-        step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, cdc.is_watched(plan.model_name),
-        target.oid, target.version;
+    using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.model_name, target.oid, target.version;
     if result.is_reset then
         perform cdc.fill_above(plan.model_name, format('a table of %s was truncated', plan.model_name));
-    else
-        perform cdc.tell(plan.model_name, result.before, result.after);
     end if;
     return result;
 end

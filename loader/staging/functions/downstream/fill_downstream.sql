@@ -21,8 +21,10 @@ begin
             if not found then
                 raise exception 'another session has filled it meanwhile' using errcode = 'WL001';
             end if;
-            target := cdc.find_installed(plan.routine, '(text, text, text[], text[], boolean)', 'cdc.outcome');
-            execute format('select * from %s(cdc.unless_replaced($1, $2, $3), null, null, null, false)', target.name)
+            target := cdc.find_installed(
+                plan.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
+            );
+            execute format('select from %s(cdc.unless_replaced($1, $2, $3), null, null::text[], null, null::text[])', target.name)
             using 'fill', target.oid, target.version;
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
             update cdc.downstream_model as own set error = null, failures = 0, retry_at = null, audited_at = null where own.model_name = plan.model_name;

@@ -10,7 +10,7 @@ declare
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
     routine constant text := format('%I.%I', model_schema, left(model_name, 44) || '__apply_' || left(md5(compiled::text), 8));
-    signature constant text := routine || '(text, text, text[], text[], boolean)';
+    signature constant text := routine || '(text, text, anyarray, anyarray, anycompatiblearray)';
     is_new constant boolean := to_regclass(relation) is null;
 begin
     perform cdc.check_contract(compiled, contract);

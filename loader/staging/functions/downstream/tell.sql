@@ -1,14 +1,13 @@
 -- Tell the models that read this one which rows it has changed, each then those above it. The highest comes first:
 -- what is below it holds, where the same rows are under both, what it held before. What one fails with is written
--- down, and it is filled again: no input fails because of it.
-create or replace function cdc.tell(model text, before text[], after text[]) returns void
+-- down, and it is filled again: no input fails because of it. `before` and `after` are as write_told gives them.
+create or replace function cdc.tell(model text, before anyarray, after anyarray) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     reader record;
     target record;
-    result cdc.outcome;
 begin
-    if before is null and after is null then
+    if coalesce(cardinality(before), 0) = 0 then
         return;
     end if;
     for reader in
@@ -18,25 +17,27 @@ begin
         where input.input_name = model and not cdc.is_to_be_filled(own.model_name)
         order by own.level desc, own.model_name
     loop
-        if coalesce(cardinality(before), 0) + coalesce(cardinality(after), 0) > cdc.told_rows() then
+        if cardinality(before) > cdc.told_rows() then
             perform cdc.ask_to_fill(reader.model_name, format('more rows of %s changed at once than it follows', model));
             continue;
         end if;
         begin
-            target := cdc.find_installed(reader.routine, '(text, text, text[], text[], boolean)', 'cdc.outcome');
-            execute format('select * from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, $5)', target.name)
-            into result
-            using 'add', model, before, after, cdc.is_watched(reader.model_name), target.oid, target.version;
+            target := cdc.find_installed(
+                reader.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
+            );
+            execute format(
+                'select from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, %s) as made '
+                'cross join lateral cdc.tell($5, made.before, made.after)',
+                target.name, cdc.watched_rows(reader.model_name, target.oid)
+            )
+            using 'add', model, before, after, reader.model_name, target.oid, target.version;
         exception
             when lock_not_available or deadlock_detected or sqlstate 'WL001' then
                 perform cdc.ask_to_fill(reader.model_name, format('it could not be locked: %s', sqlerrm));
-                continue;
             when others then
                 perform cdc.ask_to_fill(reader.model_name, sqlerrm);
                 perform cdc.note_downstream_failure(reader.model_name, sqlerrm, sqlstate);
-                continue;
         end;
-        perform cdc.tell(reader.model_name, result.before, result.after);
     end loop;
 end
 $$;

@@ -5,14 +5,16 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return cdc.fill(
 $template$
-create or replace function {routine}(step text, input text, before text[], after text[], is_watched boolean) returns cdc.outcome
+create or replace function {routine}(
+    step text, input text, former anyarray, present anyarray, watched anycompatiblearray,
+    out before anycompatiblearray, out after anycompatiblearray
+)
 language plpgsql security definer {pins}
 -- Few rows meet many: an index finds them, however small the tables were when the plan was made.
 set enable_seqscan = off set enable_mergejoin = off
 as $routine$
 #variable_conflict use_column
 declare
-    result cdc.outcome;
     -- The table may have a column of any other name.
     waltally_emptied tid[];
     waltally_least_count numeric;
@@ -29,11 +31,10 @@ begin
 
 {query}
         ) as query;
-        return result;
+        return;
     end if;
     {branches}
     delete from {relation} where ctid = any (waltally_emptied){unless_total};
-    return result;
 end
 $routine$
 $template$,
@@ -61,7 +62,7 @@ $template$,
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'branches', (
                 select string_agg(format(
-                    e'if $2 = %L then\n        %s\n    end if;', own.model, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5')
+                    e'if $2 = %L then\n        %s\n    end if;', own.model, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')
                 ), e'\n    ' order by own.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
             )

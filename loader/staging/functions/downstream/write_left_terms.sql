@@ -48,7 +48,7 @@ $template${near}after_ as materialized (
     ),
 
     before_ as materialized (
-        select {names} from after_ where waltally_text not in (select changed.waltally_text from changed where changed.waltally_sign = 1)
+        select {names} from after_ where waltally_text not in (select row({names})::text from changed where waltally_sign = 1)
         union all
         select {names} from changed where waltally_sign = -1
     )$template$,

@@ -5,6 +5,8 @@ create or replace function cdc.write_terms(compiled jsonb, numbers integer[]) re
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     written text[] := array[]::text[];
+    signs constant text := 'select given.sign from (values (1), (-1)) as given (sign) '
+        'where exists (select from changed where changed.waltally_sign = given.sign offset 0)';
     chosen integer[];
 begin
     for subset in 1..(1 << cardinality(numbers)) - 1 loop
@@ -17,7 +19,7 @@ begin
                     '(select %s%s as sign, %s from %s)',
                     string_agg(format('s%s.sign', n), ' * ' order by n), case when cardinality(chosen) % 2 = 0 then ' * -1' else '' end,
                     string_agg(format('s%1$s.sign as sign_%1$s', n), ', ' order by n),
-                    string_agg(format('(select distinct waltally_sign as sign from changed) as s%s', n), ' cross join ' order by n)
+                    string_agg(format('(%s) as s%s', signs, n), ' cross join ' order by n)
                 )
                 from unnest(chosen) as n
             ),

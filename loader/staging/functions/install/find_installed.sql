@@ -1,7 +1,7 @@
 -- A function that dbt has installed. It runs with the rights of dbt's role: one that would run with ours is
 -- refused, and one that takes or gives other types, whose casts would run with ours.
 create or replace function cdc.find_installed(
-    routine text, takes text, gives text, out name text, out oid oid, out version xid
+    routine text, takes text, gives text[], out name text, out oid oid, out version xid
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -16,7 +16,7 @@ begin
         p.oid = to_regprocedure(left(routine, strpos(routine, '(') - 1) || takes)
         and p.prosecdef
         and not p.proretset
-        and p.prorettype = gives::regtype;
+        and coalesce((p.proallargtypes::oid[])[p.pronargs + 1:], array[p.prorettype]) = gives::regtype[]::oid[];
     if not found then
         raise exception 'the function % is not there, not SECURITY DEFINER or not as dbt makes it', routine
             using hint = '`dbt build`';

@@ -16,7 +16,7 @@ declare
     routine constant text := format('%I.%I', model_schema, left(model_name, 44) || '__apply_' || mark);
     deltas constant text := format('%I.%I', model_schema, left(model_name, 44) || '__deltas_' || mark);
     functions constant text[] := array[
-        routine || '(text, text, cdc.change[], integer[], integer[], text[], boolean)',
+        routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
         deltas || '(cdc.change[], integer[], integer[])'
     ];
     is_new constant boolean := to_regclass(relation) is null;

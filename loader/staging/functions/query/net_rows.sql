@@ -22,7 +22,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             case side.sign when 1 then change.new_values else change.old_values end as row_values,
             sum(side.sign * change.change_count) as net,
             max(change.commit_lsn) as commit_lsn,
-            (array_agg(change.ordinal order by change.commit_lsn desc, change.ordinal desc))[1] as ordinal,
+            -- No sort, which would compare the rows.
+            (max(case when change.ordinal is not null then array[change.commit_lsn - '0/0'::pg_lsn, change.ordinal] end))[2]::bigint as ordinal,
             max(change.last_lsn) as last_lsn
         from unnest(changes) as change
         cross join (values (1), (-1)) as side (sign)

@@ -95,9 +95,9 @@ $images$images_{number} as materialized (
             ),
             'weights', (
                 select string_agg(format(
-                    'select %s as source_no, waltally_archived_lsn as archived_lsn, waltally_sign as sign, waltally_count as change_count from images_%s',
+                    'select distinct %s as source_no, waltally_archived_lsn as archived_lsn, waltally_sign as sign, waltally_count as change_count from images_%s',
                     place, place
-                ), ' union ' order by place)
+                ), ' union all ' order by place)
                 from jsonb_array_elements(sources) with ordinality as one (value, place)
             ),
             'inputs', (

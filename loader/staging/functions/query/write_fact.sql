@@ -26,13 +26,13 @@ create or replace function {routine}(
     table_nos integer[],
     places integer[],
     truncated text[],
-    is_watched boolean
-) returns cdc.outcome
+    watched anyarray,
+    out rejected_lsn pg_lsn, out is_reset boolean, out lost_lsn pg_lsn, out before anyarray, out after anyarray
+)
 language plpgsql security definer {pins}
 as $routine$
 #variable_conflict use_column
 declare
-    result cdc.outcome;
     good cdc.change[];
     bad cdc.change[];
     messages text[];
@@ -51,7 +51,7 @@ begin
         delete from {relation};
         {listing}
         {baseline}
-        return result;
+        return;
     end if;
 
     -- A batch holds a change for other models too, and one that no model can count.
@@ -63,7 +63,7 @@ begin
     );
     if $1 <> 'list' then
         select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
-        into result.rejected_lsn, result.lost_lsn
+        into rejected_lsn, lost_lsn
         from unnest(cdc.reject($3, {needs}, $4, $5)) as change;
         {truncates}
         loop
@@ -81,7 +81,7 @@ begin
                         -- Once without those that are bad, and without updates that move other models' values alone.
                         waltally_tried := good;
                         select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
-                        select greatest(result.rejected_lsn, max(change.last_lsn)) into result.rejected_lsn
+                        select greatest(rejected_lsn, max(change.last_lsn)) into rejected_lsn
                         from unnest(cdc.name_bad_rows(bad, messages)) as change;
                         waltally_is_row := good <> waltally_tried;
                     else
@@ -100,14 +100,14 @@ begin
             end if;
         end loop;
         delete from {relation} where ctid = any (waltally_emptied){unless_total};
-        return result;
+        return;
     end if;
 
     select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
     perform cdc.list_rejected(
         {listed_name}, {model_key}, $2, {tables}, $4, cdc.name_bad_rows(bad, messages) || cdc.reject($3, {needs}, $4, $5)
     );
-    return result;
+    return;
 end
 $routine$
 $template$,
@@ -142,7 +142,7 @@ $template$,
                 format(
                     'select * from %s(good, $4, $5) as changed where changed.waltally_archived_lsn is null'
                     ' and (waltally_group is null or %s = waltally_group)', deltas, group_text
-                ), '$7'
+                ), '$7 is not null'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(

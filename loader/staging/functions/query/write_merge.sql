@@ -1,6 +1,6 @@
 -- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
 -- that gives the source's number, the keys and what is added to what is kept, or is kept now. `is_watched` is a
--- condition: then result.before and result.after get the rows that it changes, as texts.
+-- condition: then before and after get the rows that it changes: see write_told.
 create or replace function cdc.write_merge(compiled jsonb, relation text, totals text, is_watched text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -23,10 +23,6 @@ with totals as (
     ) as delta{grouped}
 ),
 
-before as (
-    {before}
-),
-
 merged as (
     insert into {relation} as stored ({columns})
     select
@@ -35,17 +31,16 @@ merged as (
     on conflict ({conflict}) do update
     set
         {additions}
-    returning stored.ctid as place, {rows} as row_count, least({counts}) as least_count,
-        case when {is_watched} then (stored.*)::text end as row
+    returning {own_keys}stored.ctid as waltally_place, {rows} as waltally_rows, least({counts}) as waltally_least,
+        case when {is_watched}{and_rows} then stored.* end as waltally_row
 )
 
-select
-    array_agg(merged.place) filter (where merged.row_count = 0),
-    min(merged.least_count),
-    array_agg(merged.row) filter (where {is_watched}{and_rows}),
-    (select array_agg(before.row) from before)
-into waltally_emptied, waltally_least_count, result.after, result.before
-from merged;
+select done.emptied, done.least, told.before, told.after
+into waltally_emptied, waltally_least_count, before, after
+from (
+    select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least from merged
+) as done
+cross join ({told}) as told;
 if waltally_least_count < 0 then
     raise exception 'a number of rows or values would fall below zero'
         using errcode = 'WL004';
@@ -60,8 +55,9 @@ $template$,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
             'rows', format('stored.%I', compiled ->> 'rows'),
             'is_watched', is_watched,
-            'and_rows', case when key_list <> '' then ' and merged.row_count > 0' else '' end,
-            'before', cdc.write_before(compiled, relation, 'totals', is_watched),
+            'and_rows', case when key_list <> '' then format(' and stored.%I > 0', compiled ->> 'rows') else '' end,
+            'own_keys', case when key_list <> '' then key_list || ', ' else '' end,
+            'told', cdc.write_told(compiled, relation, 'merged', is_watched),
             'counts', (
                 select string_agg(format('stored.%I', value ->> 'name'), ', ')
                 from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by' and value ->> 'name' <> all (anew)

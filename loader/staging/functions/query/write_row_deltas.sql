@@ -36,7 +36,8 @@ begin
 
     select
         side.sign,
-        case when cdc.check_key(num_nulls({key_list}), pg_column_size(row({key_list}))) then {first_key} end{others}
+        case when num_nulls({key_list}) = 0 and pg_column_size(row({key_list})) <= 2600
+            or cdc.check_key(num_nulls({key_list}), pg_column_size(row({key_list}))) then {first_key} end{others}
     from (values {signs}) as side (sign)
     cross join lateral (
         with waltally_source_1 as (
@@ -58,10 +59,9 @@ $template$,
             'columns', cdc.image_columns(compiled -> 'sources' -> 0, 1),
             'key_list', key_list,
             'first_key', format('query.%I', names[1]),
-            'others', (
-                select coalesce(string_agg(format(e',\n        query.%I', name), '' order by place), '')
-                from unnest(names[2:]) with ordinality as one (name, place)
-            ),
+            'others', array_to_string(array(
+                select format(e',\n        query.%I', name) from unnest(names[2:]) with ordinality as one (name, place) order by place
+            ), ''),
             'query', compiled ->> 'query',
             'signs', case when (compiled ->> 'has_old_rows')::boolean then '(1), (-1)' else '(1)' end,
             'gone', case when (compiled ->> 'has_old_rows')::boolean then '' else (

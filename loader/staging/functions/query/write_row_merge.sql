@@ -1,5 +1,5 @@
--- SQL: bring what is left of a batch, `remaining`, into a rows model's table. Where it is watched, result.before and
--- result.after get the rows that it changes, as texts.
+-- SQL: bring what is left of a batch, `remaining`, into a rows model's table. Where it is watched, before and after get
+-- the rows that it changes: see write_told.
 create or replace function cdc.write_row_merge(
     compiled jsonb, relation text, deltas text, columns text[], keys text[]
 ) returns text
@@ -24,19 +24,18 @@ $template${check}with changed as materialized (
                     set ({columns}) = row({excluded})
                     -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
                     where record_image_ne(row({stored}), row({excluded}))
-                    returning {returned_keys}, case when $7 then (stored.*)::text end as waltally_row
+                    returning {returned_keys}, case when $7 is not null then stored.* end as waltally_row
                 ),
 
                 touched as (
-                    select {keys} from gone
+                    select {keys}, null as waltally_row from gone
                     union all
-                    select {keys} from kept
+                    select {keys}, waltally_row from kept
                 )
 
-                select
-                    (select array_agg(former.row) from ({before}) as former),
-                    (select array_agg(kept.waltally_row) from kept where $7)
-                into result.before, result.after;$template$,
+                select told.before, told.after
+                into before, after
+                from ({told}) as told;$template$,
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
@@ -45,7 +44,7 @@ $template${check}with changed as materialized (
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),
             'returned_keys', 'stored.' || array_to_string(keys, ', stored.'),
-            'before', cdc.write_before(compiled, relation, 'touched', '$7'),
+            'told', cdc.write_told(compiled, relation, 'touched', '$7 is not null'),
             'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
             'former_keys', 'former.' || array_to_string(keys, ', former.'),
             -- A part of a transaction may end while two rows have one key.

@@ -30,15 +30,15 @@ create or replace function {routine}(
     table_nos integer[],
     places integer[],
     truncated text[],
-    is_watched boolean
-) returns cdc.outcome
+    watched anyarray,
+    out rejected_lsn pg_lsn, out is_reset boolean, out lost_lsn pg_lsn, out before anyarray, out after anyarray
+)
 language plpgsql security definer {pins}
 -- Few rows are searched in a large table, however small it was when the plan was made.
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $routine$
 #variable_conflict use_column
 declare
-    result cdc.outcome;
     remaining cdc.change[];
     bad cdc.change[] := '{}';
     messages text[] := '{}';
@@ -55,9 +55,9 @@ begin
             {baseline}
         from cdc.baseline_group as counted
         where counted.slot_name = $2 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}'));
-        return result;
+        return;
     elsif $1 = 'list' and {is_listed} then
-        return result;
+        return;
     end if;
 
     -- A batch holds a change for other models too, and one that no model can apply.
@@ -88,12 +88,12 @@ begin
     end if;
     rejected := cdc.name_bad_rows(bad, messages) || {reject};
     select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
-    into result.rejected_lsn, result.lost_lsn
+    into rejected_lsn, lost_lsn
     from unnest(rejected) as change;
     if $1 = 'list' or {is_listed} then
         perform cdc.list_rejected({listed_name}, {model_key}, $2, array[{table_name}], $4, rejected);
     end if;
-    return result;
+    return;
 end
 $routine$
 $template$,

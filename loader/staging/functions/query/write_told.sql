@@ -1,0 +1,22 @@
+-- SQL: the rows of a model's groups as they were before a statement and as they are now, in two arrays, with null where
+-- a group was not there or is not there any more. `groups` gives their keys and `waltally_row`, the row of now. By its
+-- unique index: a join finds those without a null. The others come last.
+create or replace function cdc.write_told(compiled jsonb, relation text, groups text, is_watched text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select format(
+        'select array_agg(stored.*)%5$s as before, array_agg(%1$s.waltally_row) as after from %1$s left join %2$s as stored on %3$s where %4$s',
+        groups, relation,
+        coalesce(string_agg(format('stored.%1$I = %2$s.%1$I', value ->> 'name', groups), ' and ' order by place), 'true'),
+        is_watched,
+        case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
+            e' || array(\n    select found.row::%2$s from cdc.find_null_groups(%3$L, %4$L, %5$L, (\n'
+            '        select jsonb_agg(jsonb_build_array(%6$s)) from %1$s where %7$s and (%8$s)\n    )) as found (row))',
+            groups, relation, relation,
+            array_agg(value ->> 'name' order by place), array_agg(value ->> 'type' order by place),
+            string_agg(format('%s.%I::text', groups, value ->> 'name'), ', ' order by place),
+            is_watched,
+            string_agg(format('%s.%I is null', groups, value ->> 'name'), ' or ' order by place)
+        ) else '' end
+    )
+    from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+$$;
