@@ -108,7 +108,7 @@ release: install  ## Build sdist and wheel into dist/, and run the demo from the
 	WALTALLY_WHEEL=$$(echo dist/*.whl) $(BIN)/python -m pytest -q tests/unit/test_wheel.py
 	$(BIN)/python -m venv .venv-release
 	$(RELEASE)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint requirements.lock "$$(echo dist/*.whl)[dbt,spark]"
+		--constraint requirements.lock "$$(echo dist/*.whl)[dbt,spark,init]"
 	install -m 755 "$$($(RELEASE)/loader files)/ops/spark-submit" $(RELEASE)/spark-submit
 	$(RELEASE)/loader --version
 	$(BIN)/python -m demo.run --wheel $(RELEASE) $(if $(EXAMPLE),--example $(EXAMPLE))
@@ -181,7 +181,7 @@ fix:  ## Format, mend what the linters can, and write what pages repeat of the c
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta --extra tpch \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta --extra init --extra tpch \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built

@@ -46,7 +46,7 @@ def compile_queries(
     elsewhere: set[Table] = set()
     compiled: dict[Table, Mapping[str, Any]] = {}
     kinds: dict[str, str] = {}
-    with suppress(_Undone), target.transaction():
+    with suppress(Undone), target.transaction():
         if migrate.has_other_functions(target):
             migrate.install(target)
         # What reads a refused one is not judged, nor what reads another slot's before dbt knows it.
@@ -59,13 +59,13 @@ def compile_queries(
                 continue
             target.ask("savepoint before")
             try:
-                made = compiled[query.relation] = _compile(query, shapes, compiled, target)
+                made = compiled[query.relation] = compile_one(query, shapes, compiled, target)
                 ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
-                refused.append(_of_model(query, error))
+                refused.append(refused_query(query, error))
                 wrong.add(query.relation)
             target.ask("rollback to savepoint before")
-        raise _Undone
+        raise Undone
     taken = [query for query in own if query.relation in compiled]
     models = [
         parse(query.name, query.relation, compiled[query.relation])
@@ -105,16 +105,17 @@ def _lowest_first(queries: Iterable[Query]) -> list[Query]:
     return [by_table[table] for table in order.static_order()]
 
 
-class _Undone(Exception):
+class Undone(Exception):
     """Ends a transaction of which nothing stays."""
 
 
-def _compile(
+def compile_one(
     query: Query,
     shapes: Mapping[Table, Mapping[str, Any]],
     compiled: Mapping[Table, Mapping[str, Any]],
     target: Target,
 ) -> Mapping[str, Any]:
+    """Return what the compiler makes of a query, in a transaction. Raises LoaderError."""
     declaration: Mapping[str, Any]
     if query.models:
         known = {str(table): compiled[table] for _, table, _ in query.models if table in compiled}
@@ -165,7 +166,7 @@ def _reading(query: Query, shapes: Mapping[Table, Mapping[str, Any]]) -> dict[st
     return {"text": query.text, "sources": sources, "options": dict(query.options)}
 
 
-def _of_model(query: Query, error: LoaderError) -> LoaderError:
+def refused_query(query: Query, error: LoaderError) -> LoaderError:
     """Return why the model is refused, in the server's words, with its file and the place."""
     if not isinstance(cause := error.__cause__, psycopg2.Error):
         return error

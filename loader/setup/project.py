@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
 from loader.setup.proposal import Proposal, model_sql, model_yaml, source_yaml
 from waltally.errors import SettingError
+from waltally.tables import Table
 
 _PROJECT = """\
 name: {name}
@@ -62,12 +63,19 @@ def model_name(folder: Path, of: str, names: Sequence[str]) -> str:
     )
 
 
-def _models(folder: Path, name: str) -> list[Path]:
-    return sorted(folder.glob(f"models/**/{name}.sql"))
+def _models(folder: Path, name: str, kind: str = "sql") -> list[Path]:
+    return sorted(folder.glob(f"models/**/{name}.{kind}"))
 
 
-def write_project(folder: Path, proposal: Proposal) -> bool:
-    """Write the model, and the project around it where the folder is new or empty; say which.
+def write_fact(folder: Path, proposal: Proposal) -> bool:
+    """Write the model of a table as `write_project` does."""
+    texts = {"sql": model_sql(proposal), "yml": model_yaml(proposal)}
+    files = {f"models/{proposal.name}.{kind}": text for kind, text in texts.items()}
+    return write_project(folder, files, [proposal.table])
+
+
+def write_project(folder: Path, models: Mapping[str, str], tables: Sequence[Table]) -> bool:
+    """Write the models, and the project around them where the folder is new or empty; say which.
 
     A new project gets links to the installed files and to the Spark jobs too. In a project that
     this made, no file that is there changes but sources.yml, to which a table is added.
@@ -84,17 +92,18 @@ def write_project(folder: Path, proposal: Proposal) -> bool:
                 f"{folder} has files already, and is no project that `loader init` made",
                 "name a new folder",
             )
-        if there := sorted(folder.glob(f"models/**/{proposal.name}.*")):
-            raise SettingError(
-                f"The project has a model {proposal.name} already, {there[0]}",
-                "edit it, or delete its .sql and .yml to have them written again",
-            )
-        files = _project_files(folder) if is_new else {}
-        files[f"models/{proposal.name}.sql"] = model_sql(proposal)
-        files[f"models/{proposal.name}.yml"] = model_yaml(proposal)
+        for name in dict.fromkeys(Path(path).stem for path in models):
+            if there := _models(folder, name, "*"):
+                raise SettingError(
+                    f"The project has a model {name} already, {there[0]}",
+                    "edit it, or delete its .sql and .yml to have them written again",
+                )
+        files = (_project_files(folder) if is_new else {}) | dict(models)
         sources = folder / "models" / "sources.yml"
         text = sources.read_text(encoding="utf-8") if sources.is_file() else ""
-        files["models/sources.yml"] = source_yaml(text, proposal.table)
+        for table in tables:
+            text = source_yaml(text, table)
+        files["models/sources.yml"] = text
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -209,10 +209,10 @@ def model_sql(proposal: Proposal) -> str:
     """Return the model's query."""
     listed = [
         *(f"{_day(column, proposal.timezone)} as {_name(name)}" for name, column in proposal.days),
-        *(_rendered(column.sql) for column in proposal.dimensions),
+        *(rendered(column.sql) for column in proposal.dimensions),
         *(f"{_value(of, path)} as {_name(name)}" for name, of, path in proposal.paths),
         f"count(*) as {COUNT}",
-        *(f"sum({_rendered(c.sql)}) as {_rendered(c.sql)}" for c in proposal.sums),
+        *(f"sum({rendered(c.sql)}) as {rendered(c.sql)}" for c in proposal.sums),
     ]
     lines = [
         "{# How many rows, by the columns below; docs/models.md says what else there can be. #}",
@@ -261,7 +261,7 @@ def source_yaml(text: str, table: Table) -> str:
 def _declared(key: str, name: str) -> dict[str, object]:
     """Return how the YAML names it. dbt puts quotation marks around a name, and doubles none."""
     known_as = _known_as(name)
-    true = {} if known_as == name else {key: _rendered(name.replace('"', '""'))}
+    true = {} if known_as == name else {key: rendered(name.replace('"', '""'))}
     return {"name": known_as, **true}
 
 
@@ -316,21 +316,21 @@ def _day(column: Column, timezone: str) -> str:
     if column.type_ != _TIMES[1]:
         # Without a zone it is meant in UTC.
         zones = [] if timezone == "UTC" else ["UTC", timezone]
-    moved = "".join(f" at time zone {_rendered(literal(zone))}" for zone in zones)
-    return f"({_rendered(column.sql)}{moved})::date"
+    moved = "".join(f" at time zone {rendered(literal(zone))}" for zone in zones)
+    return f"({rendered(column.sql)}{moved})::date"
 
 
 def _value(of: Column, path: Sequence[str]) -> str:
-    keys = [_rendered(literal(key)) for key in path]
+    keys = [rendered(literal(key)) for key in path]
     place = f"->> {keys[0]}" if len(keys) == 1 else f"#>> array[{', '.join(keys)}]"
-    return f"{_rendered(of.sql)} {place}"
+    return f"{rendered(of.sql)} {place}"
 
 
 def _name(name: str) -> str:
     """Return a name as it can stand after AS, where any word may."""
-    return _rendered(name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name))
+    return rendered(name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name))
 
 
-def _rendered(text: str) -> str:
+def rendered(text: str) -> str:
     """Return what dbt renders as the text: it would run a name in braces as Jinja."""
     return f"{{{{ {text!r} }}}}" if set("{}") & set(text) else text

@@ -1,15 +1,19 @@
-"""`loader init`: write a dbt project with a first model of one table, or a model into it."""
+"""`loader init`: write a dbt project with the models of a query, or a first model of a table."""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loader import shipped_files
 from loader.monitoring import text_lines
-from waltally.options import Source
+from waltally.options import Schema, Slot, Source, Target
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.tables import literal
 
 
 def init_command(
@@ -17,7 +21,18 @@ def init_command(
         Path,
         typer.Argument(metavar="DIR", help="A new folder for the project, or one that this made."),
     ],
-    table: Annotated[str, typer.Option(help="The table whose rows are counted: schema.table.")],
+    query: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            show_default="none",
+            help="A file with the query as the application sends it, or - for standard input.",
+        ),
+    ] = "",
+    table: Annotated[
+        str,
+        typer.Option(show_default="none", help="Or a table whose rows are counted: schema.table."),
+    ] = "",
     by: Annotated[
         str,
         typer.Option(
@@ -39,21 +54,108 @@ def init_command(
     timezone: Annotated[
         str, typer.Option(metavar="ZONE", help="Where a day begins: Europe/Berlin.")
     ] = "UTC",
+    grain: Annotated[
+        str,
+        typer.Option(
+            metavar="GRAIN",
+            show_default="the largest at which the query's bounds begin",
+            help="How a query's ranges of time are kept: day, hour, minute or second.",
+        ),
+    ] = "",
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            show_default="none",
+            help="What the proof takes for $1, :name or %(name)s of the query; repeatable.",
+        ),
+    ] = None,
+    prove: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="Compare query and view on a sample of the largest table's blocks, on all rows,"
+            " or not: sample, all, none.",
+        ),
+    ] = "sample",
     source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
-    """Write a small dbt project with one model: the rows of a table, by a few of its columns.
+    """Write a small dbt project from a slow query: the models that keep it, and a view of it.
 
-    In a project that it made, it writes a model of another table, and changes no other file but
-    sources.yml. Types, numbers of values and sizes come from the database's catalog; no row is
-    read.
+    With --query it splits the query into models that are kept and a view that reads them, compares
+    query and view on your rows in one read-only snapshot, and says what each model will cost. What
+    it cannot keep it says, and writes nothing. A constant with a comment, as in 1 /* :store */, is
+    a parameter: one model answers every value.
+
+    With --table it writes one model, the rows of a table by a few of its columns, and reads no row.
+    In a project that it made, it adds models, and changes no other file but sources.yml.
+
+    Example: loader init sales --query report.sql
 
     Example: loader init live --table public.orders --by created_at,status --sum amount
     """
+    from waltally.errors import SettingError
+
+    if bool(query) == bool(table):
+        raise SettingError("init needs a query or a table", "give --query FILE or --table TABLE")
+    if query:
+        settings = Settings.of(source, target, slot, schema)
+        _init_query(folder, query, settings, (timezone, grain, prove, value or []))
+        return
+    _init_table(folder, table, by, sum_, timezone, source)
+
+
+def _init_query(
+    folder: Path, file: str, settings: Settings, asked: tuple[str, str, str, list[str]]
+) -> None:
+    from loader.setup.project import missing_tools, next_steps, write_project
+    from loader.setup.proposal import plain
+    from waltally.errors import SettingError
+
+    if find_spec("postgast") is None:
+        raise SettingError(
+            "Reading a query needs PostgreSQL's grammar, which is not installed",
+            shipped_files.pip_install("waltally[init]"),
+        )
+    from loader.proposing.grain import GRAINS
+    from loader.proposing.propose import PROOFS, Wish, propose
+
+    timezone, grain, prove, values = asked
+    for given, flag, known in ((prove, "--prove", PROOFS), (grain, "--grain", ("", *GRAINS))):
+        if given not in known:
+            raise SettingError(
+                f"{flag} is {given!r}", f"give one of {', '.join(filter(None, known))}"
+            )
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} cannot be read: {error}", "name a file with SQL") from error
+    name = plain("query" if file == "-" else Path(file).stem) or "query"
+    name = f"q_{name}" if name[0].isdigit() else name
+    given_values = dict(one.partition("=")[::2] for one in values)
+    literals = {key: literal(own) for key, own in given_values.items()}
+    taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
+    with text_lines.shown("splitting the query, proving what is proposed"):
+        wish = Wish(timezone, grain, prove, literals, taken)
+        made = propose(settings, text, name[:48], wish)
+    is_new = write_project(folder, made.files, made.tables)
+    readers = [path for path in made.files if path.endswith(".sql") and path not in made.kept]
+    lines = [*made.lines, f"Wrote {len(made.models)} models in {folder / 'models'}, read by:"]
+    lines += [f"  {folder / path}" for path in readers]
+    tools = missing_tools(Path(sys.executable).parent)
+    steps = next_steps(folder, made.models[-1], is_new, tools)
+    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
+
+
+def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, source: str) -> None:
     from contextlib import closing
     from dataclasses import replace
 
     from loader.setup.cost import cost_lines
-    from loader.setup.project import missing_tools, model_name, next_steps, write_project
+    from loader.setup.project import missing_tools, model_name, next_steps, write_fact
     from loader.setup.proposal import MOST_VALUES, model_names, propose, source_call
     from loader.setup.read_catalog import read_columns
     from waltally.database import connect
@@ -67,7 +169,7 @@ def init_command(
     proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
     name = model_name(folder, source_call(counted), model_names(counted))
     proposal = replace(proposal, name=name)
-    is_new = write_project(folder, proposal)
+    is_new = write_fact(folder, proposal)
     lines = [f"{proposal.name} counts the rows of {counted}:"]
     lines += [
         f"  by {name}, the day of {column.name} in {timezone} (--timezone)"

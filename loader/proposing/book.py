@@ -1,0 +1,161 @@
+"""What is proposed: tables, models over them, and the values of the query's parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loader.proposing.catalog import Catalog, Relation
+from loader.setup.proposal import rendered
+from waltally.tables import quoted
+
+_MARKS = re.compile(
+    r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""
+    r"""|\bwaltally_(?P<kind>source|model)_(?P<number>\d+)\b"""
+)
+
+
+def written(name: str) -> str:
+    """Return a name as SQL writes it, with quotation marks only where it needs them."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
+
+
+@dataclass
+class Parameter:
+    """What the application fills in."""
+
+    name: str
+    """As the query has it."""
+    value: str | None
+    """A constant, as SQL writes it."""
+    written: str = ""
+    """What the application sends in its place, where that is no constant."""
+
+
+@dataclass
+class Model:
+    """A model: a query whose tables and models are named by marks."""
+
+    name: str
+    query: str = ""
+    columns: tuple[str, ...] = ()
+    copied: str = ""
+    """The mark of the table that a rows model copies."""
+    where: str = ""
+    """Which of its rows."""
+    options: dict[str, str] = field(default_factory=dict)
+    kind: str = ""
+    """What the compiler calls it."""
+    meanings: dict[str, str] = field(default_factory=dict)
+    """What its columns are."""
+    grains: dict[str, str] = field(default_factory=dict)
+    """The columns that are the beginnings of hours, days and the like."""
+
+    @property
+    def text(self) -> str:
+        """The query. A copy's columns come one by one."""
+        if not self.copied:
+            return self.query
+        where = f" where {self.where}" if self.where else ""
+        return f"select {', '.join(map(written, self.columns))} from {self.copied}{where}"
+
+
+@dataclass
+class Book:
+    """Sources and models by number, and parameters by theirs."""
+
+    catalog: Catalog
+    timezone: str
+    grain: str = ""
+    sources: list[Relation] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
+    parameters: dict[int, Parameter] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    """Names that other models have."""
+    notes: list[str] = field(default_factory=list)
+
+    def source(self, relation: Relation) -> str:
+        """Return the mark of a table."""
+        if relation not in self.sources:
+            self.sources.append(relation)
+        return f"waltally_source_{self.sources.index(relation)}"
+
+    def model(self, model: Model) -> str:
+        """Return the mark of a model; one with the same query is the same.
+
+        A copy of the same rows gets the columns of both.
+        """
+        for number, known in enumerate(self.models):
+            if model.copied and (known.copied, known.where) == (model.copied, model.where):
+                known.columns = tuple(dict.fromkeys((*known.columns, *model.columns)))
+                return f"waltally_model_{number}"
+            if known.text == model.text:
+                return f"waltally_model_{number}"
+        taken = {*self.taken, *(known.name for known in self.models)}
+        names = [model.name[:48], *(f"{model.name[:44]}_{n}" for n in range(2, 1000))]
+        model.name = next(name for name in names if name not in taken)
+        self.models.append(model)
+        return f"waltally_model_{len(self.models) - 1}"
+
+    def marked(self, mark: str) -> Relation | Model | None:
+        """Return what a mark names."""
+        found = _MARKS.fullmatch(mark)
+        if not found or not found["kind"]:
+            return None
+        known = self.sources if found["kind"] == "source" else self.models
+        return known[int(found["number"])]
+
+    def render(
+        self,
+        text: str,
+        source: Callable[[Relation], str],
+        model: Callable[[Model], str],
+        is_jinja: bool = False,
+    ) -> str:
+        """Return the text with what its marks name. For Jinja parameters stay as they were sent."""
+
+        def one(mark: re.Match[str]) -> str:
+            if mark["value"]:
+                given = self.parameters[int(mark["value"])]
+                return (is_jinja and given.written) or given.value or "null"
+            if mark["kind"]:
+                number = int(mark["number"])
+                if mark["kind"] == "source":
+                    return source(self.sources[number])
+                return model(self.models[number])
+            return rendered(mark[0]) if is_jinja else mark[0]
+
+        return _MARKS.sub(one, text)
+
+    def plain(self, text: str) -> str:
+        """Return a query over the tables, with the models as CTEs before it."""
+        needed = self._needed(text)
+        ctes = ", ".join(
+            f"waltally_model_{n} as ({self._over_tables(model.text)})"
+            for n, model in enumerate(self.models)
+            if n in needed
+        )
+        body = self._over_tables(text)
+        return f"with {ctes} select * from ({body}) as answer" if ctes else body
+
+    def _over_tables(self, text: str) -> str:
+        return self.render(
+            text,
+            lambda relation: relation.table.quoted,
+            lambda model: f"waltally_model_{self.models.index(model)}",
+        )
+
+    def _needed(self, text: str) -> set[int]:
+        needed: set[int] = set()
+        texts = [text]
+        while texts:
+            for mark in _MARKS.finditer(texts.pop()):
+                if mark["kind"] == "model" and int(mark["number"]) not in needed:
+                    needed.add(int(mark["number"]))
+                    texts.append(self.models[int(mark["number"])].text)
+        return needed
+
+    def columns(self, text: str) -> list[tuple[str, str]]:
+        """Return the names and types of what a marked query gives. Raises LoaderError."""
+        return self.catalog.columns(self.plain(text))

@@ -1,0 +1,128 @@
+"""What the server's catalog says: tables, views, functions, and the types of a query's columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from waltally.database import Connection
+from waltally.errors import SettingError
+from waltally.tables import Table, literal
+
+# The query's name without a schema: public first, else the only schema that has one.
+_RELATION = """
+select
+    n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity,
+    c.relowner = (select oid from pg_roles where rolname = current_user),
+    greatest(c.reltuples, 0), c.relispopulated,
+    (
+        select array_agg(a.attname::text order by a.attnum) from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ),
+    coalesce((
+        select array_agg(a.attname::text order by k.place)
+        from pg_index as i
+        cross join unnest(i.indkey) with ordinality as k (attnum, place)
+        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+        where i.indrelid = c.oid and i.indisprimary
+    ), '{}'),
+    case when c.relkind = 'v' then pg_get_viewdef(c.oid) end
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where
+    c.relname = %(name)s and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    and case
+        when %(schema)s = '' then n.nspname !~ '^(pg_|information_schema)'
+        else n.nspname = %(schema)s
+    end
+order by n.nspname <> 'public', 1
+"""
+_FUNCTIONS = """
+select proname::text, bool_or(prokind = 'a'), bool_and(provolatile = 'v')
+from pg_proc where pronamespace = 'pg_catalog'::regnamespace group by 1
+"""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or view that the query reads."""
+
+    table: Table
+    kind: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    """Its primary key."""
+    rows: float
+    """By its statistics; 0 where nobody knows."""
+    definition: str | None
+    """A view's query."""
+
+
+class Catalog:
+    """A read-only session at the source."""
+
+    def __init__(self, connection: Connection, timezone: str) -> None:
+        self.connection = connection
+        connection.give_up_locks()
+        connection.ask("select set_config('default_transaction_read_only', 'on', false)")
+        connection.ask("select set_config('timezone', %s, false)", (timezone,))
+
+    def relation(self, schema: str, name: str) -> Relation:
+        """Return what a name of the query means. Raises SettingError where it may not be read."""
+        rows = self.connection.ask(_RELATION, {"schema": schema, "name": name})
+        named = f"{schema}.{name}" if schema else name
+        if not rows:
+            raise SettingError(f"The source has no table {named}", "connect with --source to it")
+        if not schema and rows[0][0] != "public" and len(rows) > 1:
+            known = ", ".join(f"{row[0]}.{name}" for row in rows)
+            raise SettingError(f"{name} may be {known}", "name the schema in the query")
+        schema, name, kind, has_policies, is_own, count, _, columns, key, view = rows[0]
+        table = Table(schema, name)
+        if has_policies:
+            raise SettingError(
+                f"{table} has row security: whose rows the query sees is not the model's to know",
+                "take a query over other tables",
+            )
+        if kind in "mf" or (kind == "v" and not is_own):
+            what = {"m": "a materialized view", "f": "a foreign table"}.get(kind, "another's view")
+            raise SettingError(f"{table} is {what}: its changes are not seen", "name the tables")
+        return Relation(table, kind, tuple(columns), tuple(key), count, view)
+
+    @cached_property
+    def _functions(self) -> dict[str, tuple[bool, bool]]:
+        return {row[0]: (row[1], row[2]) for row in self.connection.ask(_FUNCTIONS)}
+
+    def is_known(self, function: str) -> bool:
+        """Return whether the function is PostgreSQL's own."""
+        return function in self._functions
+
+    def is_aggregate(self, function: str) -> bool:
+        """Return whether the function is an aggregate."""
+        return self._functions.get(function, (False, False))[0]
+
+    def is_volatile(self, function: str) -> bool:
+        """Return whether each call of the function may give something else."""
+        return self._functions.get(function, (False, False))[1]
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the names and types of what a query gives. Raises LoaderError."""
+        with self.connection._explained(), self.connection.cursor() as cursor:
+            cursor.execute(f"select * from ({query}) as query limit 0")
+            described = [(one.name, one.type_code) for one in cursor.description or ()]
+        types = ", ".join(f"format_type({int(oid)}, null)" for _, oid in described)
+        return list(
+            zip((n for n, _ in described), self.connection.ask(f"select {types}")[0], strict=True)
+        )
+
+    def is_true(self, condition: str) -> bool:
+        """Return whether a condition without columns holds now; what cannot be asked does not."""
+        from waltally.errors import LoaderError
+
+        try:
+            return bool(self.connection.ask(f"select {condition}")[0][0])
+        except LoaderError:
+            return False
+
+    def zone_is_known(self, timezone: str) -> bool:
+        """Return whether the server knows the time zone."""
+        return self.is_true(f"now() at time zone {literal(timezone)} is not null")

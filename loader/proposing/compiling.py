@@ -1,0 +1,100 @@
+"""The product's own compiler judges each proposed model; nothing stays at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from loader.proposing.book import Book, Model
+from loader.setup.compile_queries import Undone, compile_one, refused_query
+from loader.setup.query import Query
+from loader.source.table_shape import read_shapes
+from loader.staging import migrate
+from waltally.database import Connection, Target
+from waltally.errors import LoaderError
+from waltally.tables import Table
+
+_SCHEMA = "analytics"
+"""Any would do: no table is made."""
+
+
+class Compiler:
+    """Compiles a book's models in a transaction that is rolled back."""
+
+    def __init__(self, source: Connection, target: Target) -> None:
+        self.source, self.target = source, target
+        self.compiled: dict[Table, Mapping[str, Any]] = {}
+        self.texts: dict[str, str] = {}
+        self.shapes: dict[Table, Mapping[str, Any]] = {}
+
+    def __call__(self, book: Book) -> None:
+        """Compile the models that are new. Raises LoaderError with the compiler's reason."""
+        for model in book.models:
+            if self.texts.get(model.name) != model.text:
+                self._compile(book, model)
+                self.texts[model.name] = model.text
+
+    def _compile(self, book: Book, model: Model) -> None:
+        model.options = {}
+        try:
+            made = self._ask(book, model)
+        except LoaderError as error:
+            # Where the query's dates depend on the session's zone, the model says it.
+            model.options = {"timezone": book.timezone}
+            try:
+                made = self._ask(book, model)
+            except LoaderError:
+                raise error from None
+        self.compiled[Table(_SCHEMA, model.name)] = made
+        ((model.kind,),) = self.target.ask_staging("select {}.say_model(%s)", (_json(made),))
+
+    def _ask(self, book: Book, model: Model) -> Mapping[str, Any]:
+        tables: dict[str, Table] = {}
+        models: dict[str, Table] = {}
+
+        def of_source(table: Table) -> str:
+            tables[relation := f'"db".{table.quoted}'] = table
+            return relation
+
+        def of_model(name: str) -> str:
+            table = Table(_SCHEMA, name)
+            models[relation := f'"db".{table.quoted}'] = table
+            return relation
+
+        text = book.render(model.text, lambda r: of_source(r.table), lambda m: of_model(m.name))
+        if unknown := [table for table in tables.values() if table not in self.shapes]:
+            self.shapes.update(read_shapes(self.source, unknown))
+        query = Query(
+            model.name,
+            Table(_SCHEMA, model.name),
+            f"models/{model.name}.sql",
+            text,
+            tuple(tables.items()),
+            (None,) * len(tables),
+            tuple((relation, table, "waltally") for relation, table in models.items()),
+            model.options,
+        )
+        self.target.ask("savepoint before")
+        try:
+            return compile_one(query, self.shapes, self.compiled, self.target)
+        except LoaderError as error:
+            raise refused_query(query, error) from error
+        finally:
+            self.target.ask("rollback to savepoint before")
+
+
+def _json(value: Mapping[str, Any]) -> Any:
+    from psycopg2.extras import Json
+
+    return Json(value)
+
+
+@contextmanager
+def compiler(source: Connection, target: Target) -> Iterator[Compiler]:
+    """Give the compiler, installed in a transaction that is rolled back where it is not there."""
+    with suppress(Undone), target.transaction():
+        if migrate.has_other_functions(target):
+            migrate.install(target)
+        yield Compiler(source, target)
+        raise Undone

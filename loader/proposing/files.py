@@ -1,0 +1,79 @@
+"""The files of a proposal: models with their YAML, and what reads them."""
+
+from __future__ import annotations
+
+import yaml
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book, Model
+from loader.setup.proposal import rendered, source_call
+
+
+def model_files(book: Book) -> dict[str, str]:
+    """Return the models' files by path."""
+    files = {}
+    for model in book.models:
+        options = "".join(f", {name}={value!r}" for name, value in model.options.items())
+        config = f"{{{{ config(materialized='waltally'{options}) }}}}"
+        files[f"models/{model.name}.sql"] = (
+            f"{config}\n\n{_text(book, tree.parse(model.text)[0])}\n"
+        )
+        files[f"models/{model.name}.yml"] = _yaml(model)
+    return files
+
+
+def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:
+    """Return the file that reads the models: a view, or with parameters a query to send."""
+    text = _text(book, select)
+    if any(given.written and f"${number}" in original for number, given in book.parameters.items()):
+        head = (
+            "{# The application's query over the models. `dbt compile` writes the tables' names. #}"
+        )
+        return {f"analyses/{name}.sql": f"{head}\n{text}\n"}
+    config = "{{ config(materialized='view') }}"
+    about = "The rows of the query that it was made of, from models that are always up to date."
+    described = {"version": 2, "models": [{"name": name, "description": about}]}
+    return {
+        f"models/{name}.sql": f"{config}\n\n{text}\n",
+        f"models/{name}.yml": yaml.safe_dump(described, sort_keys=False, width=100),
+    }
+
+
+def _text(book: Book, select: pb.SelectStmt) -> str:
+    other = pb.SelectStmt()
+    other.CopyFrom(select)
+    for target in tree.find(other, "res_target"):
+        is_column = target.val.WhichOneof("node") == "column_ref"
+        if is_column and tree.names(target.val.column_ref)[-1] == target.name:
+            target.name = ""
+    return book.render(
+        tree.pretty(tree.statement(other)),
+        lambda relation: f"{{{{ {source_call(relation.table)} }}}}",
+        lambda model: f"{{{{ ref('{model.name}') }}}}",
+        is_jinja=True,
+    )
+
+
+def _yaml(model: Model) -> str:
+    columns = [
+        {"name": name, "description": rendered(_meaning(model, name))}
+        for name in model.columns
+        if not set("{}") & set(name)
+    ]
+    described = {
+        "name": model.name,
+        "description": f"{model.kind[:1].upper()}{model.kind[1:]}.",
+        "columns": columns,
+    }
+    written: str = yaml.safe_dump(
+        {"version": 2, "models": [described]}, sort_keys=False, allow_unicode=True, width=100
+    )
+    return written
+
+
+def _meaning(model: Model, name: str) -> str:
+    own = model.meanings.get(name, name)
+    if model.copied or own.split(".")[-1] == name:
+        return "As the rows have it."
+    return f"`{own}`"

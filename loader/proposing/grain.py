@@ -1,0 +1,99 @@
+"""A time that a bound compares is kept by its grain: exact where each bound begins one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.reading import CLOCKS
+from waltally.errors import LoaderError
+
+if TYPE_CHECKING:
+    from loader.proposing.keep import Keep
+
+GRAINS = ("day", "hour", "minute", "second")
+_MOMENTS = ("2026-05-06 13:37:42.123457+00", "2024-02-29 23:59:59.5+00")
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
+    """Return a kept time, the operator and what it is compared with when somebody reads."""
+    if node.WhichOneof("node") != "a_expr" or node.a_expr.kind != pb.AEXPR_OP:
+        return None
+    operator = node.a_expr.name[-1].string.sval
+    if operator not in _TURNED:
+        return None
+    sides = (node.a_expr.lexpr, operator, node.a_expr.rexpr)
+    turned = (node.a_expr.rexpr, _TURNED[operator], node.a_expr.lexpr)
+    for value, sign, bound in (sides, turned):
+        is_kept = keep.is_own(value) and not keep.is_read(value)
+        if is_kept and keep.is_read(bound) and not keep.scope.refs(bound):
+            try:
+                is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
+            except LoaderError:
+                return None
+            return (value, sign, bound) if is_time else None
+    return None
+
+
+def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
+    """Return the comparison of the model's grain with the bound."""
+    text = tree.sql(value)
+    grain = _grain(keep, text)
+    if not grain or text in keep.kept_grains:
+        return tree.compare(keep.key(value), operator, bound)
+    begin = f"date_trunc('{grain}', {text})"
+    keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
+    keep.grains[begin] = grain
+    start = keep.key(tree.expression(begin))
+    if operator in (">=", "<"):
+        return tree.compare(start, operator, bound)
+    # The bound itself is a moment of its grain's rows, and not the others.
+    is_start = tree.expression(f"{text} = {begin}")
+    keep.hints.setdefault(tree.sql(is_start), f"is_start_of_{grain}")
+    flag = tree.sql(keep.key(is_start))
+    limit, at = tree.sql(bound), tree.sql(start)
+    if operator == ">":
+        return tree.expression(f"({at} > {limit} or ({at} = {limit} and not {flag}))")
+    return tree.expression(f"({at} < {limit} or ({at} = {limit} and {flag}))")
+
+
+def _grain(keep: Keep, text: str) -> str:
+    """Return the largest grain at whose beginnings all bounds of a time are; empty for none."""
+    book = keep.book
+    type_ = keep.type_of(text)
+    bounds = [
+        book.plain(tree.sql(_at(tree.expression(bound), moment)))
+        for bound in keep.bounds.get(text, [])
+        for moment in _MOMENTS
+    ]
+    for grain in (book.grain,) if book.grain else GRAINS:
+        begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
+        if begins and book.catalog.is_true(" and ".join(begins)):
+            note = f"{text} is kept by the {grain}, since its bounds begin one"
+            if note not in book.notes and text not in keep.kept_grains:
+                book.notes.append(note)
+            return grain
+    return ""
+
+
+def _at(bound: pb.Node, moment: str) -> pb.Node:
+    """Return a bound as it is at a moment: one that now begins a day may not do so in an hour."""
+    types = {
+        pb.SVFOP_CURRENT_DATE: "date",
+        pb.SVFOP_CURRENT_TIMESTAMP: "timestamptz",
+        pb.SVFOP_LOCALTIMESTAMP: "timestamp",
+    }
+
+    def one(node: pb.Node) -> pb.Node | None:
+        kind = node.WhichOneof("node")
+        if kind == "func_call" and tree.called(node.func_call) in CLOCKS:
+            return None if node.func_call.args else tree.expression(f"'{moment}'::timestamptz")
+        type_ = types.get(node.sqlvalue_function.op) if kind == "sqlvalue_function" else None
+        return tree.expression(f"'{moment}'::timestamptz::{type_}") if type_ else None
+
+    holder = pb.List(items=[bound])
+    tree.change(holder, one)
+    return holder.items[0]

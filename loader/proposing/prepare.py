@@ -1,0 +1,277 @@
+"""From a file to trees: parameters are numbered, tables marked, views written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import postgast
+from google.protobuf.message import Message
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book, Parameter
+from loader.proposing.scope import Scope, alias_of, name_of
+from waltally.errors import SettingError
+from waltally.tables import quoted
+
+_SENT = re.compile(
+    r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|::|%\((?P<python>\w+)\)s|(?<![\w:]):(?P<name>[a-z_]\w*)""",
+    re.S | re.I,
+)
+_COMMENT = re.compile(rb"/\*\s*:(\w+)\s*\*/")
+_CONSTANTS = {261, 266, 260}  # SCONST, ICONST, FCONST
+
+
+@dataclass
+class Asked:
+    """A query of the file."""
+
+    original: str
+    """As it was sent, with marks for its tables."""
+    select: pb.SelectStmt
+
+
+def prepare(book: Book, text: str, values: dict[str, str]) -> list[Asked]:
+    """Return the file's queries. Raises SettingError."""
+    text = _number(book, text.rstrip(), values)
+    raw = text.encode()
+    named = dict(_named_constants(raw))
+    asked = []
+    for one in postgast.parse(text).stmts if tree.parse(text) else ():
+        end = one.stmt_location + one.stmt_len if one.stmt_len else len(raw)
+        original = _marked(book, raw, one.stmt.select_stmt, one.stmt_location, end)
+        select = one.stmt.select_stmt
+        _set_parameters(book, select, named)
+        write_out(book, select, set())
+        asked.append(Asked(original.strip(), select))
+    return asked
+
+
+def _number(book: Book, text: str, values: dict[str, str]) -> str:
+    """Write :name and %(name)s as $n, and note what $n is."""
+    for number in re.findall(r"\$(\d+)\b", text):
+        book.parameters[int(number)] = Parameter(number, values.get(number), f"${number}")
+    numbers: dict[str, int] = {}
+
+    def one(sent: re.Match[str]) -> str:
+        name = sent["python"] or sent["name"]
+        if not name:
+            return sent[0]
+        number = numbers.setdefault(name, len(numbers) + len(book.parameters) + 1)
+        book.parameters[number] = Parameter(name, values.get(name), sent[0])
+        return f"${number}"
+
+    numbered = _SENT.sub(one, text)
+    if missing := [p.name for p in book.parameters.values() if p.value is None]:
+        raise SettingError(
+            f"The proof needs a value of {', '.join(missing)}",
+            " ".join(f"--value {name}=…" for name in missing) + " gives one that the rows have",
+        )
+    return numbered
+
+
+def _named_constants(raw: bytes) -> Iterator[tuple[int, str]]:
+    """Yield where constants stand that a comment names: `1 /* :store */`, `(1, 2) /* :ids */`."""
+    before: list[tuple[bytes, int, bool]] = []
+    for token in postgast.scan(raw.decode()).tokens:
+        word = raw[token.start : token.end]
+        if (comment := _COMMENT.fullmatch(word)) and before:
+            last = len(before) - 1
+            first = last
+            if before[last][0] == b")":
+                first = max(n for n, (text, _, _) in enumerate(before) if text == b"(")
+            for _, start, is_constant in before[first:]:
+                if is_constant:
+                    yield start, comment[1].decode()
+        elif not word.startswith((b"/*", b"--")):
+            before.append((word, token.start, token.token in _CONSTANTS))
+
+
+def _set_parameters(book: Book, select: pb.SelectStmt, named: dict[int, str]) -> None:
+    """Write named constants of conditions as parameters."""
+
+    def one(node: pb.Node) -> pb.Node | None:
+        if node.WhichOneof("node") != "a_const" or node.a_const.location not in named:
+            return None
+        given = Parameter(named[node.a_const.location], tree.sql(node))
+        known = (number for number, other in book.parameters.items() if other == given)
+        number = next(known, 1000 + len(book.parameters))
+        book.parameters[number] = given
+        return pb.Node(param_ref=pb.ParamRef(number=number))
+
+    for part in tree.walk(select):
+        if isinstance(part, pb.SelectStmt) and part.HasField("where_clause"):
+            tree.change(_holding(part.where_clause), one)
+        if isinstance(part, pb.JoinExpr) and part.HasField("quals"):
+            tree.change(_holding(part.quals), one)
+
+
+def _holding(node: pb.Node) -> Message:
+    return getattr(node, node.WhichOneof("node") or "")
+
+
+def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
+    """Yield the tables that a query names, without its CTEs."""
+    if isinstance(message, pb.SelectStmt):
+        ctes = ctes | {one.common_table_expr.ctename for one in message.with_clause.ctes}
+    if isinstance(message, pb.Node) and message.WhichOneof("node") == "range_var":
+        if message.range_var.schemaname or message.range_var.relname not in ctes:
+            yield message
+        return
+    for child in tree.children(message):
+        yield from _range_vars(child, ctes)
+
+
+def _marked(book: Book, raw: bytes, select: pb.SelectStmt, begin: int, end: int) -> str:
+    """Return the text of a query, with marks for its tables, and views as what they are."""
+    tokens = postgast.scan(raw.decode()).tokens
+    parts: list[bytes] = []
+    at = begin
+    for node in sorted(_range_vars(select, set()), key=lambda node: node.range_var.location):
+        var = node.range_var
+        inside = [token for token in tokens if token.start >= var.location]
+        length = 3 if var.schemaname else 1
+        relation = book.catalog.relation(var.schemaname, var.relname)
+        if relation.definition:
+            view = relation.definition.rstrip("; \n")
+            own = _marked(book, view.encode(), tree.parse(view)[0], 0, len(view.encode()))
+            name = f"({own})"
+        else:
+            name = book.source(relation)
+        alias = "" if var.alias.aliasname else f" as {quoted(var.relname)}"
+        parts += [raw[at : var.location], f"{name}{alias}".encode()]
+        at = inside[length - 1].end
+    return b"".join([*parts, raw[at:end]]).decode()
+
+
+def write_out(book: Book, select: pb.SelectStmt, ctes: set[str]) -> None:
+    """Mark tables, write views and plain CTEs out, name columns, and spell GROUP BY out."""
+    for node in list(_range_vars(select, ctes)):
+        var = node.range_var
+        relation = book.catalog.relation(var.schemaname, var.relname)
+        if not var.alias.aliasname:
+            var.alias.aliasname = var.relname
+        if relation.definition:
+            view = tree.parse(relation.definition)[0]
+            write_out(book, view, set())
+            _replace(node, view, [])
+            continue
+        var.relname, var.schemaname = book.source(relation), ""
+    for part in list(tree.walk(select)):
+        if isinstance(part, pb.SelectStmt):
+            _refuse(book, part)
+            _inline_ctes(book, part)
+    for part in tree.walk(select):
+        if isinstance(part, pb.SelectStmt):
+            for target in part.target_list:
+                own = target.res_target
+                if not own.name and own.val.WhichOneof("node") != "column_ref":
+                    own.name = name_of(own.val)
+    _spell_groups(Scope(book, select))
+
+
+def _replace(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> None:
+    alias, named = alias_of(node)
+    sub = pb.RangeSubselect(subquery=pb.Node(select_stmt=query))
+    sub.alias.aliasname = alias
+    sub.alias.colnames.extend(node.range_var.alias.colnames if named else columns)
+    node.CopyFrom(pb.Node(range_subselect=sub))
+
+
+def _refuse(book: Book, select: pb.SelectStmt) -> None:
+    if select.with_clause.recursive:
+        raise SettingError("A recursive query walks from row to row", "keep what it reads")
+    if select.locking_clause:
+        raise SettingError("A query that locks rows is no report", "leave out FOR UPDATE")
+    if tree.find(select, "range_table_sample"):
+        raise SettingError("TABLESAMPLE gives other rows each time", "leave it out")
+    if tree.find(select, "grouping_set"):
+        raise SettingError(
+            "Grouping sets, ROLLUP and CUBE are several answers in one",
+            "give the query of each set, with UNION ALL around them",
+        )
+    for call in tree.find(select, "func_call"):
+        *schema, name = (part.string.sval for part in call.funcname)
+        if (schema and schema != ["pg_catalog"]) or not book.catalog.is_known(name):
+            raise SettingError(
+                f"{name}() is a function of a user", "write its expression in its place"
+            )
+        if book.catalog.is_volatile(name) and name not in ("clock_timestamp", "timeofday"):
+            raise SettingError(f"{name}() gives another value at each call", "leave it out")
+
+
+def is_plain(book: Book, select: pb.SelectStmt) -> bool:
+    """Return whether a sub-select only passes rows on, so that a model may have it in FROM."""
+    if select.HasField("larg"):
+        is_union_all = select.op == pb.SETOP_UNION and select.all
+        ends = select.sort_clause or select.limit_count.ByteSize() or select.with_clause.ctes
+        arms = (select.larg, select.rarg)
+        return is_union_all and not ends and all(is_plain(book, arm) for arm in arms)
+    says = (
+        *(select.distinct_clause, select.group_clause, select.window_clause),
+        *(select.sort_clause, select.values_lists, select.with_clause.ctes),
+    )
+    if any(says) or any(
+        select.HasField(one) for one in ("having_clause", "limit_count", "limit_offset")
+    ):
+        return False
+    calls = tree.find(select, "func_call", tree.here(select))
+    if any(one.HasField("over") or book.catalog.is_aggregate(tree.called(one)) for one in calls):
+        return False
+    if any(tree.find(sub, "range_var") for sub in tree.find(select, "sub_link")):
+        return False
+    if not select.from_clause:
+        return False
+    return all(
+        is_plain(book, one.subquery.select_stmt) for one in tree.find(select, "range_subselect")
+    )
+
+
+def _inline_ctes(book: Book, select: pb.SelectStmt) -> None:
+    """Write each CTE that only passes rows on where it is read."""
+    for entry in list(select.with_clause.ctes):
+        cte = entry.common_table_expr
+        if not is_plain(book, cte.ctequery.select_stmt):
+            continue
+        for node in list(tree.walk(select)):
+            is_table = isinstance(node, pb.Node) and node.WhichOneof("node") == "range_var"
+            if is_table and (node.range_var.schemaname, node.range_var.relname) == (
+                "",
+                cte.ctename,
+            ):
+                if not node.range_var.alias.aliasname:
+                    node.range_var.alias.aliasname = cte.ctename
+                _replace(node, cte.ctequery.select_stmt, list(cte.aliascolnames))
+        select.with_clause.ctes.remove(entry)
+    if not select.with_clause.ctes:
+        select.ClearField("with_clause")
+
+
+def _spell_groups(scope: Scope) -> None:
+    """Write numbers and aliases in GROUP BY as what they mean, here and below."""
+    for part in list(tree.walk(scope.select)):
+        if not isinstance(part, pb.SelectStmt) or not part.group_clause:
+            continue
+        items = Scope(scope.book, part, None, _every_cte(scope.book, scope.select)).items
+        targets = [target.res_target for target in part.target_list]
+        named = {target.name: target.val for target in reversed(targets) if target.name}
+        for node in part.group_clause:
+            if node.WhichOneof("node") == "a_const" and node.a_const.HasField("ival"):
+                node.CopyFrom(targets[node.a_const.ival.ival - 1].val)
+            elif node.WhichOneof("node") == "column_ref":
+                *qualified, name = tree.names(node.column_ref)
+                is_input = any(name in item.columns for item in items)
+                if not qualified and not is_input and name in named:
+                    node.CopyFrom(named[name])
+
+
+def _every_cte(book: Book, select: pb.SelectStmt) -> dict[str, tuple[str, ...]]:
+    from loader.proposing.scope import named_ctes
+
+    known: dict[str, tuple[str, ...]] = {}
+    for part in tree.walk(select):
+        if isinstance(part, pb.SelectStmt) and part.with_clause.ctes:
+            known |= named_ctes(book, part, known)
+    return known

@@ -1,0 +1,126 @@
+"""`loader init --query`: from a query to models, a view, a proof and a price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book
+from loader.proposing.catalog import Catalog
+from loader.proposing.compiling import compiler
+from loader.proposing.files import model_files, view_files
+from loader.proposing.prepare import Asked, prepare
+from loader.proposing.price import identity_lines, price_lines
+from loader.proposing.prove import Proof, prove
+from loader.proposing.split import Split
+from loader.source.table_shape import read_shapes
+from waltally.database import connect, connect_target
+from waltally.errors import SettingError
+from waltally.settings import Settings
+from waltally.tables import Table
+
+PROOFS = ("sample", "all", "none")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user says beside the query."""
+
+    timezone: str = "UTC"
+    grain: str = ""
+    prove: str = "sample"
+    values: dict[str, str] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """What is to be written, and what was found out about it."""
+
+    files: dict[str, str]
+    tables: list[Table]
+    models: list[str]
+    lines: list[str]
+
+    @property
+    def kept(self) -> set[str]:
+        """The models' files."""
+        return {f"models/{name}.sql" for name in self.models}
+
+
+def propose(settings: Settings, text: str, name: str, wish: Wish) -> Proposed:
+    """Return models and views of the queries, proven. Raises LoaderError where one is not kept."""
+    with closing(connect(settings.source, "source")) as source:
+        book = Book(Catalog(source, wish.timezone), wish.timezone, wish.grain, taken=wish.taken)
+        asked = prepare(book, text, wish.values)
+        names = [name, *(f"{name}_{n}" for n in range(2, len(asked) + 1))]
+        with closing(connect_target(settings)) as target, compiler(source, target) as compile_:
+            target.give_up_locks()
+            for own, one in zip(names, asked, strict=True):
+                _name_columns(book, one)
+                Split(book, f"{own}_counts"[:44], compile_).split(one.select)
+        lines: list[str] = []
+        for own, one in zip(names, asked, strict=True):
+            lines += _proven(book, own, one, wish.prove)
+        tables = [one.table for one in book.sources]
+        shapes = read_shapes(source, tables)
+        old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
+        lines = [*price_lines(book), *book.notes, *lines]
+        if identity := identity_lines(book, old_rows):
+            lines += [
+                "A fact needs the old values of what it counts. At the source:",
+                *(f"  {line}" for line in identity),
+            ]
+        files = model_files(book)
+        for own, one in zip(names, asked, strict=True):
+            files |= view_files(book, own, one.select, one.original)
+        return Proposed(files, tables, [model.name for model in book.models], lines)
+
+
+def _name_columns(book: Book, asked: Asked) -> None:
+    """Give the view's columns the query's names; of two that are the same, the second a number."""
+    targets = asked.select.target_list
+    if not targets or any(
+        "*" in tree.names(r) for t in targets for r in tree.find(t.res_target.val, "column_ref")
+    ):
+        return
+    taken: list[str] = []
+    for (name, _), target in zip(book.columns(asked.original), targets, strict=True):
+        numbers = (f"{name}_{n}" for n in range(2, 1000))
+        own = name if name not in taken else next(one for one in numbers if one not in taken)
+        if own != name:
+            book.notes.append(f"Two columns are named {name}: the view's second one is {own}")
+        taken.append(own)
+        target.res_target.name = own
+
+
+def _proven(book: Book, name: str, asked: Asked, how: str) -> Iterator[str]:
+    """Yield what the comparison gave. Raises SettingError where the rows differ."""
+    if how == "none":
+        yield f"{name}: not proven"
+        return
+    proof = prove(book, asked.original, asked.select, how == "sample")
+    if proof.missing or proof.surplus:
+        raise SettingError(
+            f"{name}: {proof.line}. {_difference(proof)}", _report(book, asked.select)
+        )
+    if not proof.rows:
+        raise SettingError(
+            f"{name}: neither the query nor the view has a row here, which proves nothing",
+            "give parameters values that the rows have, or leave it by --prove none",
+        )
+    yield f"{name}: {proof.line}"
+
+
+def _difference(proof: Proof) -> str:
+    rows = [("the query alone has", proof.missing), ("the view alone has", proof.surplus)]
+    return "; ".join(f"{who} {', '.join(some[:3])}" for who, some in rows if some)
+
+
+def _report(book: Book, select: pb.SelectStmt) -> str:
+    text = book.render(tree.statement(select), lambda r: str(r.table), lambda m: m.name)
+    return f"report it with the query; nothing was written. The view would be: {text}"

@@ -1,0 +1,30 @@
+"""What is only known when somebody reads: parameters, the clock, other tables' rows, aggregates."""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book
+
+CLOCKS = {
+    *("now", "clock_timestamp", "statement_timestamp", "transaction_timestamp"),
+    *("timeofday", "age"),
+}
+
+
+def is_read(book: Book, message: Message) -> bool:
+    """Return whether an expression can only be computed when somebody reads."""
+    for one in tree.walk(message):
+        if isinstance(one, (pb.ParamRef, pb.SQLValueFunction)):
+            return True
+        if isinstance(one, pb.SubLink) and tree.find(one, "range_var"):
+            return True
+        if isinstance(one, pb.FuncCall):
+            name = tree.called(one)
+            if name == "age" and len(one.args) == 2:
+                continue
+            if name in CLOCKS or one.HasField("over") or book.catalog.is_aggregate(name):
+                return True
+    return False

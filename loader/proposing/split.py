@@ -1,0 +1,266 @@
+"""Splits a query: what is counted becomes models, and what is left reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import hoist, tree
+from loader.proposing.book import Book
+from loader.proposing.copies import copy_rows
+from loader.proposing.keep import Keep, complete_groups
+from loader.proposing.prepare import is_plain
+from loader.proposing.reading import is_read
+from loader.proposing.scope import Item, Scope, named_ctes
+from waltally.errors import LoaderError, SettingError
+
+_INSTEAD = "keep the rows that it reads (rows models), and ask the query of them"
+_SETS = (pb.EXISTS_SUBLINK, pb.ANY_SUBLINK, pb.ALL_SUBLINK)
+_MANY = 1000
+"""A table with fewer rows, or without statistics, is judged by its joins."""
+
+
+class Split:
+    """Splits one query of a book. `compile_` raises LoaderError where a model is none."""
+
+    def __init__(self, book: Book, name: str, compile_: Callable[[Book], None]) -> None:
+        self.book, self.name, self.compile = book, name, compile_
+        self.facts = 0
+        self.refusals: list[LoaderError] = []
+
+    def split(self, select: pb.SelectStmt) -> None:
+        """Change the query to read models alone. Raises LoaderError where it is not kept."""
+        calls = tree.find(select, "func_call")
+        self.has_aggregates = bool(select.distinct_clause) or any(map(self._is_aggregate, calls))
+        self._query(Scope(self.book, select, None, named_ctes(self.book, select, {})), False)
+        if not self.facts:
+            raise self._only_copies(select)
+
+    def _only_copies(self, select: pb.SelectStmt) -> LoaderError:
+        """Return why nothing but copies of tables would be kept."""
+        inner = [one for one in tree.walk(select) if isinstance(one, pb.SelectStmt)]
+        calls = tree.find(select, "func_call")
+        reasons = {
+            "DISTINCT ON takes one row of several by their order": any(
+                one.distinct_clause and one.distinct_clause[0].WhichOneof("node") for one in inner
+            ),
+            "LIMIT in a sub-select takes some rows by their order": any(
+                one.HasField("limit_count") for one in inner if one is not select
+            ),
+            "A window over rows needs each of them, in its order": any(
+                call.HasField("over") for call in calls
+            ),
+        }
+        if reason := next((text for text, holds in reasons.items() if holds), None):
+            return SettingError(f"{reason}: only copies of the tables would be kept", _INSTEAD)
+        return next(iter(self.refusals), None) or SettingError(
+            "The query has no count, sum or other aggregate over a table's rows: each row is"
+            " needed, and only copies of the tables would be kept",
+            _INSTEAD,
+        )
+
+    def _query(self, scope: Scope, is_set: bool) -> None:
+        """Split a query; of a set it does not matter how often a row comes."""
+        select = scope.select
+        for entry in select.with_clause.ctes:
+            self._query(scope.inside(entry.common_table_expr.ctequery.select_stmt), False)
+        if select.HasField("larg"):
+            for side in (select.larg, select.rarg):
+                inside = Scope(self.book, side, scope.outer, scope.ctes)
+                self._query(inside, _is_once(select, is_set or not select.all))
+            return
+        hoist.raise_conditions(scope)
+        scope = scope.again()
+        for item in scope.items:
+            if item.kind == "query" and not self._is_input(item):
+                self._query(scope.inside(item.query), False)
+        for link in tree.find(select, "sub_link", tree.here(select)):
+            if tree.find(link, "range_var"):
+                inner = link.subselect.select_stmt
+                if link.sub_link_type == pb.EXISTS_SUBLINK:
+                    _select_one(inner)
+                self._query(scope.inside(inner), _is_once(inner, link.sub_link_type in _SETS))
+        self._block(scope, _is_once(select, is_set))
+
+    def _is_aggregate(self, call: Any) -> bool:
+        return self.book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
+
+    def _aggregates(self, select: pb.SelectStmt) -> list[Any]:
+        calls = tree.find(select, "func_call", tree.here(select))
+        return [call for call in calls if self._is_aggregate(call)]
+
+    def _is_input(self, item: Item) -> bool:
+        """Return whether a model may have this entry in its FROM."""
+        if item.kind == "query":
+            has_tables = bool(tree.find(item.query, "range_var"))
+            return (
+                has_tables
+                and is_plain(self.book, item.query)
+                and not is_read(self.book, item.query)
+            )
+        return item.kind in ("table", "model")
+
+    def _block(self, scope: Scope, is_set: bool) -> None:
+        """Keep what one SELECT counts, in the first way that the compiler takes."""
+        select = scope.select
+        is_grouped = bool(select.group_clause or self._aggregates(select))
+        ways = (self._joined, self._folded_and_joined, self._folded)
+        for way in ways if is_grouped or is_set else ():
+            models, notes, before = deepcopy(self.book.models), [*self.book.notes], pb.SelectStmt()
+            before.CopyFrom(select)
+            try:
+                if way(scope.again(), is_grouped):
+                    self.compile(self.book)
+                    self.facts += is_grouped or self.has_aggregates
+                    return
+            except LoaderError as error:
+                self.refusals.append(error)
+            self.book.models[:], self.book.notes[:] = models, notes
+            select.CopyFrom(before)
+        copy_rows(self.book, scope)
+        complete_groups(scope.again())
+        self.compile(self.book)
+
+    # Three ways to keep a query of counts, the best first
+
+    def _joined(self, scope: Scope, is_grouped: bool) -> bool:
+        """One model over all of FROM: a fact over a table, or over the rows of several."""
+        if not self._is_one_input(scope):
+            return False
+        if _joined_tables(scope) > 1:
+            if is_grouped and self._saves(scope):
+                return False
+            copy_rows(self.book, scope)
+        self._keep_all(scope, is_grouped)
+        return True
+
+    def _folded_and_joined(self, scope: Scope, is_grouped: bool) -> bool:
+        """A fact of the counted table, and a fact over it and the rows of the others."""
+        if not is_grouped or _joined_tables(scope) < 2 or not self._is_one_input(scope):
+            return False
+        if not self._fold(scope, is_grouped):
+            return False
+        copy_rows(self.book, scope)
+        self._keep_all(scope, is_grouped)
+        return True
+
+    def _folded(self, scope: Scope, is_grouped: bool) -> bool:
+        """A fact of the counted table; the query joins the rows of the others when it reads."""
+        if not self._fold(scope, is_grouped):
+            return False
+        copy_rows(self.book, scope)
+        complete_groups(scope.again())
+        return True
+
+    def _keep_all(self, scope: Scope, is_grouped: bool) -> None:
+        again = scope.again()
+        Keep(again, again.items, self.name).make(is_grouped)
+
+    def _fold(self, scope: Scope, is_grouped: bool) -> Keep | None:
+        """Let the counted table be a fact. Raises SettingError where nothing is saved."""
+        item = self._counted(scope)
+        if item is None:
+            return None
+        table = f"_{item.relation.table.name}" if item.relation else ""
+        keep = Keep(scope, [item], f"{self.name}{table}")
+        keep.make(is_grouped)
+        key = {f"{item.alias}.{column}" for column in item.relation.key} if item.relation else set()
+        if key and key <= {*keep.keys} and item.relation:
+            only = f"The query needs each row of {item.relation.table}: only a copy would be kept"
+            raise SettingError(only, _INSTEAD)
+        return keep
+
+    def _saves(self, scope: Scope) -> bool:
+        """Return whether grouping the counted table before it is joined saves rows."""
+        trial, models = pb.SelectStmt(), deepcopy(self.book.models)
+        trial.CopyFrom(scope.select)
+        try:
+            keep = self._fold(Scope(self.book, trial, scope.outer, scope.ctes), True)
+            return keep is not None and not keep.has_sets
+        except LoaderError:
+            return False
+        finally:
+            self.book.models[:] = models
+
+    def _is_one_input(self, scope: Scope) -> bool:
+        joins = tree.find(scope.select, "join_expr", tree.here(scope.select))
+        return (
+            _joined_tables(scope) > 0
+            and all(
+                self._is_input(item) or item.kind in ("function", "other") for item in scope.items
+            )
+            and not any(is_read(self.book, join.quals) for join in joins)
+        )
+
+    def _counted(self, scope: Scope) -> Item | None:
+        """Return the table of many rows: no join finds one of its rows by its key."""
+        calls = self._aggregates(scope.select)
+        read = [{item.alias for item, _ in scope.refs(call) if item} for call in calls]
+        parents = _parents(scope)
+        usable = [
+            item
+            for item in scope.items
+            if self._is_input(item)
+            and item.kind != "model"
+            and (not calls or any(not own or item.alias in own for own in read))
+        ]
+        return min(
+            usable,
+            key=lambda item: (
+                -item.relation.rows if item.relation and item.relation.rows > _MANY else 0,
+                item.alias in parents,
+                not any(item.alias in own for own in read),
+            ),
+            default=None,
+        )
+
+
+def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
+    """Return whether it does not matter how often the query's rows come."""
+    if any(call.HasField("over") for call in tree.find(select, "func_call", tree.here(select))):
+        return False
+    if select.distinct_clause and not select.distinct_clause[0].WhichOneof("node"):
+        return True
+    return is_set and not select.HasField("limit_count") and not select.HasField("limit_offset")
+
+
+def _joined_tables(scope: Scope) -> int:
+    """Return how many tables are joined; the arms of a UNION ALL over one each are one."""
+    return sum(
+        max(len(tree.find(arm, "range_var")) for arm in tree.arms(item.query))
+        if item.kind == "query"
+        else item.kind in ("table", "model")
+        for item in scope.items
+    )
+
+
+def _parents(scope: Scope) -> set[str]:
+    """Return the entries of which a join finds one row, by the whole primary key."""
+    equal: dict[str, set[str]] = {}
+    conditions = [join.quals for join in tree.find(scope.select, "join_expr")]
+    for condition in (*conditions, scope.select.where_clause):
+        for one in tree.conjuncts(condition):
+            if one.WhichOneof("node") == "a_expr" and one.a_expr.name[-1].string.sval == "=":
+                sides = [scope.refs(side) for side in (one.a_expr.lexpr, one.a_expr.rexpr)]
+                for own, other in (sides, sides[::-1]):
+                    if len(own) == 1 and own[0][0] and other and own[0][0] is not other[0][0]:
+                        equal.setdefault(own[0][0].alias, set()).add(own[0][1])
+    return {
+        item.alias
+        for item in scope.items
+        if item.relation
+        and item.relation.key
+        and {*item.relation.key} <= equal.get(item.alias, set())
+    }
+
+
+def _select_one(select: pb.SelectStmt) -> None:
+    """What EXISTS selects does not matter, where it is not grouped."""
+    listed = pb.List(items=select.target_list)
+    if select.group_clause or select.distinct_clause or tree.find(listed, "func_call"):
+        return
+    del select.target_list[:]
+    select.target_list.append(pb.Node(res_target=pb.ResTarget(val=tree.expression("1"))))

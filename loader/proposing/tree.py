@@ -1,0 +1,162 @@
+"""PostgreSQL's own grammar: from text to a tree and back, and how a tree is walked and changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import postgast
+from google.protobuf.message import Message
+from postgast import pg_query_pb2 as pb
+
+from waltally.errors import SettingError
+
+_EMPTY = "select 1"
+_VERSION = postgast.parse(_EMPTY).version
+
+
+def parse(text: str) -> list[pb.SelectStmt]:
+    """Return the statements. Raises SettingError where one is no query, or the text no SQL."""
+    try:
+        tree = postgast.parse(text)
+    except postgast.PgQueryError as error:
+        raise SettingError(
+            f"The query is no SQL that PostgreSQL reads: {error}",
+            "give it as the application sends it; parameters may be $1, :name or %(name)s",
+        ) from None
+    statements = [one.stmt for one in tree.stmts]
+    if not statements or any(one.WhichOneof("node") != "select_stmt" for one in statements):
+        raise SettingError("The file has something beside SELECT", "leave the queries alone in it")
+    return [one.select_stmt for one in statements]
+
+
+def expression(text: str) -> pb.Node:
+    """Return the tree of an expression."""
+    return parse(f"select {text}")[0].target_list[0].res_target.val
+
+
+def statement(select: pb.SelectStmt) -> str:
+    """Return a query as text."""
+    whole = pb.RawStmt(stmt=pb.Node(select_stmt=select))
+    return str(postgast.deparse(pb.ParseResult(version=_VERSION, stmts=[whole])))
+
+
+def sql(node: pb.Node) -> str:
+    """Return an expression as text."""
+    holder = parse(_EMPTY)[0]
+    holder.target_list[0].res_target.val.CopyFrom(node)
+    return statement(holder)[len("select ") :]
+
+
+def sql_of_value(node: pb.Node) -> str:
+    """Return an expression as text; empty for a node that is a part of one."""
+    try:
+        return sql(node)
+    except postgast.PgQueryError:
+        return ""
+
+
+def sources_of(select: pb.SelectStmt) -> str:
+    """Return what stands behind FROM, as text."""
+    holder = parse(_EMPTY)[0]
+    holder.from_clause.extend(select.from_clause)
+    return statement(holder)[len("select 1 from ") :]
+
+
+def children(message: Message) -> Iterator[Message]:
+    """Yield what is directly below, in order."""
+    for field, value in message.ListFields():
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        yield from value if field.is_repeated else [value]
+
+
+def walk(message: Message, stop: Callable[[Message], bool] = lambda _: False) -> Iterator[Message]:
+    """Yield the message and all below it, but nothing below one at which `stop` is true."""
+    yield message
+    if not stop(message):
+        for child in children(message):
+            yield from walk(child, stop)
+
+
+def find(message: Message, kind: str, stop: Callable[[Message], bool] | None = None) -> list[Any]:
+    """Return what is of a kind, by the name that Node has for it."""
+    return [
+        getattr(one, kind)
+        for one in walk(message, stop or (lambda _: False))
+        if isinstance(one, pb.Node) and one.WhichOneof("node") == kind
+    ]
+
+
+def change(message: Message, rule: Callable[[pb.Node], pb.Node | None]) -> None:
+    """Replace each node for which the rule has another one; what is replaced is not entered."""
+    for child in list(children(message)):
+        if isinstance(child, pb.Node) and (other := rule(child)) is not None:
+            child.CopyFrom(other)
+        else:
+            change(child, rule)
+
+
+def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
+    """Return the queries between UNION and the like."""
+    if query.HasField("larg"):
+        return [*arms(query.larg), *arms(query.rarg)]
+    return [query]
+
+
+def called(call: pb.FuncCall) -> str:
+    """Return a function's name."""
+    return str(call.funcname[-1].string.sval)
+
+
+def here(select: pb.SelectStmt) -> Callable[[Message], bool]:
+    """Return where a walk stops that does not enter queries inside this one."""
+    return lambda message: message is not select and isinstance(message, pb.SelectStmt)
+
+
+def names(ref: pb.ColumnRef) -> list[str]:
+    """Return the parts of a column's name; a star is `*`."""
+    return [part.string.sval if part.WhichOneof("node") == "string" else "*" for part in ref.fields]
+
+
+def column(*parts: str) -> pb.Node:
+    """Return a reference to a column."""
+    return pb.Node(
+        column_ref=pb.ColumnRef(fields=[pb.Node(string=pb.String(sval=p)) for p in parts])
+    )
+
+
+def conjuncts(node: pb.Node) -> list[pb.Node]:
+    """Return what a condition joins by AND; BETWEEN is two comparisons."""
+    kind = node.WhichOneof("node")
+    if kind == "bool_expr" and node.bool_expr.boolop == pb.AND_EXPR:
+        return [one for arg in node.bool_expr.args for one in conjuncts(arg)]
+    if kind == "a_expr" and node.a_expr.kind == pb.AEXPR_BETWEEN:
+        value, (low, high) = node.a_expr.lexpr, node.a_expr.rexpr.list.items
+        return [compare(value, ">=", low), compare(value, "<=", high)]
+    return [node] if kind else []
+
+
+def compare(left: pb.Node, operator: str, right: pb.Node) -> pb.Node:
+    """Return a comparison."""
+    name = [pb.Node(string=pb.String(sval=operator))]
+    return pb.Node(a_expr=pb.A_Expr(kind=pb.AEXPR_OP, name=name, lexpr=left, rexpr=right))
+
+
+def all_of(conditions: list[pb.Node]) -> pb.Node:
+    """Return the condition that all hold; without any, an empty node."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else pb.Node()
+    return pb.Node(bool_expr=pb.BoolExpr(boolop=pb.AND_EXPR, args=conditions))
+
+
+def pretty(text: str) -> str:
+    """Return a query in lines, with keywords in lower case."""
+    laid_out = postgast.format_sql(text, line_width=90).removesuffix("\n").removesuffix(";")
+    raw, parts, end = laid_out.encode(), [], 0
+    for token in postgast.scan(laid_out).tokens:
+        word = raw[token.start : token.end]
+        parts += [raw[end : token.start], word.lower() if token.keyword_kind else word]
+        end = token.end
+    return re.sub(r"[ ]+\n", "\n", b"".join([*parts, raw[end:]]).decode())

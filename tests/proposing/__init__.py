@@ -1,0 +1,1 @@
+"""`loader init --query`: queries of applications, rules, wrong rewritings, and the command."""

@@ -1,0 +1,66 @@
+"""A query split as the command splits it, and the parts that tests look at."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book
+from loader.proposing.catalog import Catalog
+from loader.proposing.compiling import compiler
+from loader.proposing.prepare import prepare
+from loader.proposing.propose import Proposed, Wish, propose
+from loader.proposing.prove import Proof, prove
+from loader.proposing.split import Split
+from testkit.databases import Database
+from testkit.servers import connect_target
+from waltally.database import connect
+from waltally.settings import Settings
+
+
+def proposed(database: Database, query: str, name: str = "report", **wish: object) -> Proposed:
+    """Return what the command would write. Raises LoaderError."""
+    dsn = database.cluster.dsn(database.name)
+    settings = Settings.of(dsn, dsn, "waltally", "cdc")
+    return propose(settings, query, name, Wish(**{"prove": "all", **wish}))  # type: ignore[arg-type]
+
+
+@dataclass
+class Halves:
+    """A query in two halves: the models, and what reads them."""
+
+    book: Book
+    original: str
+    select: pb.SelectStmt
+
+    @property
+    def models(self) -> list[str]:
+        return [self._text(model.text) for model in self.book.models]
+
+    @property
+    def reads(self) -> str:
+        return self._text(tree.statement(self.select))
+
+    def prove(self, is_sample: bool = False) -> Proof:
+        return prove(self.book, self.original, self.select, is_sample)
+
+    def _text(self, text: str) -> str:
+        return self.book.render(text, lambda table: table.table.name, lambda model: model.name)
+
+
+def split(database: Database, query: str, timezone: str = "UTC", grain: str = "") -> Halves:
+    """Split a query. Raises LoaderError where it is not kept."""
+    dsn = database.cluster.dsn(database.name)
+    source = connect(dsn, "source")
+    book = Book(Catalog(source, timezone), timezone, grain)
+    (asked,) = prepare(book, query, {})
+    with (
+        closing(connect_target(dsn)) as target,
+        closing(connect(dsn, "source")) as other,
+        compiler(other, target) as compile_,
+    ):
+        Split(book, "report", compile_).split(asked.select)
+    return Halves(book, asked.original, asked.select)

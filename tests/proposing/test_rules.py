@@ -1,0 +1,183 @@
+"""Each rule of the splitter, in a case of its own: the models, and what reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from testkit.databases import Database
+from tests.proposing.support import split
+from tests.proposing.wrong import SHOP
+
+CASES = {
+    "counts and sums of a table are its fact, and HAVING is asked of it": (
+        "select channel, count(*) as n, sum(amount) as total from orders group by 1"
+        " having count(*) > 5 order by 2 limit 3",
+        [
+            "SELECT channel AS channel, count(*) AS n, sum(amount) AS total FROM orders orders GROUP BY 1"
+        ],
+        "SELECT orders.channel AS channel, orders.n AS n, orders.total AS total FROM report orders"
+        " WHERE orders.n > 5 ORDER BY 2 LIMIT 3",
+    ),
+    "an average is a sum and a number": (
+        "select avg(amount) as mean from orders",
+        ["SELECT sum(amount) AS mean, count(amount) AS amount_count FROM orders orders"],
+        "SELECT orders.mean::numeric / (NULLIF(orders.amount_count, 0)) AS mean FROM report orders",
+    ),
+    "a parameter becomes a key": (
+        "select status, count(*) as n from orders where customer_id = 7 /* :customer */ group by 1",
+        [
+            "SELECT customer_id AS customer_id, status AS status, count(*) AS n"
+            " FROM orders orders GROUP BY 1, 2"
+        ],
+        "SELECT orders.status AS status, COALESCE(sum(orders.n), 0)::bigint AS n"
+        " FROM report orders WHERE orders.customer_id = 7 GROUP BY orders.status",
+    ),
+    "a constant stays one": (
+        "select status, count(*) as n from orders where customer_id = 7 group by 1",
+        [
+            "SELECT status AS status, count(*) AS n FROM orders orders WHERE customer_id = 7"
+            " GROUP BY 1"
+        ],
+        "SELECT orders.status AS status, orders.n AS n FROM report orders",
+    ),
+    "a range of time is kept by the grain that its bounds begin": (
+        "select count(*) as n from orders where placed_at > '2026-11-01 05:00' /* :from */",
+        [
+            "SELECT date_trunc('hour', placed_at) AS hour,"
+            " placed_at = date_trunc('hour', placed_at) AS is_start_of_hour, count(*) AS n"
+            " FROM orders orders GROUP BY 1, 2"
+        ],
+        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
+        " WHERE orders.hour > '2026-11-01 05:00' OR (orders.hour = '2026-11-01 05:00'"
+        " AND NOT orders.is_start_of_hour)",
+    ),
+    "a bound that moves with the clock begins no grain": (
+        "select count(*) as n from orders where placed_at >= now() - interval '30 days'",
+        ["SELECT placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1"],
+        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
+        " WHERE orders.placed_at >= (now() - '30 days'::interval)",
+    ),
+    "a distinct count and a maximum have their value as a key": (
+        "select count(distinct customer_id) as people, max(amount) as highest from orders",
+        [
+            "SELECT customer_id AS customer_id, amount AS amount, count(*) AS row_count"
+            " FROM orders orders GROUP BY 1, 2"
+        ],
+        "SELECT count(DISTINCT orders.customer_id) AS people, max(orders.amount) AS highest"
+        " FROM report orders",
+    ),
+    "a parent is a rows model, and the children are counted before they are joined": (
+        "select c.country, count(*) as n from orders as o join customers as c on c.id = o.customer_id"
+        " where not c.is_test group by 1",
+        [
+            "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
+            "select id, country from customers where NOT is_test",
+            "SELECT c.country AS country, sum(o.n) AS n FROM report_orders o"
+            " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
+        ],
+        "SELECT m.country AS country, COALESCE(m.n, 0)::bigint AS n FROM report m",
+    ),
+    "the columns, and no expressions, of a table that an outer join may leave out are keys": (
+        "select c.id, sum(coalesce(o.amount, 5)) as total from customers as c left join orders as o"
+        " on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by c.id",
+        [
+            "SELECT o.amount AS amount, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+            " count(*) AS row_count FROM orders o GROUP BY 1, 2, 3",
+            "select id from customers",
+        ],
+        "SELECT c.id AS id, sum(COALESCE(o.amount, 5) * COALESCE(o.row_count, 1)) AS total"
+        " FROM customers_rows c LEFT JOIN report_orders o ON o.customer_id = c.id"
+        " AND o.placed_at > (now() - '1 day'::interval) GROUP BY c.id",
+    ),
+    "of EXISTS and IN a value is kept once": (
+        "select count(*) as n from customers as c where exists"
+        " (select * from orders as o where o.customer_id = c.id and o.status = 'paid')"
+        " and country = 'DE'",
+        [
+            "SELECT o.customer_id AS customer_id, count(*) AS row_count FROM orders o"
+            " WHERE o.status = 'paid' GROUP BY 1",
+            "SELECT c.id AS id, count(*) AS n FROM customers c WHERE country = 'DE' GROUP BY 1",
+        ],
+        "SELECT COALESCE(sum(c.n), 0)::bigint AS n FROM report_2 c"
+        " WHERE EXISTS (SELECT 1 FROM report o WHERE o.customer_id = c.id)",
+    ),
+    "a condition on a parameter moves out of a sub-select": (
+        "select status, count(*) as n from (select status from orders where channel = 'web'"
+        " /* :channel */ and amount > 1) as o group by 1",
+        [
+            "SELECT o.asked_1 AS asked_1, status AS status, count(*) AS n FROM"
+            " (SELECT status, channel AS asked_1 FROM orders orders WHERE amount > 1) o GROUP BY 1, 2"
+        ],
+        "SELECT o.status AS status, COALESCE(sum(o.n), 0)::bigint AS n FROM report o"
+        " WHERE o.asked_1 = 'web' GROUP BY o.status",
+    ),
+    "a view of the application and a CTE are what they are made of": (
+        "with paid as (select * from priced where status = 'paid') select count(*) as n from paid",
+        [
+            "SELECT count(*) AS n FROM (SELECT * FROM (SELECT orders.id, orders.status FROM"
+            " orders orders WHERE orders.amount IS NOT NULL) priced WHERE status = 'paid') paid"
+        ],
+        "SELECT paid.n AS n FROM report paid",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def shop(database: Database) -> Database:
+    database.execute(SHOP.replace("110000", "3000"))
+    database.execute(
+        "create view lab.priced as select id, status from lab.orders where amount is not null"
+    )
+    return database
+
+
+@pytest.mark.parametrize("claim", CASES)
+def test_rule(shop: Database, claim: str) -> None:
+    query, models, reads = CASES[claim]
+    halves = split(shop, query)
+    assert (halves.models, halves.reads) == (models, reads)
+    proof = halves.prove()
+    assert (proof.missing, proof.surplus) == ([], [])
+    assert proof.rows
+
+
+def test_a_grain_that_the_bounds_do_not_begin_is_not_taken(shop: Database) -> None:
+    query = "select count(*) as n from orders where placed_at >= '2026-11-01 05:30' /* :from */"
+    halves = split(shop, query, grain="hour")
+    assert "date_trunc" not in halves.models[0]
+
+
+def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
+    halves = split(
+        shop, "select placed_at::date as day, count(*) from orders group by 1", "Asia/Tokyo"
+    )
+    assert halves.book.models[0].options == {"timezone": "Asia/Tokyo"}
+    assert (
+        split(shop, "select status, count(*) from orders group by 1").book.models[0].options == {}
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select distinct channel from orders",
+        "select count(*) as n from orders having count(*) > 1",
+        "select country from customers where id not in (select customer_id from orders where amount > 49) and id < 9"
+        " union all select channel from orders group by channel",
+        "select o.channel, rank() over (order by sum(amount) desc) as place, sum(count(*)) over () as n"
+        " from orders as o group by o.channel",
+        "select coalesce(c.country, 'none') as land, count(o.id) as n, count(*) as rows from orders as o"
+        " full join customers as c on c.id = o.customer_id and o.amount > 20 group by 1",
+        "with n as (select customer_id, count(*) as n from orders group by 1)"
+        " select a.n, count(*) as people from n as a join n as b on a.customer_id = b.customer_id + 1 group by 1",
+        "select status, count(*) as n from orders where not (placed_at >= '2026-11-03' /* :from */ and"
+        " placed_at <= '2026-11-09 05:00' /* :to */) group by 1",
+        "select sum(o.amount * c.id) as weighted, avg(c.id) as mean, count(c.country) as n, min(c.country) as first"
+        " from orders as o join customers as c on c.id = o.customer_id",
+        "select x.k, count(o.id) as n from (values ('web'), ('fax')) as x (k) left join orders as o on o.channel = x.k group by 1",
+    ],
+)
+def test_what_stands_around_the_aggregates_stays(shop: Database, query: str) -> None:
+    proof = split(shop, query).prove()
+    assert (proof.missing, proof.surplus) == ([], [])
+    assert proof.rows
