@@ -131,7 +131,7 @@ class Split:
         if not self._is_one_input(scope):
             return False
         if _joined_tables(scope) > 1:
-            if is_grouped and self._saves(scope):
+            if is_grouped and len(scope.items) > 1 and self._saves(scope):
                 return False
             copy_rows(self.book, scope)
         self._keep_all(scope, is_grouped)
@@ -164,6 +164,11 @@ class Split:
         item = self._counted(scope)
         if item is None:
             return None
+        if item.kind == "query" and any(
+            len(tree.find(arm, "range_var")) > 1 for arm in tree.arms(item.query)
+        ):
+            for arm in tree.arms(item.query):
+                copy_rows(self.book, scope.inside(arm))
         table = f"_{item.relation.table.name}" if item.relation else ""
         keep = Keep(scope, [item], f"{self.name}{table}")
         keep.make(is_grouped)
