@@ -269,7 +269,7 @@ def test_a_transaction_that_has_begun_runs_a_routine_as_dbt_has_replaced_it(
     )
     call = """do $$
         declare
-            target record := cdc.find_installed('public.made(text)', '(text)', 'text');
+            target record := cdc.find_installed('public.made(text)', '(text)', array['text']);
             found text;
         begin
             execute format('select %s(cdc.unless_replaced($1, $2, $3))', target.name)
