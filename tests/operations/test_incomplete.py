@@ -70,7 +70,7 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
     code, _, model = status(pipeline)
     assert (code, model["rejected_count"], model["rejected_lsn"] in said) == (3, listed, True)
     told = pipeline.loader("status").stdout
-    assert "waits: a change before " in told.splitlines()[0], "what it took away is not known"
+    assert "waits: a change after " in told.splitlines()[0], "what it took away is not known"
     assert (
         f"The model ft_service_stats could not count {listed} changes, "
         f"the newest at {model['rejected_lsn']}: the replica identity"

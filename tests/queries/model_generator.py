@@ -388,7 +388,9 @@ class ModelTrial:
                     self._stop(model, outcome, error)
                     continue
                 try:
-                    self.lab.execute(f"select {routine}('fill', null, null, null, false)")
+                    self.lab.execute(
+                        f"select {routine}('fill', null, null::text[], null, null::text[])"
+                    )
                 except psycopg2.Error as error:
                     self._stop(model, outcome, said(error))
                     continue
