@@ -167,6 +167,9 @@ class SlotReader:
         # Here and not in `close`: the storing thread may wait long for the target before that.
         self._connection.finish()
         self.failure = error
+        # Only now: whoever waits for an answer then sees what has cut it.
+        if isinstance(error, CannotConnect):
+            self._cut()
 
     def _read_bundle(self) -> None:
         arrived = self._connection.receive(_BUNDLE_SIZE)
@@ -244,7 +247,6 @@ class SlotReader:
             self._send_status()
         silent_for = self._monitor.seconds_without_answer
         if silent_for > limits.unanswered:
-            self._cut()
             raise CannotConnect(
                 "The source cannot be reached: the second connection had no answer for "
                 f"{silent_for:.0f} s",
