@@ -9,7 +9,7 @@ from waltally.units import size
 _ROW = 40
 """Bytes of a row beside its values, with its place in an index."""
 _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
-"""The server's work for a changed row in batches of a hundred (docs/performance.md)."""
+"""About what a changed row costs the server in batches; only for comparing kinds."""
 _NEARLY = 0.5
 """The share of its table's rows from which a fact saves little."""
 

@@ -77,9 +77,21 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
     ) in told
     assert f"Try: {model['rejected_remedy']}" in told.splitlines()
     assert any(note.startswith("Some changes, of all groups") for note in notes(pipeline))
+    # Later changes are added, and nobody is told that the model holds everything.
+    pipeline.build()
+    applied = "select lost_lsn < applied_lsn from cdc.model_watermark"
+    assert pipeline.target.value(applied)
+    waited = "select cdc.wait_for(%s, (select max(commit_lsn) from cdc.change_log), '0')"
+    assert pipeline.target.value(waited, pipeline.slot) is False
+    as_of = (
+        "select cdc.exact_as_of(%s) <= (select min(committed_at) from cdc.change_log"
+        " where commit_lsn >= (select lost_lsn from cdc.model_watermark))"
+    )
+    assert pipeline.target.value(as_of, pipeline.slot)
     pipeline.seed()
     pipeline.build()
     assert status(pipeline)[1] == []
+    assert pipeline.target.value(waited, pipeline.slot)
 
     # A role that has no list of rejections gets no number of them.
     pipeline.target.execute("update cdc.model_watermark set rejected_lsn = '0/1'")
