@@ -42,7 +42,7 @@ _NICE = 5
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-IS_COMPUTED = "select true from cdc.computed_group limit 1"
+IS_COMPUTED = "select true from cdc.computed_change limit 1"
 """Whether Spark has written what the database is to add."""
 
 
