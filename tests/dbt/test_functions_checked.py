@@ -36,10 +36,10 @@ EXPECTED = {
     *(
         (f"cdc.{name}", UNSANITIZED)
         for name in (
-            *("count_moved", "drop_stubs", "find_bad_images", "install_query", "judge_constants"),
+            *("count_moved", "drop_stubs", "find_bad_images", "find_cause", "install_query", "judge_constants"),
             *("keep_rejected_changes", "make_reader", "read_query", "reshape_table"),
             *("fill_downstream", "find_null_groups", "install_downstream", "keep_join_index"),
-            *("list_rejected", "tell"),
+            *("list_baseline", "list_rejected", "tell"),
         )
     ),
     ("cdc.run_step", "cannot determinate a result of dynamic SQL"),

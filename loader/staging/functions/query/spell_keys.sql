@@ -4,17 +4,17 @@ create or replace function cdc.spell_keys(compiled jsonb, types jsonb, share int
 returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        e'select\n%s\nfrom (\n%s\n) as query',
+        e'select %s\nfrom (\n%s\n) as query',
         string_agg(
             case
-                when is_key and cdc.is_text(type) then format('    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
+                when is_key and cdc.is_text(type) then format(e'\n    %s as %I', cdc.short_text(format('query.%I::text', name), share), name)
                 when is_key and type in ('numeric', 'bytea') and compiled ->> 'kind' <> 'rows' then format(
-                    '    case when octet_length(query.%1$I::text) > %2$s then cdc.long_key(query.%1$I::text)::%3$s else %4$s end as %1$I',
+                    e'\n    case when octet_length(query.%1$I::text) > %2$s then cdc.long_key(query.%1$I::text)::%3$s else %4$s end as %1$I',
                     name, 1000 / long_keys, type, format(case type when 'numeric' then 'trim_scale(query.%I)' else 'query.%I' end, name)
                 )
-                else format('    query.%I', name)
+                else format('query.%I', name)
             end,
-            e',\n' order by place
+            ', ' order by place
         ),
         query
     )

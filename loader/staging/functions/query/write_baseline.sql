@@ -14,8 +14,7 @@ declare
 begin
     return cdc.fill(
 $template$insert into {relation} ({columns})
-        select
-            {values}
+        select {values}
         from cdc.baseline_group as counted
         where counted.slot_name = $2 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}')){grouped};$template$,
         jsonb_build_object(
@@ -29,16 +28,16 @@ $template$insert into {relation} ({columns})
                         when 'id' then format('md5(row(%s)::text)::uuid', keys)
                         when 'key' then format('counted.dimensions[%s]::%s', key.place, one.type)
                         when 'part' then format(
-                            'coalesce(sum(counted.measures[%s]) filter (where counted.part = %L), 0)::%s', own.place,
+                            e'\n            coalesce(sum(counted.measures[%s]) filter (where counted.part = %L), 0)::%s', own.place,
                             compiled -> 'sources' -> (part.source_no - 1) ->> 'table', one.type
                         )
                         else format(
-                            case when own.counted_by is null then 'coalesce(sum(counted.measures[%1$s]), 0)::%2$s'
+                            case when own.counted_by is null then e'\n            coalesce(sum(counted.measures[%1$s]), 0)::%2$s'
                             -- A sum of no values is null.
-                            else 'case when sum(counted.measures[%3$s]) <> 0 then sum(counted.measures[%1$s])::%2$s end' end,
+                            else e'\n            case when sum(counted.measures[%3$s]) <> 0 then sum(counted.measures[%1$s])::%2$s end' end,
                             own.place, one.type, counting.place
                         )
-                    end, e',\n            ' order by one.place
+                    end, ', ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one
                 left join cdc.part_columns(compiled) as part on part.name = one.name

@@ -22,15 +22,9 @@ begin
     with {images}
 
     select
-        units.source_no,
-        units.archived_lsn,
-        {keys}{sums}
+        units.source_no, units.archived_lsn, {keys}{sums}
     from (
-        select distinct
-            weights.source_no,
-            weights.archived_lsn,
-            weights.sign,
-            1::bigint << digit as unit
+        select distinct weights.source_no, weights.archived_lsn, weights.sign, 1::bigint << digit as unit
         from ({weights}) as weights
         cross join generate_series(0, 40) as digit
         where weights.change_count >> digit & 1 = 1
@@ -67,28 +61,13 @@ $template$,
                 select string_agg(cdc.fill(
 $images$images_{number} as materialized (
         select
-            image.sign as waltally_sign,
-            image.archived_lsn as waltally_archived_lsn,
-            image.change_count as waltally_count{columns}
-        from (
-            select
-                side.sign,
-                {archived} as archived_lsn,
-                change.change_count,
-                case side.sign when 1 then change.new_values else change.old_values end as v
-            from unnest($1) as change
-            cross join (values (1), (-1)) as side (sign)
-            where
-                change.table_no = ($2)[{number}]
-                and change.action in ('U', case side.sign when 1 then 'I' else 'D' end)
-            offset 0
-        ) as image
+            image.sign as waltally_sign, image.archived_lsn as waltally_archived_lsn, image.change_count as waltally_count{columns}
+        from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
     )$images$,
                     jsonb_build_object(
                         'number', place,
                         'columns', cdc.image_columns(value, place::integer),
-                        'archived', case when (value ->> 'keeps_deleted')::boolean
-                            then 'case change.action when ''D'' then change.commit_lsn end' else 'null::pg_lsn' end
+                        'keeps_deleted', value ->> 'keeps_deleted'
                     )
                 ), e',\n\n    ' order by place)
                 from jsonb_array_elements(sources) with ordinality as one (value, place)
@@ -104,11 +83,8 @@ $images$images_{number} as materialized (
                 select string_agg(cdc.fill(
 $input$waltally_source_{number} as (
             select * from images_{number}
-            where
-                units.source_no = {number}
-                and waltally_sign = units.sign
-                and waltally_archived_lsn is not distinct from units.archived_lsn
-                and waltally_count & units.unit > 0
+            where units.source_no = {number} and waltally_sign = units.sign
+                and waltally_archived_lsn is not distinct from units.archived_lsn and waltally_count & units.unit > 0
         )$input$,
                     jsonb_build_object('number', place)
                 ), e',\n        ' order by place)

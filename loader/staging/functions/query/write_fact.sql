@@ -39,28 +39,20 @@ declare
     -- The table may have a column of any other name.
     waltally_emptied tid[];
     waltally_least_count numeric;
-    waltally_is_row boolean;
     waltally_groups text[];
     waltally_group text;
     waltally_said text;
-    waltally_tried cdc.change[];
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        {listing}
+        perform cdc.list_baseline({listed_name}, {model_key}, $2, {model_name});
         {baseline}
         return;
     end if;
 
-    -- A batch holds a change for other models too, and one that no model can count.
-    good := array(
-        select change from unnest($3) as change
-        where change.table_no = any ($4) and not change.is_cancelled and change.problem is null
-            and change.action in ('I', 'U', 'D')
-            and (change.missing is null or not cdc.lacks(change, $4, $5))
-    );
+    good := cdc.own_changes($3, $4, $5);
     if $1 <> 'list' then
         select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
         into rejected_lsn, lost_lsn
@@ -74,25 +66,12 @@ begin
             exception
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
                     waltally_said := sqlerrm;
-                    if waltally_group is not null then
-                        raise exception '% in the group %', sqlerrm, waltally_group
-                            using errcode = sqlstate, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
-                    elsif bad is null then
-                        -- Once without those that are bad, and without updates that move other models' values alone.
-                        waltally_tried := good;
-                        select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
-                        select greatest(rejected_lsn, max(change.last_lsn)) into rejected_lsn
-                        from unnest(cdc.name_bad_rows(bad, messages)) as change;
-                        waltally_is_row := good <> waltally_tried;
-                    else
-                        waltally_is_row := false;
-                    end if;
-                    if not waltally_is_row then
-                        -- An expression of totals is to blame, or their size: try one group after the other.
-                        waltally_groups := array(select distinct {group_text} from {deltas}(good, $4, $5) as changed);
-                    end if;
+                    select * into good, bad, messages, rejected_lsn, waltally_groups from cdc.find_cause(
+                        sqlerrm, sqlstate, {deltas_name}, {group_name}, waltally_group, $4, $5, good, bad, messages, rejected_lsn
+                    );
             end;
             continue when waltally_groups is null;
+            -- One group after the other: the first that fails is named.
             waltally_group := waltally_groups[1];
             waltally_groups := waltally_groups[2:];
             if waltally_group is null then
@@ -104,10 +83,8 @@ begin
     end if;
 
     select * into good, bad, messages from cdc.find_bad_images({deltas_name}, good, $4, $5);
-    perform cdc.list_rejected(
-        {listed_name}, {model_key}, $2, {tables}, $4, cdc.name_bad_rows(bad, messages) || cdc.reject($3, {needs}, $4, $5)
-    );
-    return;
+    bad := cdc.name_bad_rows(bad, messages) || cdc.reject($3, {needs}, $4, $5);
+    perform cdc.list_rejected({listed_name}, {model_key}, $2, {tables}, $4, bad);
 end
 $routine$
 $template$,
@@ -116,13 +93,12 @@ $template$,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
-            'listed', listed,
-            'listing', cdc.write_listing(listed, model_key, model_name),
             'listed_name', quote_literal(listed),
             'deltas_name', quote_literal(deltas),
             'deltas', deltas,
-            'group_text', group_text,
+            'group_name', quote_literal(group_text),
             'model_key', quote_literal(model_key),
+            'model_name', quote_literal(model_name),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'baseline', cdc.write_baseline(compiled, relation, model_name),
             'tables', (

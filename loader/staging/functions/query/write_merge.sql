@@ -16,17 +16,13 @@ begin
     return cdc.fill(
 $template$
 with totals as (
-    select
-        {keys}{sums}
-    from (
-        {totals}
-    ) as delta{grouped}
+    select {keys}{sums}
+    from ({totals}) as delta{grouped}
 ),
 
 merged as (
     insert into {relation} as stored ({columns})
-    select
-        {values}
+    select {values}
     from totals
     on conflict ({conflict}) do update
     set
@@ -42,8 +38,7 @@ from (
 ) as done
 cross join ({told}) as told;
 if waltally_least_count < 0 then
-    raise exception 'a number of rows or values would fall below zero'
-        using errcode = 'WL004';
+    raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';
 end if;
 $template$,
         jsonb_build_object(
@@ -94,7 +89,7 @@ $template$,
                             then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', kept.counted_by, one.name, one.name)
                         else format('totals.%I', one.name)
                     end,
-                    e',\n        ' order by one.place
+                    ', ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one
                 left join (

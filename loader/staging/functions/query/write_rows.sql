@@ -49,7 +49,7 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        {listing}
+        perform cdc.list_baseline({listed_name}, {model_key}, $2, {model_name});
         insert into {relation} ({columns})
         select
             {baseline}
@@ -60,13 +60,7 @@ begin
         return;
     end if;
 
-    -- A batch holds a change for other models too, and one that no model can apply.
-    remaining := {left_by}(array(
-        select change from unnest($3) as change
-        where change.table_no = any ($4) and not change.is_cancelled and change.problem is null
-            and change.action in ('I', 'U', 'D')
-            and (change.missing is null or not cdc.lacks(change, $4, {carried}))
-    ){key_nos});
+    remaining := {left_by}(cdc.own_changes($3, $4, $5{key_nos}){key_nos});
     if $1 = 'list' then
         select * into remaining, bad, messages from cdc.find_bad_images({deltas_name}, remaining, $4, $5);
     else
@@ -93,7 +87,6 @@ begin
     if $1 = 'list' or {is_listed} then
         perform cdc.list_rejected({listed_name}, {model_key}, $2, array[{table_name}], $4, rejected);
     end if;
-    return;
 end
 $routine$
 $template$,
@@ -102,8 +95,6 @@ $template$,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
-            'listed', listed,
-            'listing', cdc.write_listing(listed, model_key, model_name),
             'listed_name', quote_literal(listed),
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),
@@ -117,7 +108,6 @@ $template$,
             'is_listed', case when has_old_rows then 'false' else 'true' end,
             'left_by', case when has_old_rows then 'cdc.net_rows' else 'cdc.last_rows' end,
             'key_nos', case when has_old_rows then '' else ', ' || key_nos end,
-            'carried', case when has_old_rows then '$5' else format('case change.action when ''I'' then $5 else array[%s] end', key_nos) end,
             'reject', case when has_old_rows then format('cdc.reject($3, %L, $4, $5)', jsonb_build_array(needs)) else format(
                 'cdc.reject(array(select change from unnest($3) as change where change.action = ''I''), %L, $4, $5) || '
                 'cdc.reject(array(select change from unnest($3) as change where change.action is distinct from ''I''), %L, $4, array[%s])',

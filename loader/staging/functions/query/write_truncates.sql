@@ -41,7 +41,7 @@ begin
         end if;
         written := written || format(
             e'if exists (select from unnest($3) as change where change.table_no = ($4)[%s] and change.action = ''T'' and change.problem is null) then\n'
-            '            is_reset := true;\n            if $1 = ''add'' then\n            %s\n            end if;\n',
+            '            is_reset := true;\n            if $1 = ''add'' then\n                %s\n            end if;\n',
             source.place, taken
         );
         if (source.value ->> 'keeps_deleted')::boolean then

@@ -1,0 +1,16 @@
+-- The images of a source's changes: the new ones with the sign 1, the old ones with -1. A deleted row of a source whose
+-- deletes are ignored has its position. A parsed body and no settings: the planner puts it into the calling query.
+create or replace function cdc.images(changes cdc.change[], table_no integer, keeps_deleted boolean)
+returns table (sign integer, archived_lsn pg_lsn, change_count bigint, v text[])
+language sql immutable
+begin atomic
+    select
+        side.sign,
+        case when keeps_deleted and change.action = 'D' then change.commit_lsn end,
+        change.change_count,
+        case side.sign when 1 then change.new_values else change.old_values end
+    from unnest(changes) as change
+    cross join (values (1), (-1)) as side (sign)
+    where change.table_no = images.table_no and change.action in ('U', case side.sign when 1 then 'I' else 'D' end)
+    offset 0;
+end;
