@@ -188,7 +188,7 @@ class DiskFull(LoaderError):
 
 
 class StagingTooNew(LoaderError):
-    """The staging schema was made by a newer loader, or by 1.0.0."""
+    """The staging schema was made by a newer loader."""
 
     exit_code = 27
 

@@ -181,10 +181,7 @@ def has_other_functions(target: Target) -> bool:
 
 
 def version(target: Target) -> int:
-    """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew.
-
-    1.0.0 had seven migrations, which are one now.
-    """
+    """Return the newest migration the schema has, 0 where it has none. Raises StagingTooNew."""
     if target.ask("select to_regclass(%s)", (target.table("schema_migration"),)) == [(None,)]:
         return 0
     ((present,),) = target.ask_staging("select coalesce(max(version), 0) from {}.schema_migration")
@@ -193,7 +190,6 @@ def version(target: Target) -> int:
         raise StagingTooNew(
             f"The staging schema is at version {present}, this loader knows up to {known}",
             "use the waltally that made the schema here; or, to begin again with this one: "
-            "`loader teardown --drop-data` of that one (`--purge` in 1.0.0), then `loader setup` "
-            "and a seed",
+            "`loader teardown --drop-data` of that one, then `loader setup` and a seed",
         )
     return int(present)

@@ -85,7 +85,7 @@ def test_the_documented_queries_read_an_index(warehouse: Warehouse) -> None:
         "unnest(array['created', 'sending', 'sent', 'delivered']) as status"
     )
     warehouse.execute(f"vacuum (analyze) {TABLE}")
-    text = (ROOT / "docs/reading.md").read_text()
+    text = (ROOT / "docs/reading.md").read_text().partition("## The change log")[0]
     queries = re.findall(r"^### (.*?)\n.*?```sql\n(.*?)```", text, re.MULTILINE | re.DOTALL)
     assert len(queries) >= 3
     for heading, query in queries:

@@ -1,4 +1,4 @@
-"""docs/change-log.md is true: its columns are the log's, and its SQL reads each change once."""
+"""docs/reading.md is true of the change log: its columns, and SQL that reads each change once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testkit.commands import ROOT
 from testkit.pipeline import Pipeline
 from testkit.servers import BIN
 
-PAGE = (ROOT / "docs/change-log.md").read_text()
+PAGE = (ROOT / "docs/reading.md").read_text().partition("## The change log")[2]
 REGISTER, READ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 SLOT = "waltally"
 READER = "reads_the_log"
