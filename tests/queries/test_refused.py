@@ -266,6 +266,7 @@ REFUSED: list[tuple[str, str, str]] = [
         "a - b",
     ),
     ("select to_char(day::timestamp, 'TMMonth') as m, count(*) from {a} group by 1", "format", ""),
+    ("select -2.25::numeric as k, count(*) from {a} group by 1", "constant", "a sub-select"),
     ("select to_char(n, '9D99') as m, count(*) from {a} group by 1", "format", "constant format"),
     ("select to_char(n, 'L99') as m, count(*) from {a} group by 1", "format", "constant format"),
     ("select to_char(day::timestamp, name) as m, count(*) from {a} group by 1", "format", ""),

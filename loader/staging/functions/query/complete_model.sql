@@ -9,14 +9,21 @@ declare
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
-    execute format(
-        'create temporary view waltally_query as with %s select * from (%s) as query',
-        (
-            select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
-            from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
-        ),
-        compiled ->> 'query'
-    );
+    begin
+        execute format(
+            'create temporary view waltally_query as with %s select * from (%s) as query',
+            (
+                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
+                from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
+            ),
+            compiled ->> 'query'
+        );
+    exception
+        -- PostgreSQL prints a key like -2.25::numeric in a way that it does not read: as a constant of a GROUP BY.
+        when syntax_error then
+            raise exception 'GROUP BY an expression that PostgreSQL takes for a constant when it reads it again.'
+                using errcode = 'WL003', hint = 'Select it in a sub-select, and group by its column.';
+    end;
     select jsonb_object_agg(a.attname, cdc.plain_type(a.atttypid)) into types
     from pg_attribute as a
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
