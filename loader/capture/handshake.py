@@ -65,7 +65,7 @@ def shake_hands(
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
     record = read_record()
     ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
-    timeline = read_history(int(str(number)), lambda command: connection.query(command)[0])
+    history = read_history(int(str(number)), lambda command: connection.query(command)[0])
     ((pid, encoding, timeout, origin),) = connection.query(
         "select pg_backend_pid(), current_setting('server_encoding'), "
         "(select setting from pg_settings where name = 'wal_sender_timeout'), "
@@ -74,7 +74,7 @@ def shake_hands(
     )
     milliseconds = int(str(timeout))
     state = SlotState(**json.loads(str(rows[0][0]))) if rows else None
-    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline)
+    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, history)
     return Handshake(
         SlotInfo(slot, state, record, server),
         record,

@@ -17,7 +17,7 @@ from loader.source.remedies import (
     slots_remedy,
 )
 from loader.source.server import ServerInfo
-from loader.source.standbys.copies import too_old
+from loader.source.standbys.findings import too_old
 from waltally.errors import (
     LoaderError,
     MissingRight,

@@ -14,7 +14,7 @@ from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
 from loader.source.server import Server
 from loader.source.slot import SlotInfo, another_name
-from loader.source.standbys import copies
+from loader.source.standbys import findings
 from loader.source.standbys.actions import read_history
 from loader.source.standbys.timelines import Timeline
 from loader.staging import migrate
@@ -100,7 +100,7 @@ def create_slot(
 def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
     failure = f"The slot could not be made within {timeout} s"
     if source.ask("select pg_is_in_recovery()") == [(True,)]:
-        return copies.creation_blocked(failure)
+        return findings.creation_blocked(failure)
     writers = source.ask(WRITERS, {"xids": None})
     return SlotCreationBlocked(
         f"{failure}: it waits for transactions that were writing when it began, "

@@ -10,8 +10,7 @@ from psycopg2.extensions import make_dsn
 
 from loader.source.server import Server
 from loader.source.slot import SlotState
-from loader.source.standbys import copies, info, names
-from loader.source.standbys.findings import STREAM_FIRST
+from loader.source.standbys import findings, info, names
 from loader.source.standbys.timelines import Timeline, parse_history
 from waltally import lsn, server_errors
 from waltally.database import Connection, Target, replication_command
@@ -44,7 +43,7 @@ def read_wait(source: Connection) -> LoaderError | None:
 
 def require_able(in_recovery: bool, version: int) -> None:
     """Raise IsStandby for a standby that is too old to decode."""
-    if in_recovery and version < copies.STANDBYS_DECODE_SINCE:
+    if in_recovery and version < findings.STANDBYS_DECODE_SINCE:
         raise server_errors.standby()
 
 
@@ -124,7 +123,7 @@ def announce_wait(server: Server) -> None:
         log.warning(
             "The standby makes the slot once its primary has logged which transactions run. At "
             "once, if you run on the primary: %s",
-            copies.SNAPSHOT,
+            findings.SNAPSHOT,
         )
 
 
@@ -142,7 +141,7 @@ def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
         raise SlotInUse(
             f"The slot {settings.slot} is in use by pid {state.active_pid}, and --failover cannot "
             "change it meanwhile",
-            STREAM_FIRST,
+            findings.STOP_FIRST,
         )
     command = f'ALTER_REPLICATION_SLOT "{settings.slot}" (FAILOVER true)'
     replication_command(settings.source, command)
