@@ -16,7 +16,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_USER := 0
 
-.PHONY: help packages install install-debezium spark-bundle browser demo acceptance mutants soak bench test check fix lock clean
+.PHONY: help packages install spark-bundle browser demo acceptance mutants soak bench test check fix lock clean
 
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -153,7 +153,7 @@ lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by
 	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
 	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
 
-STAGES := capture apply freshness catch-up overhead seed hot-groups models kinds
+STAGES := capture apply freshness overhead seed models
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES) bench-large-seed bench-gate
 
@@ -168,11 +168,6 @@ bench-gate: install  ## Fail where apply, capture or freshness got worse since t
 
 spark-bundle: install  ## Pack into target/spark what a Spark cluster needs (docs/spark.md)
 	$(BIN)/python ops/spark_bundle.py target/spark
-
-install-debezium: install  ## Install the engine that bench-capture compares with, 400 MB
-	$(call has_pip,.venv-debezium) || $(BIN)/python -m venv --clear .venv-debezium
-	.venv-debezium/bin/python -m pip install --disable-pip-version-check \
-		-r benchmarks/debezium-requirements.txt
 
 fix:  ## Format, mend what the linters can, and write what pages repeat of the code
 	$(BIN)/ruff check --fix .

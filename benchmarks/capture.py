@@ -8,7 +8,6 @@ each round they run one after the other. Decoding alone is PostgreSQL's pg_recvl
 loader runs once, so that no round is the first to write the target's WAL files; before each run the
 same rows are copied and dropped. A ratio compares runs of one round; the table has the median of
 each column. The last rows are of a single transaction: it must pass in the same memory.
-Debezium takes part where `make install-debezium` has been run.
 """
 
 from __future__ import annotations
@@ -19,13 +18,12 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import decoding, report
-from benchmarks.measure import ROOT, Cost, run, say
+from benchmarks.measure import Cost, run, say
 from benchmarks.workload import LOADER, ask, create, environment, insert, set_up
 from testkit.servers import BIN, Cluster
 
 GOALS = {
     "of decoding": 0.95,
-    "times Debezium": 8,
     "MB over idle": 64,
 }
 
@@ -48,7 +46,6 @@ _TARGET = {
 _LOADER_SLOT = "loader"
 """The one slot that feeds the model: each run follows a copy of the slot that waited for it."""
 _COLUMNS = "slot_name, commit_lsn, ordinal, xid, committed_at, action, payload"
-_DEBEZIUM = ROOT / ".venv-debezium" / "bin" / "python"
 
 
 class Backlog(NamedTuple):
@@ -110,18 +107,10 @@ def to_the_model(backlog: Backlog, slot: str) -> Result:
     return result
 
 
-def debezium(backlog: Backlog, slot: str) -> Result:
-    """Stage with Debezium's embedded engine."""
-    words = [backlog.source.dsn(), backlog.target.dsn(), slot, str(backlog.rows)]
-    cost = run([_DEBEZIUM, "-m", "benchmarks.debezium", *words], {}, backlog.clusters)
-    return Result(float(cost.output.splitlines()[-1]), cost)
-
-
 CONTENDERS: dict[str, Contender] = {
     "decoding alone": decode_alone,
     "loader": loader,
     "loader, to the model": to_the_model,
-    **({"Debezium": debezium} if _DEBEZIUM.exists() else {}),
 }
 """Who takes part, by the name in the table."""
 
@@ -136,11 +125,6 @@ def prepare(backlog: Backlog, name: str, slot: str) -> None:
     """Make the contender's slot before anything is written."""
     if name.startswith("loader"):
         copy_slot(backlog, _LOADER_SLOT, slot)
-    elif name == "Debezium":
-        tables = ", ".join(f"{schema}.{table}" for schema, table in decoding.TABLES)
-        ask(backlog.source.dsn(), f"create publication {slot} for table {tables}")
-        make = "select pg_create_logical_replication_slot(%(slot)s, 'pgoutput')"
-        ask(backlog.source.dsn(), make, {"slot": slot})
     else:
         decoding.make_slot(backlog.source, slot)
 
@@ -240,7 +224,6 @@ def _row(
         "transactions, way": f"{kind}: {name}",
         "changes/s": median(rows / result.seconds for result in found),
         "of decoding": against("decoding alone"),
-        "times Debezium": against("Debezium"),
         "source CPU µs": micros(lambda cost: cost.servers["source"]),
         "own CPU µs": micros(lambda cost: cost.program),
         "target CPU µs": micros(lambda cost: cost.servers["target"]),

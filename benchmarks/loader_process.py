@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.measure import ROOT, cpu_seconds, peak_bytes
+from benchmarks.measure import ROOT, cpu_seconds
 from benchmarks.workload import LOADER, environment
 from testkit.servers import Cluster
 from testkit.source import transaction
@@ -30,11 +30,6 @@ class LoaderProcess:
         self._process, self._log = process, log
         self.began = time.time()
         """When the process was started, on this machine's clock."""
-
-    @property
-    def peak_bytes(self) -> int:
-        """The most memory that the loader has held so far."""
-        return peak_bytes(self._process.pid)
 
     @property
     def cpu_seconds(self) -> float:

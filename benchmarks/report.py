@@ -127,12 +127,6 @@ def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]
         plt.close(drawing)
 
 
-def published(stage: str) -> list[Row]:
-    """Return the rows that a stage published last."""
-    rows: list[Row] = json.loads((RESULTS / f"{stage}.json").read_text())["rows"]
-    return rows
-
-
 def spread(ratios: Sequence[float]) -> str:
     """Return the median, and behind it the least and the most."""
     return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"

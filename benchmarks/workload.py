@@ -162,11 +162,8 @@ def environment(
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
     """Make a slot where there is none, register the project's models for it, and install them."""
-    install(environment(source, target, slot, project))
-
-
-def install(settings: Mapping[str, str]) -> None:
-    """Do so with these settings. The project is parsed once."""
+    settings = environment(source, target, slot, project)
+    # The project is parsed once.
     run([BIN / "dbt", "compile", "--quiet"], settings, {})
     manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
     run([LOADER, "setup", "--manifest", manifest], settings, {})

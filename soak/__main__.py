@@ -38,7 +38,6 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--rate", type=float, default=10.0, help="transactions per second in each of four sessions"
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--keep", action="store_true", help="leave the servers and the log files")
     return parser.parse_args()
 
@@ -68,18 +67,8 @@ def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> in
     finally:
         if not chosen.keep:
             shutil.rmtree(home, ignore_errors=True)
-    done = soak.summary()
-    if chosen.json:
-        print(json.dumps(done | {"failure": failure or None}, indent=2))
-    else:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in done["faults_by_kind"].items())
-        print(
-            f"seed {seed}: {done['faults']} faults in {done['seconds']:.0f} s ({kinds}); "
-            f"{done['checks']} checks; {done['changes_compared']:,} changes staged; "
-            f"{done['positions_observed']:,} positions observed; longest of "
-            f"{done['commits_timed']:,} commits {done['longest_commit_seconds']:.2f} s; "
-            f"{'FAILED' if failure else 'violations 0, differences 0'}"
-        )
+    summary = {"result": "FAILED" if failure else "violations 0, differences 0", **soak.summary()}
+    print(json.dumps(summary))
     return 1 if failure else 0
 
 

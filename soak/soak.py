@@ -62,44 +62,6 @@ select true from cdc.baseline inner join cdc.slot_position as log using (slot_na
 where slot_name = '{SLOT}' and log.start_lsn > baseline.snapshot_lsn limit 1
 """
 
-_ERASE_LINE = "\r\033[K"
-
-
-class Progress:
-    """Prints where one system's plan stands, to stderr."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._is_terminal = sys.stderr.isatty()
-
-    def fault(self, number: int, name: str, seconds: float) -> None:
-        """Say which fault begins; on a terminal the next line replaces this one."""
-        done = number - 1
-        count = "" if self._plan.fault_count is None else f" of {self._plan.fault_count}"
-        left = _minutes(self._plan.seconds_left(done, seconds))
-        line = f"{self._prefix(seconds)} fault {number}{count}, about {left} left: {name}"
-        if self._is_terminal:
-            print(f"{_ERASE_LINE}{line}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def check(self, number: int, changes: int, seconds: float) -> None:
-        """Say that a check has found everything right."""
-        erase = _ERASE_LINE if self._is_terminal else ""
-        print(
-            f"{erase}{self._prefix(seconds)} check {number}: {changes:,} changes, no difference",
-            file=sys.stderr,
-            flush=True,
-        )
-
-    def close(self) -> None:
-        """Leave an empty line on a terminal to what is printed next."""
-        if self._is_terminal:
-            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
-
-    def _prefix(self, seconds: float) -> str:
-        return f"seed {self._plan.seed} {_minutes(seconds)}"
-
 
 def _minutes(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
@@ -118,7 +80,6 @@ class Soak:
         self.longest_commit = 0.0
         self.exits: Counter[int] = Counter()
         self.driver_exits: Counter[int] = Counter()
-        self._progress = Progress(plan)
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -141,7 +102,6 @@ class Soak:
                 self.exits = system.service.exits
                 if system.has_spark:
                     self.driver_exits = system.driver.exits
-                self._progress.close()
 
     def summary(self) -> dict[str, Any]:
         """Return what was done, for a line or for JSON."""
@@ -168,7 +128,9 @@ class Soak:
         if system.random.random() < 0.8:
             system.wait_until_streaming()
             system.pause_randomly(0, 0.7)
-        self._progress.fault(number, fault.__name__, self._seconds())
+        count = "" if self.plan.fault_count is None else f" of {self.plan.fault_count}"
+        left = _minutes(self.plan.seconds_left(number - 1, self._seconds()))
+        self._say(f"fault {number}{count}, about {left} left: {fault.__name__}")
         with system.commit_timer.not_timed() if fault in BLOCKS_COMMITS else nullcontext():
             fault(system)
         system.restore_network()
@@ -200,7 +162,7 @@ class Soak:
         system.second_comparison.check()
         self._check_positions(system)
         self.checks += 1
-        self._progress.check(self.checks, system.comparison.changes, self._seconds())
+        self._say(f"check {self.checks}: {system.comparison.changes:,} changes, no difference")
         system.service.start()
         system.second_loader.start()
         system.writers.resume()
@@ -232,6 +194,10 @@ class Soak:
             f"Try: make soak SEED={self.plan.seed} MINUTES={self.plan.minutes:g} "
             "(its first system gets the same faults in the same order, at other moments)"
         )
+
+    def _say(self, line: str) -> None:
+        prefix = f"seed {self.plan.seed} {_minutes(self._seconds())}"
+        print(f"{prefix} {line}", file=sys.stderr, flush=True)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -28,11 +27,6 @@ from testkit.model import NOTIFY, registered
 from testkit.servers import connect_target
 from testkit.system import System
 from waltally.models import Model
-
-DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
-
-Group = tuple[str | None, ...]
-Counts = Counter[Group]
 
 
 class Pipeline(System):
@@ -156,25 +150,13 @@ class Pipeline(System):
     def position(self) -> str:
         return str(self.target.value("select position_lsn from cdc.slot_position"))
 
-    def model(self) -> tuple[Counts, Counts]:
+    def model(self) -> recount.Counts:
         """Return what the model says of live and archived rows, by group."""
-        live, archived = Counts(), Counts()
-        for *group, live_count, archived_count in self.target.execute(
-            f"select {', '.join(f'{name}::text' for name in DIMENSIONS)}, "
-            "live_count, archived_count from analytics.ft_service_stats"
-        ):
-            live[tuple(group)] = live_count
-            archived[tuple(group)] = archived_count
-        return nonzero(live), nonzero(archived)
+        return recount.model(self.dsns[1])
 
-    def recount(self) -> tuple[Counts, Counts]:
+    def recount(self) -> recount.Counts:
         """Return what counting the rows of both tables gives."""
-        return self.rows_of("notifications"), self.rows_of("notification_history")
-
-    def rows_of(self, table: str) -> Counts:
-        names = ", ".join(f"{name}::text" for name in DIMENSIONS)
-        found = self.source.execute(f"select {names}, count(*) from {table} group by 1, 2, 3, 4")
-        return Counter({tuple(group): count for *group, count in found})
+        return recount.expected(self.dsns[0], purges=())
 
     def findings(self) -> list[dict[str, Any]]:
         """Return what `loader status` finds wrong, as its JSON has it."""
@@ -232,7 +214,3 @@ class Pipeline(System):
         self.must("run", "--once")
         self.build()
         assert self.differences() == []
-
-
-def nonzero(counts: Counts) -> Counts:
-    return Counter({group: count for group, count in counts.items() if count})

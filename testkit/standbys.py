@@ -27,7 +27,6 @@ MAJOR = int(re.findall(r"\d+", _VERSION)[0])
 from_16 = pytest.mark.skipif(MAJOR < 16, reason="standbys decode from PostgreSQL 16 on")
 from_17 = pytest.mark.skipif(MAJOR < 17, reason="standbys keep slots from PostgreSQL 17 on")
 from_18 = pytest.mark.skipif(MAJOR < 18, reason="slots time out from PostgreSQL 18 on")
-before_16 = pytest.mark.skipif(MAJOR >= 16, reason="standbys decode from PostgreSQL 16 on")
 before_17 = pytest.mark.skipif(MAJOR >= 17, reason="standbys keep slots from PostgreSQL 17 on")
 
 KEEPS_SLOTS = {"hot_standby_feedback": "on", "primary_slot_name": "'standby'"}

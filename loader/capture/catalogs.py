@@ -42,5 +42,5 @@ def _is_as_read(catalog: Catalog, xids: set[int], stop: Event, deadline: float) 
             raise Interrupted(
                 f"A transaction has not finished its commit within {_PATIENCE:.0f} s, so its "
                 "changes to partitions and labels cannot be seen yet",
-                "see what its commit waits for, for instance a synchronous standby",
+                "see what its commit waits for",
             )

@@ -102,7 +102,7 @@ def _end_of_source(settings: Settings) -> int:
     """Return a position that the stream passes only after everything committed by now.
 
     It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
-    with asynchronous commits reaches the position too. On a standby, where nothing can be written,
+    with asynchronous commits reaches the position too. Where nothing can be written,
     it is the position up to which everything is replayed by now.
     """
     with closing(connect(settings.source, "source")) as connection:

@@ -11,12 +11,13 @@ from psycopg.conninfo import make_conninfo
 from loader.capture import wal2json
 from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
 from loader.source.asking import SLOT_STATE
-from loader.source.server import STANDBYS_DECODE_SINCE
-from loader.source.slot import Server, SlotInfo, SlotState, read_timeline
+from loader.source.server import Server
+from loader.source.slot import SlotInfo, SlotState
 from loader.source.slot_admin import origin_name
+from loader.source.standbys.actions import read_history, require_able
 from loader.staging.records import SlotPosition
 from waltally import lsn, session_settings
-from waltally.server_errors import lent_session, standby
+from waltally.server_errors import lent_session
 from waltally.tables import Table
 
 
@@ -25,7 +26,7 @@ class Handshake:
     """What server and target say of the slot before anything is streamed."""
 
     slot: SlotInfo
-    """Its server has the timeline that it is on, and where that left the former ones."""
+    """Its server is known with its history."""
     record: SlotPosition
     origin: int | None
     """The number of the loader's replication origin, None where it has none."""
@@ -58,14 +59,13 @@ def shake_hands(
     Raises ProtocolError, IsStandby and what `read_record` raises.
     """
     in_recovery = connection.query("select pg_is_in_recovery()") == [("t",)]
-    if in_recovery and connection.server_version < STANDBYS_DECODE_SINCE:
-        raise standby()
+    require_able(in_recovery, connection.server_version)
     # In this order, because another loader may move all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
     record = read_record()
     ((system, number, wal_end, database),) = connection.query("IDENTIFY_SYSTEM")
-    timeline = read_timeline(int(str(number)), lambda command: connection.query(command)[0])
+    history = read_history(int(str(number)), lambda command: connection.query(command)[0])
     ((pid, encoding, timeout, origin),) = connection.query(
         "select pg_backend_pid(), current_setting('server_encoding'), "
         "(select setting from pg_settings where name = 'wal_sender_timeout'), "
@@ -74,7 +74,7 @@ def shake_hands(
     )
     milliseconds = int(str(timeout))
     state = SlotState(**json.loads(str(rows[0][0]))) if rows else None
-    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, timeline)
+    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, history)
     return Handshake(
         SlotInfo(slot, state, record, server),
         record,

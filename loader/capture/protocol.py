@@ -18,8 +18,7 @@ import psycopg
 from psycopg import pq
 
 from loader.capture.wal2json import Keepalive
-from loader.source.remedies import slot_finding
-from loader.source.slot import RENEW
+from loader.source.remedies import RENEW, slot_finding
 from waltally import lsn
 from waltally.errors import LoaderError, RowTooLarge, SlotLost
 from waltally.server_errors import (
@@ -147,9 +146,9 @@ class ReplicationConnection:
     def send_status(self, position: int, *, want_reply: bool = False) -> None:
         """Confirm that everything before the position is durable. Raises ProtocolError.
 
-        A walsender that shows a flushed position may count as a synchronous standby, and commits
-        would wait for it. The second message hides the position again; the slot keeps it. The
-        server reads both at once. pg_basebackup hides its position in the same way.
+        Commits may wait for a walsender that shows a flushed position. The second message hides
+        the position again; the slot keeps it. The server reads both at once. pg_basebackup hides
+        its position in the same way.
         """
         since = datetime.now(UTC) - _EPOCH
         clock = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

@@ -14,7 +14,7 @@ from loader.capture.pace import Idle, Pace
 from loader.capture.protocol import ProtocolError, protocol_error
 from loader.capture.stream import Stream
 from loader.capture.wal2json import Message
-from loader.source.slot import RENEW
+from loader.source.remedies import RENEW
 from loader.staging.change_log import ChangeLog
 from waltally import failpoints
 from waltally.errors import (
@@ -125,8 +125,8 @@ class Session:
         batch, stream = self._batch, self._stream
         if not batch.rows:
             self._run_state.wal_end = stream.monitor.answer.wal_end
-            if stream.has_other_timeline:
-                stream.note_timeline()
+            if stream.monitor.history.has_changed:
+                stream.note_history()
                 self._log.commit()
             self._stop.wait(self._pace.seconds_left(time.monotonic()))
         if not self._received:
@@ -193,14 +193,13 @@ class Session:
         if not stream.followed.note(batch, self._stop):
             self._log.rollback()
             return
-        if stream.monitor.is_standby:
-            stream.note_timeline()
+        stream.note_history()
         since = run_state.open_since = run_state.open_since or time.monotonic()
         registration = self._log.commit_position(position.stored, position.received, batch.rows)
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")
-        position.store(self._log.wal_position() if stream.waits_for_standbys else None)
+        position.store(self._log.wal_position() if stream.confirms_late else None)
         self._batch = self._next_batch()
         self._news.note(registration)
         run_state.stored_at = now = time.monotonic()

@@ -15,13 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from psycopg.conninfo import make_conninfo
-
 from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
-from loader.source.asking import ask_server
-from loader.source.server_checks import synchronous_finding
-from loader.source.slot import SlotInfo, Timeline, read_timeline
+from loader.source.slot import SlotInfo
+from loader.source.standbys.actions import HAS_WAITS, History, read_wait
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
 from waltally.limits import limits
@@ -32,7 +29,7 @@ _RELEASE_SECONDS = 1.0
 
 _CHECK = """
 select json_build_object(
-    'has_standby_names', current_setting('synchronous_standby_names') <> '',
+    'has_waits', HAS_WAITS,
     'has_slot', coalesce(slot.active_pid = %(pid)s, false),
     'wal_end', server.wal_end,
     'restart_lsn', coalesce(slot.restart_lsn - '0/0', server.wal_end),
@@ -46,7 +43,7 @@ from (
     end - '0/0', 0) as wal_end
 ) as server
 left join pg_replication_slots as slot on slot.slot_name = %(slot)s
-""".replace("DDL_TRIGGER", ddl_notes.INSTALLED)
+""".replace("DDL_TRIGGER", ddl_notes.INSTALLED).replace("HAS_WAITS", HAS_WAITS)
 _HAS_SLOT = (
     "select active_pid from pg_replication_slots where slot_name = %(slot)s "
     "and active_pid = %(pid)s"
@@ -57,8 +54,8 @@ _TERMINATE = _HAS_SLOT.replace("select active_pid", "select pg_terminate_backend
 class Answer(NamedTuple):
     """The state of the source at one moment."""
 
-    has_standby_names: bool
-    """Whether it waits for any synchronous standby."""
+    has_waits: bool
+    """Whether commits wait for other servers."""
     has_slot: bool
     """Whether our walsender has the slot."""
     wal_end: int
@@ -80,20 +77,13 @@ class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
     def __init__(self, dsn: str, slot: SlotInfo, ddl_trigger: int | None) -> None:
-        """`ddl_trigger` is the event trigger that reported DDL when the stream began.
-
-        A standby may change its timeline while it is followed: it is promoted, or its primary was.
-        Only a replication connection can ask for that.
-        """
-        self.is_standby = slot.server.in_recovery
-        """Whether the server was a standby when the session began."""
-        self.timeline = slot.server.known_timeline
-        """The server's timeline when it last answered here."""
+        """`ddl_trigger` is the event trigger that reported DDL when the stream began."""
+        self.history = History(slot.server)
         self._slot = slot.name
         self._pid = 0
         self._query = ""
         self._woken_lsn = 0
-        dsn = make_conninfo(dsn, replication="database") if self.is_standby else dsn
+        dsn = self.history.dsn(dsn)
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, limits.check_source
@@ -121,28 +111,29 @@ class SourceMonitor(Poller[Connection, Answer]):
         """Whether the source began to report DDL, or stopped, since this was made."""
         return self.answer.ddl_trigger != self._ddl_trigger
 
-    def ask_timeline(self) -> Timeline:
-        """Return a timeline of a standby whose history holds all that the stream has sent by now.
+    def ask_history(self) -> None:
+        """Have the history hold all that the stream has sent by now.
 
-        Raises CannotConnect, Interrupted and other LoaderErrors where it does not answer here.
+        Raises CannotConnect, Interrupted and other LoaderErrors where the source does not answer.
         """
         if not self.ask_now(_ASK_SECONDS).has_slot:
             raise Interrupted("The source no longer streams the slot")
-        return self.timeline
 
     def _check(self, connection: Connection) -> Answer:
         ((row,),) = self._read(connection, self._query)
         answer = Answer(**row)
-        if answer.wal_end == self.answer.wal_end and answer.holds_much and not self.is_standby:
+        if (
+            answer.wal_end == self.answer.wal_end
+            and answer.holds_much
+            and not self.history.can_change
+        ):
             self._wake_server(connection, answer.restart_lsn)
-        # Another server may have taken over the address: its timeline says nothing of our stream.
-        if self.is_standby and answer.has_slot:
-            self._read_timeline(connection)
+        # Another server may have taken over the address.
+        if answer.has_slot:
+            self.history.ask(connection)
         self.answer = answer
-        if answer.has_standby_names:
-            finding = synchronous_finding(ask_server(connection, self._slot))
-            if finding is not None:
-                self._stop_stream(finding)
+        if answer.has_waits and (finding := read_wait(connection)) is not None:
+            self._stop_stream(finding)
         return answer
 
     def _wake_server(self, connection: Connection, restart_lsn: int) -> None:
@@ -160,11 +151,6 @@ class SourceMonitor(Poller[Connection, Answer]):
         # Where the role may not, the slot holds the WAL until something else is written.
         with suppress(LoaderError):
             connection.ask("select pg_logical_emit_message(false, 'waltally', '')")
-
-    def _read_timeline(self, connection: Connection) -> None:
-        ((_, number, *_),) = connection.ask("IDENTIFY_SYSTEM")
-        if int(number) != self.timeline.number:
-            self.timeline = read_timeline(int(number), lambda command: connection.ask(command)[0])
 
     def failed(self, error: LoaderError, is_last: bool) -> None:
         """End the stream where this connection has had no answer for too long."""

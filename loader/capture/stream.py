@@ -32,6 +32,8 @@ from loader.source.label_catalog import LabelCatalog
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
+from loader.source.standbys import actions
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Kept
@@ -91,7 +93,7 @@ def models_are_registered(state: State) -> Iterator[LoaderError]:
 
 REFUSED: tuple[rules.Rule, ...] = (
     rules.slot_goes_on,
-    rules.commits_do_not_wait,
+    standby_rules.commits_do_not_wait,
     models_are_registered,
     rules.tables_are_there,
     rules.no_partition_is_declared,
@@ -191,14 +193,12 @@ class Stream:
         self.log.commit()
         failpoints.reach("after-followed")
         self.position = Position(record.position_lsn)
-        self.timeline = hello.slot.server.known_timeline
         self._hold_last_record(hello)
 
     def _fit_target(self, hello: Handshake) -> None:
-        """Have the target's session fit the source, and write down which timeline that is on."""
-        server, timeline = hello.slot.server, hello.slot.server.known_timeline
+        """Have the target's session fit the source, and write down the source's history."""
         target = self.log.system_identifier()
-        self.writes_own_wal = target == server.system_identifier
+        self.writes_own_wal = target == hello.slot.server.system_identifier
         """Whether the target is the source's own cluster, so that its WAL holds our writes."""
         self.log.use_encoding(hello.encoding)
         if self.writes_own_wal:
@@ -206,18 +206,19 @@ class Stream:
         # Another cluster may have an origin of this name for a source of its own.
         if hello.origin is not None and (self.writes_own_wal or target is None):
             self.log.use_origin(origin_name(hello.slot.name))
-        self.log.write_source(timeline.number, timeline.began_at, server.in_recovery)
+        self.log.begin()
+        actions.write_source(self.log.connection, hello.slot.server)
         self.log.commit()
 
     def _hold_last_record(self, hello: Handshake) -> None:
-        """Where standbys copy the slot, hold back what they may lack the record of.
+        """Where other servers copy the slot, hold back what they may lack the record of.
 
         That is the record that the last session left.
         """
         slot = hello.slot.state
-        self.waits_for_standbys = slot is not None and slot.is_failover and self.writes_own_wal
+        self.confirms_late = slot is not None and slot.has_copies and self.writes_own_wal
         """Whether a position is confirmed only once the WAL with its record has come back."""
-        if slot is not None and self.waits_for_standbys:
+        if slot is not None and self.confirms_late:
             self.position.confirmed = slot.confirmed_flush_lsn or 0
             self.position.hold(hello.slot.server.wal_end)
 
@@ -257,21 +258,14 @@ class Stream:
             return "the source has begun to report DDL, or has stopped"
         return ""
 
-    @property
-    def has_other_timeline(self) -> bool:
-        """Whether the standby that is followed has come to another timeline."""
-        return self.monitor.timeline.number != self.timeline.number
-
-    def note_timeline(self) -> None:
-        """Write down, with the position, that a standby is on another timeline now.
-
-        It was promoted, or its primary was. Everything that it has sent is in its history, so the
-        position is on the new timeline too. With the old one, the next session would refuse it.
-        """
-        timeline = self.monitor.ask_timeline()
-        if timeline.number != self.timeline.number:
-            self.timeline = timeline
-            self.log.write_source(timeline.number, timeline.began_at, on_standby=True)
+    def note_history(self) -> None:
+        """Write down, with the position, what the source's history is now, if it can change."""
+        history = self.monitor.history
+        if history.can_change:
+            self.monitor.ask_history()
+            if history.has_changed:
+                self.log.begin()
+                history.write(self.log.connection)
 
     def close(self) -> None:
         """Free the slot and end every connection."""

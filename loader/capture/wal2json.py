@@ -1,6 +1,6 @@
 """wal2json's format version 2: one JSON text per message, changes between begin and commit.
 
-Pure: no driver. A change is never parsed here; it is kept as the bytes that came.
+Pure: no driver. A change is kept as the bytes that came; only stages of the stream read one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from waltally import lsn
 from waltally.tables import Table
@@ -23,17 +24,17 @@ _WITHHELD = re.compile(r'(?s)no tuple identifier for (UPDATE|DELETE) in table "(
 _NAMES = re.compile(rb'"schema":("(?:[^"\\]|\\.)*"),"table":("(?:[^"\\]|\\.)*")')
 _BEGIN, _COMMIT, _MESSAGE = b"B", b"C", b"M"
 _ROWS = frozenset(_ACTION + letter for letter in (b"I", b"U", b"D"))
-# By the start of a change, what ends its head. A TRUNCATE has no images.
-_IMAGES = {
+IMAGES = {
     b'{"action":"I",': b',"columns":[',
     b'{"action":"U",': b',"columns":[',
     b'{"action":"D",': b',"identity":[',
     b'{"action":"T",': b"",
 }
+"""By the start of a change, what ends its head. A TRUNCATE has no images."""
 HEAD = 512
 """Bytes at the start of a change that contain the name of its table."""
 # Checks the syntax to the end and keeps nothing.
-_check = msgspec.json.Decoder(msgspec.Raw).decode
+_check = msgspec.json.Decoder(Raw).decode
 # As the plugin prints them. A match takes a fifth of the time of parsing, which matters where each
 # transaction is one row.
 _BEGIN_FORM, _COMMIT_FORM = (
@@ -43,6 +44,33 @@ _BEGIN_FORM, _COMMIT_FORM = (
     )
     for letter in (_BEGIN, _COMMIT)
 )
+
+
+class Column(Struct, gc=False):
+    """A column of an image."""
+
+    name: str
+    value: Raw
+
+
+class Row(Struct, gc=False, omit_defaults=True, kw_only=True):
+    """The fields that a change may have; the decoder drops all others."""
+
+    action: Literal["I", "U", "D", "T"]
+    xid: int | UnsetType = UNSET
+    timestamp: str | UnsetType = UNSET
+    lsn: str | UnsetType = UNSET
+    leaf: str | UnsetType = UNSET
+    schema: str
+    table: str
+    warning: str | UnsetType = UNSET
+    columns: list[Column] | UnsetType = UNSET
+    identity: list[Column] | UnsetType = UNSET
+
+
+read_row = msgspec.json.Decoder(Row).decode
+"""Reads a change in UTF-8. Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError."""
+write_row = msgspec.json.Encoder().encode
 
 
 class Begin(NamedTuple):
@@ -166,7 +194,7 @@ def action(change: Change) -> bytes:
     insert or an update, or the identity of a delete. A change with a letter can be read by
     searching for names, because quotes without a backslash are structure.
     """
-    images = _IMAGES.get(change[:14])
+    images = IMAGES.get(change[:14])
     if images is None:
         return b""
     # The images open the first bracket. A name with a bracket makes the form look like another,
@@ -192,7 +220,7 @@ def withheld(warning: str, root_of: Mapping[Table, Table]) -> Change | None:
 
     The plugin drops updates and deletes of a table without a replica identity. We keep such a
     change without images, so that the models reject it in its place. Without it the count would
-    silently be wrong. `root_of` has by leaf the partitioned table that is named instead.
+    silently be wrong. `root_of` has the table that is named instead of another.
     """
     match = _WITHHELD.search(warning)
     if match is None:

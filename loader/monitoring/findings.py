@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES
 from loader.source import findings as source_rules
 from loader.source.remedies import RELOAD
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.staging.records import ModelStatus, builder, say_states
 from waltally.errors import LoaderError, NotSetUp, Unhealthy
@@ -161,8 +162,8 @@ COUNTED: tuple[source_rules.Rule, ...] = (
 """What the models count has to be what the application writes."""
 ALWAYS: tuple[Rule, ...] = (
     *map(_of_source, COUNTED),
-    _of_source(source_rules.commits_do_not_wait),
-    _of_source(source_rules.standbys_stream),
+    _of_source(standby_rules.commits_do_not_wait),
+    _of_source(standby_rules.standbys_stream),
 )
 RULES: tuple[Rule, ...] = (
     _of_source(source_rules.slot_goes_on),

@@ -17,7 +17,8 @@ from loader.monitoring.findings import Thresholds
 from loader.monitoring.status import report
 from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
-from loader.source.slot import Server, SlotState
+from loader.source.server import Server
+from loader.source.slot import SlotState
 from loader.staging import target_state
 from loader.staging.records import ModelStatus, StoredState
 from waltally.database import Connection, Target, connect, connect_target

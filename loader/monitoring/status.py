@@ -101,7 +101,7 @@ def _slot(state: State) -> dict[str, Any]:
         "invalidation_reason": slot.invalidation_reason,
         "inactive_seconds": slot.inactive_seconds,
         "idle_timeout_seconds": slot.idle_timeout_seconds or None,
-        "failover": slot.is_failover,
+        "failover": slot.has_copies,
     }
 
 

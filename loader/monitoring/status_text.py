@@ -15,6 +15,7 @@ from loader.monitoring.findings import lag_bytes, lag_seconds, models_of, wal_he
 from loader.monitoring.status import Report
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.source.slot import SlotState
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.staging.records import ModelStatus
 from waltally import lsn
@@ -125,9 +126,8 @@ def _slot(state: State) -> list[tuple[str, str]]:
     else:
         pid = slot.active_pid
         lines.append(("", f"followed by pid {pid}" if pid else _not_followed(slot)))
-        places = ["on a standby"] if state.slot.server.in_recovery else []
-        if places := places + (["kept by standbys"] if slot.is_failover else []):
-            lines.append(("", ", ".join(places)))
+        if places := standby_rules.places(state.slot):
+            lines.append(("", places))
         lines.append(("WAL held back", _held(state, slot)))
     if stored:
         lines.append(("lag", f"{size(lag_bytes(state))}, {duration(lag_seconds(state))}"))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from loader.setup.declared import Declared
 from loader.source import findings as source_rules
-from loader.source.server_checks import unable
 from loader.source.slot import another_name
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.staging.difference import difference
 from loader.staging.records import other_functions
@@ -47,11 +47,6 @@ def table_names_differ(_: State, declared: Declared) -> Iterator[LoaderError]:
                 f"Two tables are both written {name}, and the log could not tell them apart",
                 "rename one of them: no dot in a schema's or a table's name",
             )
-
-
-def failover_is_possible(state: State, declared: Declared) -> Iterable[LoaderError]:
-    """Standbys keep a slot only of a primary that knows of that."""
-    return unable(state.server) if declared.failover else ()
 
 
 def encoding_fits(state: State, _: Declared) -> Iterator[LoaderError]:
@@ -149,7 +144,7 @@ def no_model_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
 def slot_is_free(state: State, declared: Declared) -> Iterator[LoaderError]:
     """A slot that is there already may be another target's, which would lose its changes."""
     slot, server = state.slot.state, state.slot.server
-    # Of a standby's copy, setup says more.
+    # Of a copy, setup says more.
     if slot is None or slot.is_copy or state.slot.record is not None:
         return
     name = state.slot.name
@@ -183,15 +178,19 @@ def _of_source(rule: source_rules.Rule) -> Rule:
     return lambda state, _: rule(state)
 
 
+def _of_copies(rule: source_rules.Rule) -> Rule:
+    return lambda state, declared: rule(state) if declared.failover else ()
+
+
 SOURCE_RULES: tuple[Rule, ...] = (
-    failover_is_possible,
+    _of_copies(standby_rules.slot_can_have_copies),
     has_models,
     table_names_differ,
     _of_source(source_rules.server_fits),
     _of_source(source_rules.tables_fit),
     _of_source(source_rules.no_partition_is_declared),
     _of_source(source_rules.leaves_fit),
-    _of_source(source_rules.commits_do_not_wait),
+    _of_source(standby_rules.commits_do_not_wait),
 )
 """They need the source alone."""
 
@@ -203,7 +202,7 @@ TARGET_RULES: tuple[Rule, ...] = (
     rows_can_be_deleted,
 )
 
-NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost, _of_source(source_rules.standby_keeps_slot))
+NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost, _of_source(standby_rules.standby_keeps_slot))
 """Before a slot is made."""
 
 SLOT_RULES: tuple[Rule, ...] = (
@@ -212,16 +211,6 @@ SLOT_RULES: tuple[Rule, ...] = (
     no_model_is_lost,
 )
 """Where the slot is set up and stays."""
-
-
-def standbys_keep_slot(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """Where that was asked for, standbys have to keep the slot."""
-    slot = state.slot.state
-    if declared.failover and slot is not None and not slot.is_failover:
-        yield NotSetUp(
-            f"The slot {state.slot.name} is not kept by standbys",
-            "stop the loader, run `loader setup --failover`, start the loader",
-        )
 
 
 def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
@@ -243,8 +232,8 @@ def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
 CHECK_RULES: tuple[Rule, ...] = (
     slot_is_free,
     functions_are_ours,
-    _of_source(source_rules.standby_keeps_slot),
-    standbys_keep_slot,
+    _of_source(standby_rules.standby_keeps_slot),
+    _of_copies(standby_rules.slot_has_copies),
     *SLOT_RULES,
     registered_as_declared,
 )

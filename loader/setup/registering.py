@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
 from loader.source.leaf_catalog import LeafCatalog
-from loader.source.slot import Server, SlotInfo, SlotState, standby_finding
+from loader.source.server import Server
+from loader.source.slot import SlotInfo
 from loader.source.slot_admin import (
-    STANDBY_SNAPSHOT,
     create_slot,
     drop_slot,
     foreign_slot_finding,
     left_slot,
     require_no_loader,
 )
+from loader.source.standbys import actions
+from loader.source.standbys import findings as standby_rules
 from loader.staging import registration
 from loader.staging.difference import Difference, difference
 from waltally import lsn
-from waltally.database import Connection, Target, replication_command
-from waltally.errors import SlotInUse
+from waltally.database import Connection, Target
 from waltally.models import source_tables
 from waltally.settings import Settings
-
-log = logging.getLogger("loader")
-
-_CHECK_STANDBYS = "check each standby with: loader setup --check --failover --source STANDBY"
 
 
 def begin_log(
@@ -40,9 +36,9 @@ def begin_log(
     renew: bool,
 ) -> list[str]:
     """Make the slot, again with `renew`, or take over one that is there; begin its log."""
-    state, failover = slot.state, declared.failover
-    if state is not None and state.is_copy:
-        raise standby_finding(settings.slot, state)
+    state, copied = slot.state, declared.failover
+    for finding in standby_rules.slot_is_no_copy(slot):
+        raise finding
     left = []
     if renew:
         if (other := foreign_slot_finding(slot, declared.source_is_gone)) is not None:
@@ -50,50 +46,28 @@ def begin_log(
         require_no_loader(target)
         if state is not None:
             drop_slot(source, settings.slot)
-            failover = failover or state.is_failover
+            copied = copied or state.has_copies
             state = None
-        elif slot.record is not None and slot.is_left_elsewhere:
+        elif slot.record is not None and standby_rules.is_left_elsewhere(slot):
             left.append(left_slot(slot.record))
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     tables = read_tables(source, settings.slot, declared)
     if state is None:
-        if slot.server.in_recovery:
-            log.warning(
-                "The standby makes the slot once its primary has logged which transactions run. At "
-                "once, if you run on the primary: %s",
-                STANDBY_SNAPSHOT,
-            )
-        start = create_slot(source, settings.slot, timeout, temporary=False, failover=failover)
+        actions.announce_wait(slot.server)
+        start = create_slot(source, settings.slot, timeout, temporary=False, copied=copied)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
-        if failover:
-            done.append(f"standbys may keep a copy of the slot; {_CHECK_STANDBYS}")
+        done += [actions.made_note()] if copied else []
     else:
         assert state.confirmed_flush_lsn is not None, "a rule has looked"
         start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
-        done += keep_on_standbys(settings, state) if failover else []
+        done += actions.keep_on_standbys(settings, state) if copied else []
     # One transaction: nobody finds a slot without its models, or a model without its log. It writes
     # to the log before the record, so a prune, which locks the log, ends before or sees the record.
     with target.transaction():
         write_record(target, slot.server, start)
         done += register_models(target, declared, tables)
     return done + left
-
-
-def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
-    """Let standbys keep a slot that they do not keep yet; return what to say. Raises SlotInUse."""
-    if state is None or state.is_failover:
-        return []
-    if state.active_pid is not None:
-        # The server would wait until nobody follows it, without a limit.
-        raise SlotInUse(
-            f"The slot {settings.slot} is in use by pid {state.active_pid}, and --failover cannot "
-            "change it meanwhile",
-            "stop the loader, run `loader setup --failover`, start the loader",
-        )
-    command = f'ALTER_REPLICATION_SLOT "{settings.slot}" (FAILOVER true)'
-    replication_command(settings.source, command)
-    return [f"standbys may keep a copy of the slot {settings.slot} from now on; {_CHECK_STANDBYS}"]
 
 
 # A new log may begin before the old one ended: on another cluster, or on one that was restored.
@@ -121,16 +95,12 @@ _DELETE_FROM_START = (
 )
 _WRITE = """
 insert into {}.slot_position (
-    slot_name, system_identifier, source_database, timeline, timeline_began_lsn, on_standby,
-    start_lsn, position_lsn
+    slot_name, system_identifier, source_database, start_lsn, position_lsn
 )
-values (%s, %s, %s, %s, %s, %s, %s, %s)
+values (%s, %s, %s, %s, %s)
 on conflict (slot_name) do update set
     system_identifier = excluded.system_identifier,
     source_database = excluded.source_database,
-    timeline = excluded.timeline,
-    timeline_began_lsn = excluded.timeline_began_lsn,
-    on_standby = excluded.on_standby,
     start_lsn = excluded.start_lsn,
     position_lsn = excluded.position_lsn,
     moved_at = now(),
@@ -140,8 +110,6 @@ on conflict (slot_name) do update set
 
 def write_record(target: Target, server: Server, start: int) -> None:
     """Begin the log at `start`, in the open transaction."""
-    timeline = server.timeline
-    began_at = None if timeline is None else timeline.began_at
     for statement in _DELETE_FROM_START:
         values = {
             "slot": target.slot,
@@ -155,13 +123,11 @@ def write_record(target: Target, server: Server, start: int) -> None:
             target.slot,
             server.system_identifier,
             server.database,
-            None if timeline is None else timeline.number,
-            None if began_at is None else lsn.show(began_at),
-            server.in_recovery,
             lsn.show(start),
             lsn.show(start),
         ),
     )
+    actions.write_source(target, server)
 
 
 def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[str, object]]:

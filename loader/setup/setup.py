@@ -18,17 +18,18 @@ from loader.setup.findings import (
     not_set_up,
     slot_is_free,
 )
-from loader.setup.registering import begin_log, keep_on_standbys, read_tables, register_models
+from loader.setup.registering import begin_log, read_tables, register_models
 from loader.source.ddl_notes import missing_note
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
-from loader.source.server_checks import primary_note, standby_findings
 from loader.source.slot_admin import (
     create_slot,
     foreign_slot_finding,
     make_origin,
     writable,
 )
+from loader.source.standbys import actions
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.source.table_checks import special_numbers_note
 from loader.staging import migrate
@@ -90,15 +91,14 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
         return problems or not_set_up(state)
 
 
-def check_standby(settings: Settings, declared: Declared) -> list[LoaderError] | None:
-    """Return what keeps a standby from taking the slot over; None where the source is none."""
+def check_copy(settings: Settings, declared: Declared) -> list[LoaderError] | None:
+    """Return what keeps the source from taking the slot over; None where it has no primary."""
     with closing(connect(settings.source, "source")) as source:
         source.give_up_locks()
         state = read_source(settings, source, declared.models)
         if not state.server.in_recovery:
             return None
-        database = source.info.dbname
-        return standby_findings(state.server, settings.slot, state.slot.state, database)
+        return list(standby_rules.standby_has_copy(state, source.info.dbname))
 
 
 def _trial(source: Connection, slot: str) -> list[LoaderError]:
@@ -147,7 +147,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
             with target.transaction():
                 done += register_models(target, declared, tables)
             if declared.failover:
-                done += keep_on_standbys(settings, state.slot.state)
+                done += actions.keep_on_standbys(settings, state.slot.state)
         else:
             done += begin_log(settings, declared, state.slot, source, target, timeout, renew)
             if make_origin(writable(state.slot.server, source, target), settings.slot):
@@ -170,7 +170,7 @@ def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -
     """Yield notes on what may end the slot later or stay unnoticed, with the SQL against it."""
     server = state.server
     if declared.failover:
-        yield from primary_note(server)
+        yield from standby_rules.primary_note(state)
     if server.idle_timeout is not None:
         keep = setting_remedy(server.provider, "idle_replication_slot_timeout", "0")
         yield (

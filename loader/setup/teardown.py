@@ -16,6 +16,7 @@ from loader.source.slot_admin import (
     require_no_loader,
     writable,
 )
+from loader.source.standbys import findings as standby_rules
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -67,10 +68,10 @@ def tear_down(settings: Settings, drop_data: bool) -> list[str]:
         slot = read_slot(settings, source, target)
         if (other := foreign_slot_finding(slot)) is not None:
             raise other
-        if slot.is_left_elsewhere:
+        if standby_rules.is_left_elsewhere(slot):
             raise NotOurs(
                 f"The slot {settings.slot} was followed on another server of this cluster: the "
-                "source is a standby, or it is the primary and a standby has the slot",
+                "source replays it, or is replayed by it",
                 "name that server in LOADER_SOURCE_DSN; if it is gone for good, add "
                 "--source-is-gone",
             )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 from loader.source.remedies import ADMINISTRATORS
-from loader.source.server import ServerInfo
-from loader.source.slot import Server, SlotState, Timeline
+from loader.source.server import Server, ServerInfo
+from loader.source.slot import SlotState
+from loader.source.standbys.info import COLUMNS, StandbyInfo
+from loader.source.standbys.timelines import Timeline
 from waltally import lsn
 from waltally.database import Connection
 
@@ -28,46 +32,18 @@ select
     (select count(*) from pg_stat_replication),
     current_setting('max_wal_senders')::int,
     current_setting('server_version_num')::int,
-    current_setting('hot_standby_feedback')::boolean,
-    current_setting('primary_slot_name'),
-    (select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'),
-    current_setting('sync_replication_slots', true)::boolean,
-    array(
-        select trim(both ' "' from name)
-        from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
-        where trim(name) <> ''
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and not temporary
-        order by slot_name
-    ),
-    array(
-        select slot_name::text from pg_replication_slots
-        where slot_type = 'physical' and active
-    ),
     current_setting('server_encoding'),
     nullif(current_setting('idle_replication_slot_timeout', true), '0'),
-    -- On a standby nothing is committed.
-    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
-    current_setting('application_name'),
-    case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
-        select distinct application_name
-        from pg_stat_replication
-        where sync_priority > 0
-        and pid not in (
-            select active_pid from pg_replication_slots where slot_type = 'logical' and active
-        )
-        order by application_name
-    ) end
+    {COLUMNS}
 """
-"""Gives the fields of ServerInfo; takes the slot's name."""
+"""Gives the fields of ServerInfo, then those of StandbyInfo; takes the slot's name."""
 
 
 def ask_server(connection: Connection, slot: str) -> ServerInfo:
     """Return the server's settings and the role's rights. Raises LoaderError."""
     (row,) = connection.ask(SERVER, (slot,))
-    return ServerInfo(*row)
+    own = len(fields(ServerInfo)) - 1
+    return replace(ServerInfo(*row[:own]), standbys=StandbyInfo(*row[own:]))
 
 
 SLOT_STATE = """
@@ -89,7 +65,7 @@ select json_build_object(
     end,
     'idle_timeout_seconds',
     extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
-    'is_failover', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
+    'has_copies', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
     'is_temporary', temporary,
     'is_copy', coalesce(to_jsonb(slot) ->> 'synced' = 'true', false) and pg_is_in_recovery()
 )
@@ -98,7 +74,7 @@ where slot_name = """
 """Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
 
 
-# A standby tells its timeline only over a replication connection.
+# A server that replays another tells its timeline only over a replication connection.
 _SERVER = """
 select
     (select system_identifier::text from pg_control_system()),
@@ -120,7 +96,7 @@ def read_server(source: Connection) -> Server:
     return Server(
         system,
         database,
-        # A standby that has replayed nothing yet has no position.
+        # A server that has replayed nothing yet has no position.
         lsn.parse(wal_end or "0/0"),
         in_recovery,
         None if timeline is None else Timeline(timeline),

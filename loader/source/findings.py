@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loader.source import table_checks, table_identity
-from loader.source.server import STANDBYS_DECODE_SINCE
-from loader.source.server_checks import (
-    server_findings,
-    standby_feedback,
-    standby_slot,
-    synchronous_finding,
-    waiting_finding,
-)
+from loader.source.server_checks import server_findings
 from loader.source.state import State
 from loader.source.table import TableInfo
 from loader.staging.logged_tables import Root
@@ -67,27 +60,6 @@ def leaves_fit(state: State) -> Iterator[LoaderError]:
         yield from _unfit_leaves(table, root)
         if narrow := state.narrow_leaves.get(table):
             yield _narrow_leaves(table, narrow, identity_columns(state.models, table))
-
-
-def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
-    """The application's commits must not wait for the loader."""
-    if (finding := synchronous_finding(state.server)) is not None:
-        yield finding
-
-
-def standby_keeps_slot(state: State) -> Iterator[LoaderError]:
-    """A standby that is decoded has to keep what the slot needs."""
-    # Other rules report a copy of the primary's slot and a standby that is too old.
-    is_able = state.server.version >= STANDBYS_DECODE_SINCE
-    if is_able and not state.slot.is_copy_of_primary:
-        yield from filter(None, (standby_feedback(state.server), standby_slot(state.server)))
-
-
-def standbys_stream(state: State) -> Iterator[LoaderError]:
-    """The loader must not wait for standbys that are away."""
-    slot = state.slot.state
-    if slot is not None and slot.is_failover and (finding := waiting_finding(state.server)):
-        yield finding
 
 
 def slot_goes_on(state: State) -> Iterator[LoaderError]:

@@ -97,6 +97,10 @@ def find_provider(administrators: str | None) -> Provider | None:
     return next((p for p in PROVIDERS if p.administrators == administrators), None)
 
 
+THEN_SEED = ", then `spark-submit spark/seed.py`, then `dbt build`"
+RENEW = f"`loader setup --renew`{THEN_SEED}"
+"""Replaces a slot that cannot go on."""
+
 RESTART = "-- then restart the source"
 """Follows a setting that needs a restart."""
 

@@ -1,14 +1,12 @@
-"""The record of the source's server. Pure."""
+"""The records of the source's server. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loader.source.remedies import Provider, find_provider
-
-STANDBYS_DECODE_SINCE = 160_000
-"""The first version, as server_version_num has it, whose standbys have logical slots."""
+from loader.source.standbys.info import StandbyInfo
+from loader.source.standbys.timelines import Timeline
 
 
 @dataclass(frozen=True)
@@ -30,31 +28,31 @@ class ServerInfo:
     senders_limit: int
     version: int
     """As server_version_num has it."""
-    sends_feedback: bool
-    """hot_standby_feedback: whether a standby tells its primary which rows it needs."""
-    primary_slot: str
-    """primary_slot_name: the slot of its primary that a standby streams from; empty: none."""
-    names_database: bool | None = None
-    """Whether primary_conninfo names one; None where this role may not read it."""
-    copies_slots: bool | None = None
-    """sync_replication_slots; None before PostgreSQL 17."""
-    waits_for: Sequence[str] = ()
-    """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
-    standby_slots: Sequence[str] = ()
-    """All physical slots, those of backups included."""
-    streaming: Sequence[str] = ()
-    """Physical slots that somebody streams from."""
     encoding: str = "UTF8"
     idle_timeout: str | None = None
     """idle_replication_slot_timeout; None where it is off or the server has no such setting."""
-    synchronous_names: str = ""
-    """synchronous_standby_names; empty on a standby, where nothing is committed."""
-    application_name: str = ""
-    """The name of our sessions; synchronous_standby_names may contain it."""
-    synchronous_standbys: Sequence[str] | None = None
-    """Connected standbys that synchronous_standby_names matches; None where not visible."""
+    standbys: StandbyInfo = field(default_factory=StandbyInfo)
 
     @property
     def provider(self) -> Provider | None:
         """Who manages the server; None where settings are changed by SQL."""
         return find_provider(self.administrators)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The source's cluster, database and position, and whether it only replays a primary."""
+
+    system_identifier: str
+    database: str
+    wal_end: int
+    """While it replays a primary, the end of what it has replayed or received."""
+    in_recovery: bool = False
+    timeline: Timeline | None = None
+    """None where only a replication connection would tell it."""
+
+    @property
+    def known_timeline(self) -> Timeline:
+        """The timeline, where a replication connection was asked, which always knows it."""
+        assert self.timeline is not None
+        return self.timeline

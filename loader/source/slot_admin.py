@@ -12,7 +12,11 @@ from psycopg2 import extensions
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.slot import Server, SlotInfo, Timeline, another_name, read_timeline
+from loader.source.server import Server
+from loader.source.slot import SlotInfo, another_name
+from loader.source.standbys import findings
+from loader.source.standbys.actions import read_history
+from loader.source.standbys.timelines import Timeline
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -45,20 +49,16 @@ def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInf
 def _history(dsn: str, number: int) -> Timeline | None:
     """Return the timeline with its history; None where it cannot be read."""
     try:
-        return read_timeline(number, lambda command: replication_command(dsn, command))
+        return read_history(number, lambda command: replication_command(dsn, command))
     except LoaderError:
         return None
 
 
 def writable(server: Server, source: Connection, target: Connection) -> Connection:
-    """Return the primary's connection: a standby takes no writes."""
+    """Return the connection that takes writes: the target's where the source replays it."""
     if server.in_recovery and read_server(target).system_identifier == server.system_identifier:
         return target
     return source
-
-
-STANDBY_SNAPSHOT = "select pg_log_standby_snapshot(); -- as a superuser"
-"""Has a primary log its running transactions at once; otherwise it does so within minutes."""
 
 
 def create_slot(
@@ -67,17 +67,17 @@ def create_slot(
     timeout: int,
     *,
     temporary: bool,
-    failover: bool = False,
+    copied: bool = False,
 ) -> int:
     """Make the slot and return its consistent point; wait at most `timeout` seconds for writers.
 
     A temporary slot only shows that one can be made. It has another name and ends with the session.
-    With `failover`, which PostgreSQL has from 17 on, standbys keep a copy of the slot.
+    With `copied`, which PostgreSQL has from 17 on, other servers keep a copy of the slot.
     Raises SlotCreationBlocked, PluginMissing, PluginNotAllowed, NoFreeSlot.
     """
     if temporary:
         name = f"{name[:50]}_check"
-    more = ", failover => true" if failover else ""
+    more = ", failover => true" if copied else ""
     try:
         with source.transaction():
             source.ask(f"set local statement_timeout to '{timeout}s'")
@@ -100,10 +100,7 @@ def create_slot(
 def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
     failure = f"The slot could not be made within {timeout} s"
     if source.ask("select pg_is_in_recovery()") == [(True,)]:
-        return SlotCreationBlocked(
-            f"{failure}: a standby waits until its primary logs which transactions run",
-            f"run `loader setup` again, and meanwhile on the primary: {STANDBY_SNAPSHOT}",
-        )
+        return findings.creation_blocked(failure)
     writers = source.ask(WRITERS, {"xids": None})
     return SlotCreationBlocked(
         f"{failure}: it waits for transactions that were writing when it began, "
@@ -143,7 +140,7 @@ def foreign_slot_finding(slot: SlotInfo, source_is_gone: bool = False) -> Loader
     if state is None:
         return None
     if state.plugin is None:
-        what = "is a physical slot, of a standby or a backup"
+        what = "is a physical slot, which replays or archives the WAL"
     elif state.plugin != "wal2json" or state.database != server.database:
         what = f"is of plugin {state.plugin} in database {state.database}"
     elif record is None:

@@ -91,15 +91,14 @@ class ChangeLog:
 
         Raises Interrupted where another registration has come since this one was read.
         """
-        self._begin()
+        self.begin()
         registration.write_followed(self.connection, registered, held)
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
 
-        The change log and the changes are then in one WAL, and a promoted standby has both up to
-        the same position, so waiting for standbys adds nothing. A loader that counted as a
-        standby would even wait for itself.
+        The change log and the changes are then in one WAL: another server has both up to the same
+        position, so waiting for one adds nothing. A loader could even wait for itself.
         """
         self._wait_for_commits("local")
 
@@ -181,7 +180,7 @@ class ChangeLog:
         `before`: another loader moved it; LoginRefused where a proxy has lent another session,
         whose commit might be lost in a crash.
         """
-        self._begin()
+        self.begin()
         moved = self.connection.ask(
             self._move, (lsn.show(after), changes, self.connection.slot, lsn.show(before))
         )
@@ -199,29 +198,8 @@ class ChangeLog:
         self.commit()
         return int(registered)
 
-    def write_source(self, timeline: int, began_at: int | None, on_standby: bool) -> None:
-        """Write down which timeline the position is of, and whether its slot is on a standby.
-
-        In a transaction that the caller ends.
-        """
-        update = (
-            "update {}.slot_position set timeline = %(timeline)s, "
-            "timeline_began_lsn = %(began_at)s, on_standby = %(on_standby)s "
-            "where slot_name = %(slot)s "
-            "and (timeline, timeline_began_lsn, on_standby) "
-            "is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn, %(on_standby)s)"
-        )
-        values = {
-            "slot": self.connection.slot,
-            "timeline": timeline,
-            "began_at": None if began_at is None else lsn.show(began_at),
-            "on_standby": on_standby,
-        }
-        self._begin()
-        self.connection.ask_staging(update, values)
-
     def commit(self) -> None:
-        """End the transaction that `write_source` or `write_followed` has begun."""
+        """End the transaction that `begin` or `write_followed` has begun."""
         if self._is_open:
             self.connection.ask("commit")
 
@@ -235,7 +213,7 @@ class ChangeLog:
         status = self.connection.info.transaction_status
         return bool(status != extensions.TRANSACTION_STATUS_IDLE)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Begin the transaction that COPY and the position share, where none is open."""
         if not self._is_open:
             self.connection.ask("begin")

@@ -33,6 +33,11 @@ class SlotPosition:
     baseline_lsn: int | None = None
     """Where the newest baseline of the slot's models was counted; None where there is none."""
 
+    @property
+    def safe(self) -> str:
+        """What is certain of the log, for the end of an error's sentence."""
+        return f"everything before {lsn.show(self.position_lsn)} is stored"
+
 
 @dataclass(frozen=True)
 class Registration:

@@ -91,7 +91,7 @@ def setup_command(
         )
     if check:
         with shown("checking servers and tables"):
-            problems = setup.check_standby(settings, declared) if failover else None
+            problems = setup.check_copy(settings, declared) if failover else None
             if problems is None:
                 problems = setup.check(settings, declared)
         if problems:

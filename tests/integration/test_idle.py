@@ -155,6 +155,6 @@ def test_a_seed_is_built_although_nothing_is_written(
     pipeline.source.insert(3, "delivered")
     pipeline.must("setup")
     with pipeline.follow("--build"):
-        assert pipeline.model() == ({}, {}), "it waits for its seed"
+        assert pipeline.model() == {}, "it waits for its seed"
         pipeline.seed()
         wait_until(lambda: pipeline.model() == pipeline.recount(), "the seed is built")

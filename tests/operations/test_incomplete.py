@@ -31,7 +31,7 @@ def test_a_model_without_a_seed_waits_and_is_unhealthy_until_it_stands_on_one(
     pipeline.must("setup")
     pipeline.source.execute("delete from notifications where ctid < '(0,3)'")
     pipeline.catch_up()
-    assert pipeline.model() == ({}, {}), "half a number is a wrong number"
+    assert pipeline.model() == {}, "half a number is a wrong number"
     code, (problem,), model = status(pipeline)
     assert (code, problem["kind"], model["built_on"]) == (3, "Unhealthy", None)
     assert "The model ft_service_stats waits: it waits for its seed" in problem["message"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testkit.pipeline import Counts, Pipeline
+from testkit.pipeline import Pipeline
+from testkit.recount import Counts
 
 # A change of status moves a row between leaves, also between schemas. Leaves have other column
 # orders and dropped columns, as attached tables do.
@@ -62,7 +63,7 @@ def begin(pipeline: Pipeline) -> None:
     pipeline.must_be_exact()
 
 
-def waits_for_a_seed(pipeline: Pipeline, before: tuple[Counts, Counts], case: str = "") -> None:
+def waits_for_a_seed(pipeline: Pipeline, before: Counts, case: str = "") -> None:
     """Fail where the model does not wait as it was before, or is not right after a seed."""
     assert "does not hold everything" in pipeline.waits(), case
     assert pipeline.model() == before, f"it stays as it was right: {case}"

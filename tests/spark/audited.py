@@ -40,16 +40,6 @@ class Audited(Pipeline):
         """Run the job's command in this process; return exit code, output and errors."""
         return run_command(job, flags, self.environment())
 
-    def build_one_transaction(self) -> None:
-        """Apply one transaction: the watermark is then where the next one commits."""
-        size = (
-            "create or replace function cdc.slice_size() returns bigint language sql immutable"
-            " as 'select %s::bigint'"
-        )
-        self.source.execute(size, 1)
-        self.source.execute("select * from cdc.apply(%s, part => 'front')", self.slot)
-        self.source.execute(size, 200_000)
-
     def purge(self, rows: int) -> None:
         """Delete archived rows that belong to a group."""
         self.source.execute(

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
+from loader.source.asking import read_server
+from loader.source.standbys.actions import History, read_wait
+from loader.source.standbys.timelines import Timeline
+from testkit.databases import Database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster
-from testkit.standbys import Copy, Family, now_the_source
+from testkit.servers import Cluster, connect_target
+from testkit.standbys import KEEPS_SLOTS, Copy, Family, now_the_source
+from waltally.database import connect
 from waltally.errors import BuildFailed
 
 
@@ -105,3 +114,28 @@ def test_a_source_restored_from_a_copy_of_its_disk(
         assert "`spark-submit spark/seed.py" in failed.value.sentence
         pipeline.recovers_from(said)
     family.primary.start()
+
+
+def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(
+    family: Family, source: Database
+) -> None:
+    """On each version; from PostgreSQL 16 on tests/integration/test_standby_source.py follows."""
+    source.must("setup")
+    standby = family.standby(KEEPS_SLOTS)
+    with closing(connect(standby.dsn(), "source")) as connection:
+        server = replace(read_server(connection), timeline=Timeline(1))
+    history = History(server)
+    with (
+        closing(connect(history.dsn(standby.dsn()), "source")) as connection,
+        closing(connect_target(source.cluster.dsn(source.name), source.slot)) as target,
+    ):
+        assert read_wait(connection) is None
+        seen = []
+        steps = partial(history.ask, connection), standby.promote, partial(history.write, target)
+        for step in steps:
+            step()
+            history.ask(connection)
+            seen.append(history.has_changed)
+    assert seen == [False, True, False]
+    written = "select timeline, timeline_began_lsn > '0/0', on_standby from cdc.slot_position"
+    assert source.execute(written) == [(2, True, True)]

@@ -9,7 +9,7 @@ import pytest
 from loader.source import server_checks as checks
 from loader.source import table_checks
 from loader.source.server import ServerInfo
-from loader.source.server_checks import judge_standby_names, parse_standby_names
+from loader.source.standbys.names import judge_standby_names, parse_standby_names
 from loader.source.table import TableInfo, Writes
 from testkit.model import parsed
 from waltally.errors import LoaderError, WalLevelTooLow
@@ -28,8 +28,6 @@ SOUND = ServerInfo(
     senders_used=1,
     senders_limit=10,
     version=150_020,
-    sends_feedback=False,
-    primary_slot="",
 )
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
 TABLE = TableInfo(

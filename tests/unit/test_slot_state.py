@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from loader.source.slot import (
-    Server,
-    SlotState,
-    Timeline,
-    parse_history,
-    why_not_followable,
-)
+from loader.source.server import Server
+from loader.source.slot import SlotState, why_not_followable
+from loader.source.standbys.timelines import Timeline, parse_history
 from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)

@@ -13,7 +13,8 @@ from loader.monitoring.findings import Thresholds, findings
 from loader.monitoring.status import Report
 from loader.monitoring.status_text import render
 from loader.monitoring.text_lines import LogFormatter
-from loader.source.slot import Server, SlotInfo, SlotState
+from loader.source.server import Server
+from loader.source.slot import SlotInfo, SlotState
 from loader.source.state import State
 from loader.staging.records import ModelStatus, Registration, SlotPosition, StoredState
 from testkit.hostile import FORGED

@@ -6,14 +6,14 @@ The result has the plugin's own form: the action first, columns before identity,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET
 from psycopg2.extras import Json
 
 from loader.capture.stages import Stage
-from loader.capture.wal2json import Change
+from loader.capture.wal2json import Change, read_row, write_row
 from loader.staging.logged_tables import Kept
 from loader.staging.records import Registration
 from waltally.database import Connection
@@ -46,30 +46,6 @@ inner join pg_namespace as n on n.nspname = followed.schema
 inner join pg_class as c on c.relnamespace = n.oid and c.relname = followed.name
 inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 """
-
-
-class _Column(Struct, gc=False):
-    name: str
-    value: Raw
-
-
-class _Change(Struct, gc=False, omit_defaults=True, kw_only=True):
-    """The fields that a change may have; the decoder drops all others."""
-
-    action: Literal["I", "U", "D", "T"]
-    xid: int | UnsetType = UNSET
-    timestamp: str | UnsetType = UNSET
-    lsn: str | UnsetType = UNSET
-    leaf: str | UnsetType = UNSET
-    schema: str
-    table: str
-    warning: str | UnsetType = UNSET
-    columns: list[_Column] | UnsetType = UNSET
-    identity: list[_Column] | UnsetType = UNSET
-
-
-_decode = msgspec.json.Decoder(_Change).decode
-_encode = msgspec.json.Encoder().encode
 
 
 class SourceColumn(NamedTuple):
@@ -150,7 +126,7 @@ def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
 
     def keep(change: Change) -> Change:
         try:
-            row = _decode(change)
+            row = read_row(change)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _stub(change)
         of_table = names.get((row.schema, row.table), nothing)
@@ -158,7 +134,7 @@ def column_filter(names: KeptColumns) -> Callable[[Change], Change]:
             row.columns = [column for column in row.columns if column.name in of_table]
         if row.identity is not UNSET:
             row.identity = [column for column in row.identity if column.name in of_table]
-        return _encode(row)
+        return write_row(row)
 
     return keep
 

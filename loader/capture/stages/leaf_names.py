@@ -15,12 +15,6 @@ from loader.staging.logged_tables import Root
 from waltally.tables import Table
 
 _TRUNCATE = b'{"action":"T"'
-_IMAGES = {
-    b'{"action":"I': b',"columns":[',
-    b'{"action":"U': b',"columns":[',
-    b'{"action":"D': b',"identity":[',
-}
-"""By the start of a row's change, the text that follows the names."""
 _FOREVER = 1 << 64
 
 
@@ -78,11 +72,11 @@ class LeafNames:
 
     def rename(self, messages: list[Message]) -> list[Message]:
         """Return the messages with the roots' names; without changes of former partitions."""
-        by_names, unborn = self._by_names, self._unborn
+        by_names, unborn, images_of = self._by_names, self._unborn, wal2json.IMAGES
         renamed: list[Message] = []
         for message in messages:
             # No function of its own: this runs for every row.
-            if type(message) is bytes and (images := _IMAGES.get(message[:12])) is not None:
+            if type(message) is bytes and (images := images_of.get(message[:14])):
                 start = message.find(b'"schema":', 14, wal2json.HEAD)
                 end = message.find(images, start)
                 names = message[start:end]

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from loader.capture.wal2json import Begin, Change, Keepalive, Message
+from loader.capture.wal2json import Begin, Change, Column, Keepalive, Message, read_row
 
 _DELETE, _INSERT, _UPDATE = (b'{"action":"%b"' % letter for letter in (b"D", b"I", b"U"))
 _IDENTITY = b',"identity":['
@@ -19,19 +20,6 @@ _STRING = rb'"(?:[^"\\]|\\.)*"'
 _HEAD = 1024
 """Bytes at the start of a change that contain the names of its leaf and its table."""
 _NAMES = re.compile(rb'(?:"leaf":(%b),)?("schema":%b,"table":%b)' % ((_STRING,) * 3))
-
-
-class _Column(msgspec.Struct, gc=False):
-    name: str
-    value: msgspec.Raw
-
-
-class _Images(msgspec.Struct, gc=False):
-    columns: list[_Column] = []
-    identity: list[_Column] = []
-
-
-_decode = msgspec.json.Decoder(_Images).decode
 
 
 class MovedRows:
@@ -97,11 +85,10 @@ class MovedRows:
         """Return whether both are of one row; None where nobody can say."""
         key = self._keys[table]
         try:
-            old, new = (_decode(c.decode("latin-1").encode()) for c in (delete, insert))
+            old, new = (read_row(c.decode("latin-1").encode()) for c in (delete, insert))
         except msgspec.DecodeError:
             return None
-        before = {column.name: bytes(column.value) for column in old.identity}
-        after = {column.name: bytes(column.value) for column in new.columns}
+        before, after = _values(old.identity), _values(new.columns)
         if not key or not before.keys() & after.keys() >= set(key):
             return None
         return all(before[name] == after[name] for name in key)
@@ -110,3 +97,7 @@ class MovedRows:
 def _as_update(delete: Change, insert: Change) -> Change:
     """Return the update, in the plugin's own form: columns before identity."""
     return _UPDATE + insert[len(_INSERT) : -1] + delete[delete.index(_IDENTITY) :]
+
+
+def _values(image: list[Column] | UnsetType) -> dict[str, bytes]:
+    return {} if image is UNSET else {column.name: bytes(column.value) for column in image}

@@ -9,7 +9,10 @@ from dataclasses import replace
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.asking_tables import ask_table
 from loader.source.server_checks import server_findings
-from loader.source.slot import Timeline, lost_commits, read_timeline, why_not_followable
+from loader.source.slot import why_not_followable
+from loader.source.standbys.actions import read_history
+from loader.source.standbys.lost import lost_commits
+from loader.source.standbys.timelines import Timeline
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn
@@ -196,7 +199,7 @@ def timeline(reader: Connection, slot: SlotPosition) -> None:
 def _of_server(reader: Connection) -> Timeline:
     with contextlib.closing(connect_replication(resolved(reader))) as replication:
         ((_, number, *_),) = replication.ask("IDENTIFY_SYSTEM")
-        return read_timeline(number, lambda command: replication.ask(command)[0])
+        return read_history(number, lambda command: replication.ask(command)[0])
 
 
 def _described(number: int, began_at: int | None) -> str:

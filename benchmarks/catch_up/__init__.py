@@ -1,1 +1,0 @@
-"""How long the loader needs after a stop."""

@@ -1,1 +1,0 @@
-"""What each kind of measure, dimension and roll-up costs, per change."""

@@ -1,0 +1,52 @@
+"""The spine of CONTRIBUTING: what a newcomer reads first is there, short, and of one subject."""
+
+from __future__ import annotations
+
+import re
+
+from testkit.commands import ROOT
+
+SECTION = (
+    (ROOT / "CONTRIBUTING.md").read_text().partition("## The spine\n")[2].partition("\n## ")[0]
+)
+NAMES = [
+    f"{folder}/{name}"
+    for folder, names in re.findall(r"^\| [^|]*\| `([\w/]+)` \| (.*) \|$", SECTION, re.MULTILINE)
+    for name in re.findall(r"`([\w.]+)`", names)
+]
+FILES = [ROOT / name for name in NAMES]
+OTHERS = re.compile(r"standby|failover|timeline|partitioned|\barchive\b|spark|downstream", re.I)
+"""Subjects that are hung onto the spine. The change log's own partitions are part of it."""
+ENTRIES = {"compile_query.sql": "downstream", "try_models.sql": "Spark"}
+"""Files that hand over to what is named here."""
+
+
+def test_every_file_is_there_once() -> None:
+    assert len(set(NAMES)) == len(NAMES) > 40
+    assert [name for name in NAMES if not (ROOT / name).is_file()] == []
+
+
+def test_it_is_read_in_two_days() -> None:
+    lines = [line for path in FILES for line in path.read_text().splitlines() if line.strip()]
+    assert 3_000 < len(lines) < 3_700
+
+
+def test_it_says_nothing_of_what_hangs_on_it() -> None:
+    for path in FILES:
+        said = set(OTHERS.findall(path.read_text())) - {ENTRIES.get(path.name)}
+        assert not said, f"{path.name}: {said}"
+
+
+SAYS = {
+    # An option of `loader setup`, a key of `status --json`, columns of cdc.slot_position.
+    *("setup/declared.py", "setup/findings.py", "setup/registering.py", "setup/setup.py"),
+    *("verbs/setup.py", "monitoring/status.py", "staging/records.py", "staging/target_state.py"),
+}
+ENTRY = re.compile(r".*loader\.source\.standbys(?: import |\.)(findings|actions).*")
+
+
+def test_standbys_have_one_folder_with_two_entries() -> None:
+    for path in (ROOT / "loader").rglob("*.py"):
+        name = str(path.relative_to(ROOT / "loader"))
+        said = re.findall(r"(?i)\bstandbys?\b|failover|timeline", ENTRY.sub("", path.read_text()))
+        assert not said or name in SAYS or name.startswith("source/"), f"{name}: {said}"
