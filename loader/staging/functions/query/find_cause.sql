@@ -1,5 +1,5 @@
--- What a fact does after an error that a row or a group may be to blame for: first it leaves out the rows that its query
--- cannot take; else it adds one group after the other, which names the group. Called where `failed` has the error.
+-- What a fact does after an error that a row or a group may be to blame for. First it leaves out rows that its query
+-- cannot take; then it adds one group after the other, which names the group. `failed` is the error.
 create or replace function cdc.find_cause(
     failed text, state text, deltas text, group_text text, failed_group text, table_nos integer[], places integer[],
     inout good cdc.change[], inout bad cdc.change[], inout messages text[], inout rejected_lsn pg_lsn, out groups text[]

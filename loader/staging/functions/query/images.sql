@@ -6,11 +6,11 @@ language sql immutable
 begin atomic
     select
         side.sign,
-        case when keeps_deleted and change.action = 'D' then change.commit_lsn end,
+        case when $3 and change.action = 'D' then change.commit_lsn end as archived_lsn,
         change.change_count,
-        case side.sign when 1 then change.new_values else change.old_values end
-    from unnest(changes) as change
+        case side.sign when 1 then change.new_values else change.old_values end as v
+    from unnest($1) as change
     cross join (values (1), (-1)) as side (sign)
-    where change.table_no = images.table_no and change.action in ('U', case side.sign when 1 then 'I' else 'D' end)
+    where change.table_no = $2 and change.action in ('U', case side.sign when 1 then 'I' else 'D' end)
     offset 0;
 end;
