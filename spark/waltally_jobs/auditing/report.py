@@ -7,9 +7,6 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-
 from waltally import lsn
 from waltally.errors import LoaderError
 from waltally.escapes import escaped
@@ -19,8 +16,6 @@ from waltally_jobs.common.rejected import Rejected
 
 JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""
-
-_WIDEST = 100_000
 
 
 class _Compared:
@@ -49,9 +44,8 @@ class Difference(_Compared):
     counted: str | None
 
     def __str__(self) -> str:
-        group = ", ".join(f"{name} {text or 'null'}" for name, text in self.dimensions.items())
-        value, right, difference = _numbers(self)
-        return f"{group}: {self.measure} is {value}, counted {right}, difference {difference}"
+        group = ", ".join(f"{name} {_text(text)}" for name, text in self.dimensions.items())
+        return f"{group}: {_compared(self.measure, self)}"
 
 
 @dataclass(frozen=True)
@@ -133,11 +127,10 @@ class ModelReport:
             "notes": list(self.notes),
         }
 
-    def lines(self, snapshot_lsn: int, width: int) -> Iterator[RenderableType]:
-        """Yield the model's part of the report, for a screen of this width."""
+    def lines(self, snapshot_lsn: int) -> Iterator[str]:
+        """Yield the model's part of the report."""
         comparison = self.comparison
-        if comparison.differences:
-            yield from _differences(comparison.differences, width)
+        yield from map(str, comparison.differences)
         if hidden := comparison.difference_count - len(comparison.differences):
             are = "is" if hidden == 1 else "are"
             yield f"and {plural(hidden, 'difference')} that {are} not larger; --limit shows more"
@@ -157,7 +150,8 @@ class ModelReport:
                 f"{measures} may be too high without being listed, as not all purged rows are"
                 f" known: {why}"
             )
-        yield _totals(comparison)
+        for measure, total in comparison.totals.items():
+            yield f"in all {_compared(measure, total)}"
         yield (
             f"{plural(comparison.difference_count, 'difference')} in"
             f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
@@ -240,41 +234,21 @@ class Report:
             "seconds": round(self.seconds, 1),
         }
 
-    def lines(self, width: int) -> Iterator[RenderableType]:
-        """Yield the report, for a screen of this width: tables and lines of any length."""
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
         for each in self.models:
-            yield from each.lines(self.snapshot_lsn, width)
+            yield from each.lines(self.snapshot_lsn)
         for upper in self.upper:
             yield from upper.lines()
         yield f"{self.seconds:.1f} s"
 
 
-def _differences(found: Sequence[Difference], width: int) -> list[RenderableType]:
-    """Return a table, or lines where the screen is narrower than the table."""
-    table = Table(*map(escaped, found[0].dimensions), "measure", box=None)
-    for name in ("model", "counted", "difference"):
-        table.add_column(name, justify="right")
-    for each in found:
-        texts = ("null" if text is None else text for text in each.dimensions.values())
-        table.add_row(*map(escaped, texts), escaped(each.measure), *_numbers(each))
-    for column in table.columns:
-        column.no_wrap = True
-    widest = Console(width=_WIDEST).measure(table).maximum
-    return [table] if widest <= width else list(map(str, found))
-
-
-def _totals(comparison: Comparison) -> Table:
-    table = Table("total", box=None)
-    for name in ("model", "counted", "difference"):
-        table.add_column(name, justify="right")
-    for measure, total in comparison.totals.items():
-        table.add_row(escaped(measure), *_numbers(total))
-    return table
-
-
-def _numbers(each: Difference | Total) -> tuple[str, str, str]:
+def _compared(measure: str, each: Difference | Total) -> str:
     sign = "" if each.difference.startswith("-") else "+"
-    return _shown(each.model), _shown(each.counted), sign + _shown(each.difference)
+    return (
+        f"{measure} is {_shown(each.model)}, counted {_shown(each.counted)}, difference"
+        f" {sign}{_shown(each.difference)}"
+    )
 
 
 def _text(value: str | None) -> str:
