@@ -154,7 +154,6 @@ def test_each_baseline_is_archived_once_with_its_declaration(spark: SparkSession
     done = archive(log.settings(), spark)
     assert set(done.baselines) == {"ft_orders", "ft_service_stats"}
     stored = {each["model"]["name"]: each for each in manifests(log.slot_home, "baseline")}
-    assert stored["ft_orders"]["totals"] == ["12", "1"]
     rows = {
         name: pyarrow.parquet.read_table(log.slot_home / each["files"][0]).to_pylist()
         for name, each in stored.items()

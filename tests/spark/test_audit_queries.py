@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from waltally_jobs.common import gathering
+from waltally_jobs.common import arrow
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database
@@ -291,7 +291,7 @@ def test_servers_that_differ_are_compared_by_the_target(
     cluster: Cluster, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the source lower() knows no Ü."""
-    monkeypatch.setattr(gathering, "FEW_ROWS", few)
+    monkeypatch.setattr(arrow, "FEW_ROWS", few)
     locale = "template template0 lc_collate 'C' lc_ctype '{}'"
     with (
         empty_database(cluster, options=locale.format("C")) as source,

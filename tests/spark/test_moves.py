@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.applying import batch
-from waltally_jobs.common import gathering
+from waltally_jobs.common import arrow
 from waltally_jobs.common.errors import ReplayDiffers
 from waltally_jobs.common.messages import truncated_table
 from waltally_jobs.evaluation import copies
@@ -419,7 +419,7 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
     found = []
     for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
         monkeypatch.setattr(rows, "differ", lambda *_, moves=moves: moves)
-        monkeypatch.setattr(gathering, "FEW_ROWS", few)
+        monkeypatch.setattr(arrow, "FEW_ROWS", few)
         system.spark_job("spark-submit spark/seed.py")
         found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
     assert len(found[0][0]) > 60

@@ -20,7 +20,7 @@ from waltally.models import Model, parse
 from waltally.tables import Table
 from waltally_jobs.common.errors import ArchiveIncomplete
 
-VERSION = 4
+VERSION = 5
 FOLDER = "manifests"
 
 
@@ -77,17 +77,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline of a model: what each group had at snapshot_lsn.
-
-    `totals` are the sums of its measures over all groups, as number texts.
-    """
+    """A baseline of a model: what each group had at snapshot_lsn."""
 
     origin: Origin
     model: Model
     baseline_id: str
     snapshot_lsn: int
     groups: int
-    totals: tuple[str, ...]
     files: tuple[str, ...]
     archived_files: tuple[str, ...] = ()
     """The archived deletes that are in its groups, as groups of their own."""
@@ -116,7 +112,6 @@ class Baseline:
                 "baseline_id": self.baseline_id,
                 "snapshot_lsn": lsn.show(self.snapshot_lsn),
                 "groups": self.groups,
-                "totals": self.totals,
                 "files": self.files,
                 "archived_files": self.archived_files,
                 "table_identities": self.identities,
@@ -254,7 +249,6 @@ def _baseline(said: dict[str, Any]) -> Baseline:
         said["baseline_id"],
         lsn.parse(said["snapshot_lsn"]),
         said["groups"],
-        tuple(said["totals"]),
         tuple(said["files"]),
         tuple(said["archived_files"]),
         said["table_identities"],

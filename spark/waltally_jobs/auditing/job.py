@@ -34,7 +34,7 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 from waltally_jobs.auditing import downstream, queries, stopped
 from waltally_jobs.auditing.report import ModelReport, Report, UpperReport
-from waltally_jobs.common import gathering, session
+from waltally_jobs.common import arrow, session
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
@@ -45,10 +45,10 @@ from waltally_jobs.common.command import (
     Settings,
     Timeout,
 )
+from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, spark_errors
 from waltally_jobs.common.progress import print_lines
-from waltally_jobs.common.rejected import Rejected
 from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
@@ -102,7 +102,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         def session_of_all() -> SparkSession:
             return stack.enter_context(session.running(work, settings.timeout))
 
-        start = None if rows <= gathering.FEW_ROWS else session_of_all
+        start = None if rows <= arrow.FEW_ROWS else session_of_all
         built: list[Built] = []
         reports: list[ModelReport] = []
         with contextlib.ExitStack() as snapshots:

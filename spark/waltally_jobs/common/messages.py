@@ -69,7 +69,7 @@ class OtherForm(Message):
 
 
 _decode = msgspec.json.Decoder(Message).decode
-_decode_other = msgspec.json.Decoder(OtherForm).decode
+decode = msgspec.json.Decoder(OtherForm).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -138,7 +138,7 @@ def truncated_table(payload: bytes) -> Table | None:
 def _other_form(payload: bytes) -> OtherForm | None:
     """Return what a message says; None where it is no JSON of such a form."""
     try:
-        return _decode_other(payload)
+        return decode(payload)
     except (msgspec.DecodeError, RecursionError):
         return None
 

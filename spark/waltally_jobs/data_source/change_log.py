@@ -233,7 +233,10 @@ class Log:
         for part in self._contents.slices:
             if part.from_lsn < archived_lsn and begin < part.to_lsn:
                 bounds = max(begin, part.from_lsn), min(archived_lsn, part.to_lsn)
-                reads = (partial(files.batches, self._folder, each, bounds) for each in part.files)
+                reads = (
+                    partial(files.batches, self._folder, each, files.between(*bounds))
+                    for each in part.files
+                )
                 found += [Range(self._options.slot, *bounds, read) for read in reads]
         cuts = [archived_lsn, *changes.ends(self._target, archived_lsn, end)]
         place = resolved(self._target), self._options.schema, self._options.slot
