@@ -15,7 +15,6 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.spark.kept import MODELS, Kept
 
-
 CATALOG = ("--conf", "spark.sql.catalogImplementation=hive")
 
 

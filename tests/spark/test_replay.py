@@ -276,8 +276,8 @@ def test_a_model_is_replayed_as_it_was_declared_then() -> None:
         (baseline_of(before, 15), baseline_of(after, 22), baseline_of(changed, 28)),
     )
     texts = [
-        *(each.text() for each in contents.slices),
-        *(each.text() for each in contents.baselines),
+        *map(manifests.text, contents.slices),
+        *map(manifests.text, contents.baselines),
     ]
     assert manifests.read(texts) == contents
     assert models_at(contents, 12, ()) == ["ft_service_stats"]

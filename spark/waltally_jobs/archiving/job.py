@@ -164,7 +164,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     folder.make_durable(names)
     failpoints.reach("archive-files")
     whole = replace(part, rows=rows, files=tuple(sorted(names)))
-    folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
+    folder.write(f"{manifests.FOLDER}/{whole.name}.json", manifests.text(whole))
     failpoints.reach("archive-manifest")
     return whole
 
@@ -205,7 +205,7 @@ def store_baselines(
             )
         folder.make_durable([*names, *archived])
         whole = replace(each, files=names, archived_files=archived)
-        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
+        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", manifests.text(whole))
     return {each.baseline.model.name: each.baseline.baseline_id for each, *_ in written}
 
 

@@ -42,19 +42,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 from waltally_jobs.data_source import table_rows
 from waltally_jobs.data_source.table_rows import TableRows
 
-_MOMENT = pa.timestamp("us", "UTC")
-_COLUMNS = pa.schema(
-    [
-        pa.field("slot_name", pa.string()),
-        pa.field("commit_lsn", pa.int64()),
-        pa.field("ordinal", pa.int64()),
-        pa.field("xid", pa.int64()),
-        pa.field("committed_at", _MOMENT),
-        pa.field("staged_at", _MOMENT),
-        pa.field("action", pa.string()),
-        pa.field("payload", pa.string()),
-    ]
-)
+_COLUMNS = changes.COLUMNS.insert(0, pa.field("slot_name", pa.string()))
 
 
 class Pruned(Exception):
