@@ -28,6 +28,9 @@ def test_a_pipeline_reads_each_change_once_and_makes_its_view_anew(
     spec.write_text(spec.read_text().replace("/tmp/waltally-lake", str(tmp_path / "storage")))
     with empty_database(cluster) as source:
         kept = Kept(source, tmp_path)
+        orders = home / "transformations/orders.py"
+        own = f'reader="lake", slot="{kept.slot}"'
+        orders.write_text(orders.read_text().replace('reader="lake"', own))
         kept.keep({"total": MODELS["total"]})
         for expected in (13, 26):
             kept.write(10)

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.applying import batch
 from waltally_jobs.common import arrow
-from waltally_jobs.common.errors import ReplayDiffers
+from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
 from waltally_jobs.common.messages import truncated_table
 from waltally_jobs.evaluation import copies
 from waltally_jobs.evaluation import places as rows
@@ -395,6 +395,25 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
         for name in ARCHIVED:
             assert kept(system, name)["rows"] == rows[name], (name, place)
             assert system.target.execute(TOGETHER.format(name)) == deletes[name], (name, place)
+
+
+def test_a_model_of_rows_is_refused_from_an_archive(
+    spark: SparkSession, system: QuerySystem, tmp_path: Path
+) -> None:
+    system.keep(
+        {
+            "copied": ("select id, code from {a}", {}),
+            "total": ("select count(*) as n from {a}", {}),
+        }
+    )
+    system.spark_job("spark-submit spark/seed.py")
+    system.source.execute("insert into lab.a (id, code) values (1, 'a')")
+    system.catch_up()
+    system.spark_job(f"spark-submit spark/archive.py --to {tmp_path}/archive")
+    for job in (f"replay.py --from {tmp_path}/archive", f"seed.py --archive {tmp_path}/archive"):
+        with pytest.raises(ArchiveIncomplete, match="copied keeps rows, and those are not comp"):
+            system.spark_job(f"spark-submit spark/{job}")
+        system.spark_job(f"spark-submit spark/{job} --model total")
 
 
 BASELINE = (
