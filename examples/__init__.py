@@ -1,1 +1,1 @@
-"""Three sources with their models: each folder is a dbt project that has waltally as a package."""
+"""Sources with their models, each a dbt project with waltally as a package; a page; a pipeline."""

@@ -13,7 +13,7 @@ import psycopg2
 import pytest
 from waltally_jobs.auditing import job as auditing_job
 from waltally_jobs.auditing.job import audit
-from waltally_jobs.common import gathering, session
+from waltally_jobs.common import arrow, session
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import AuditIncomplete, SnapshotTooOld
@@ -62,7 +62,7 @@ def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
     few_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(arrow, "FEW_ROWS", few_rows)
     audited.write(seed=1)
     # No TRUNCATE after these, which would cancel what is wrong.
     audited.source.insert(3, "sent")
@@ -95,7 +95,8 @@ def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
     [found] = [each for each in model.comparison.differences if each.measure == "live_count"]
     assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
     assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
-    assert found.difference == model.comparison.totals["live_count"].difference == "-1"
+    totals = {each.measure: each for each in model.comparison.totals}
+    assert found.difference == totals["live_count"].difference == "-1"
     assert model.left_out == []
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
+from testkit.commands import ROOT
 from testkit.spark_connect import connect_server, run_remotely
 from tests.spark.archives import Log, archived
 from tests.spark.audited import DIMENSIONS, Audited
@@ -32,13 +37,41 @@ def test_seed_archive_and_replay_run_over_connect(
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
-    assert "over Spark Connect there is no figure of progress" in run("seed")
+    run("seed")
     assert source.baseline() == source.recount()
     assert "19 changes from" in run("archive", "--to", str(log.home), "--slice-changes", "5")
     assert archived(log.slot_home) == log.rows()
     assert "ft_service_stats:" in run("replay", "--from", str(log.home))
     found = source.read_apart({"SPARK_REMOTE": server})
     assert found == ("pyspark.sql.connect.session", log.read())
+
+
+STREAM = """
+import json, sys, waltally_source
+from pyspark.sql import SparkSession
+changes = SparkSession.active().readStream.format("waltally").options(**json.loads(sys.argv[1]))
+query = changes.load().writeStream.option("checkpointLocation", sys.argv[2] + "/checkpoint")
+query.format("parquet").trigger(availableNow=True).start(sys.argv[2]).awaitTermination()
+"""
+
+
+@pytest.mark.slow
+def test_a_stream_over_connect_has_each_change_once(server: str, log: Log, tmp_path: Path) -> None:
+    home = tmp_path / "stream"
+    given = json.dumps({"target": log.source.dsn, "slot": log.source.slot, "maxChanges": "5"})
+    environment = {**log.source.variables, "PYTHONPATH": str(ROOT / "spark")}
+    for size in (3, 12):
+        log.append(size, 1)
+        done = subprocess.run(
+            [sys.executable, "-c", STREAM, given, str(home)],
+            env={**environment, "SPARK_REMOTE": server},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    columns = ["commit_lsn", "ordinal", "payload"]
+    rows = pyarrow.parquet.read_table(home, columns=columns).to_pylist()
+    assert sorted([row[name] for name in columns] for row in rows) == log.read()
 
 
 @pytest.mark.slow

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from waltally_jobs.archiving.manifests import Baseline, Origin
+from waltally_jobs.common.compared import Comparison, Difference
 from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.replaying.result import Difference, Replay, ReplayedModel
+from waltally_jobs.replaying.result import Replay, ReplayedModel
 from waltally_jobs.seeding.archived import Purged
 from waltally_jobs.seeding.store import Rejection, StoredBaseline
 from waltally_jobs.seeding.summary import ModelSummary, Summary
@@ -32,8 +34,9 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
     model = parsed("ft_orders", ["channel"], "public.orders")
     state = ModelState(FORGED, FORGED, "waits", FORGED, FORGED, None, "database")
     seeded = ModelSummary(model, stored, state)
-    differing = Difference({FORGED: FORGED}, {FORGED: "1"}, {FORGED: "2"})
-    replayed = ReplayedModel(model, 7, None, 1, {FORGED: "1"}, 1, [differing])
+    comparison = Comparison(1, (), 1, [Difference(FORGED, "1", "2", {FORGED: FORGED})])
+    baseline = Baseline(Origin("1", "app"), model, "id", 7, 0, ())
+    replayed = ReplayedModel(model, 7, baseline, 1, {FORGED: "1"}, comparison)
     print_lines(Summary("id", "slot", "0/1", 0.5, [seeded]).lines())
     print_lines(Replay("slot", [replayed], 0.5).lines())
     print_status(FORGED)

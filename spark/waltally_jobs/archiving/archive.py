@@ -6,19 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import pyarrow.compute as compute
 from pyspark.sql import SparkSession
 
 from waltally import lsn
-from waltally.models import Model
 from waltally.tables import Table
-from waltally_jobs.archiving import files, truncates
+from waltally_jobs.archiving import files
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
-from waltally_jobs.common import gathering
+from waltally_jobs.common import arrow, messages
 from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.changes import Position
 from waltally_jobs.common.errors import ArchiveIncomplete
-from waltally_jobs.common.gathering import gather
+
+_COUNTED = ["commit_lsn", "ordinal", "action", "payload"]
+"""What counting needs of a change."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Archive:
     @property
     def session(self) -> Callable[[], SparkSession] | None:
         """What gives the session; None where there are so few rows that none is needed."""
-        return None if self.row_count <= gathering.FEW_ROWS else self.start
+        return None if self.row_count <= arrow.FEW_ROWS else self.start
 
     def require(self, begin: int, end: int) -> None:
         """Raise ArchiveIncomplete where it lacks changes from `begin` up to `end`."""
@@ -66,14 +68,21 @@ class Archive:
         """Return what reads changes with begin <= commit_lsn < end. Raises ArchiveIncomplete."""
         names = self.contents.files(begin, end)
         files.require_there(self.folder, names)
-        return [partial(files.counted_batches, self.folder, name, begin, end) for name in names]
+        within = files.between(begin, end)
+        return [partial(files.batches, self.folder, name, within, _COUNTED) for name in names]
 
     def truncates(self, begin: int, end: int) -> dict[Table, Position]:
-        """Return where each table was last emptied in between."""
-        return truncates.last(
-            gather(self.session, self.reads(begin, end), truncates.find, truncates.SCHEMA)
-        )
-
-    def truncated(self, model: Model, begin: int, end: int) -> set[str]:
-        """Return the parts of a model that were emptied in between."""
-        return {part.name for part in model.tables if part.table in self.truncates(begin, end)}
+        """Return where each table was last emptied in between, as this machine reads the files."""
+        action = compute.field("action")
+        within = files.between(begin, end) & (action.is_null() | (action == "T"))
+        found: dict[Table, Position] = {}
+        for name in self.contents.files(begin, end):
+            # Few files have any: their long payloads are not read.
+            if any(files.batches(self.folder, name, within, ["action"])):
+                for batch in files.batches(self.folder, name, within, _COUNTED):
+                    for row in batch.to_pylist():
+                        table = messages.truncated_table(row["payload"].encode())
+                        if table is not None:
+                            position = row["commit_lsn"], row["ordinal"]
+                            found[table] = max(found.get(table, position), position)
+        return found

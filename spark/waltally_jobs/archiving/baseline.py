@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from waltally import lsn
 from waltally.database import Connection
-from waltally.models import Model, parse
+from waltally.models import parse
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.archiving.manifests import Baseline, Origin
 from waltally_jobs.common.arrow import Snapshot
@@ -79,29 +79,22 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
                 groups.archived_query(model, target)
                 + f" and {keeps_archived} and commit_lsn < {literal(at)}"
             )
-            count, totals = _size(target, query, model)
             baseline = Baseline(
                 Origin(system, origin.source_database),
                 model,
                 id_,
                 lsn.parse(at),
-                count,
-                totals,
+                _count(target, query),
                 (),
                 (),
                 identities,
                 tuple(rejections),
             )
-            archived_count, _ = _size(target, archived, model)
-            opened.append(OpenBaseline(baseline, snapshot_of, query, archived, archived_count))
+            count = _count(target, archived)
+            opened.append(OpenBaseline(baseline, snapshot_of, query, archived, count))
         yield opened
 
 
-def _size(target: Connection, query: str, model: Model) -> tuple[int, tuple[str, ...]]:
-    """Return how many groups a baseline has, and the sum of each measure over them."""
-    totals = "".join(
-        f", coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
-        for place in range(1, len(model.measures) + 1)
-    )
-    ((count, *found),) = target.ask(f"select count(*){totals} from ({query}) as groups")
-    return count, tuple(found)
+def _count(target: Connection, query: str) -> int:
+    ((count,),) = target.ask(f"select count(*) from ({query}) as groups")
+    return int(count)

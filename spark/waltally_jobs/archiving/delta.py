@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltally import lsn
@@ -21,7 +22,6 @@ from waltally_jobs.common import changes
 from waltally_jobs.common.errors import ArchiveIncomplete
 
 APPLICATION = "waltally"
-_TYPES = {"bigint": "long", "string": "string", "timestamp_ltz": "timestamp"}
 
 
 def check() -> None:
@@ -36,9 +36,8 @@ def check() -> None:
 
 def publish(folder: Folder, contents: Contents) -> None:
     """Let the table have every change of the archive. Raises ArchiveIncomplete, SettingError."""
-    from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import DeltaError
-    from deltalake.schema import PrimitiveType
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
     place = folder.path(files.CHANGES)
@@ -52,13 +51,7 @@ def publish(folder: Folder, contents: Contents) -> None:
             if begin == contents.to_lsn:
                 return
         named = contents.files(begin, contents.to_lsn)
-        columns = [each.split() for each in changes.SCHEMA.split(", ")]
-        schema = Schema(
-            [
-                *(Field(name, PrimitiveType(_TYPES[type_])) for name, type_ in columns),
-                Field("date", PrimitiveType("string")),
-            ]
-        )
+        schema = Schema.from_arrow(changes.COLUMNS.append(pa.field("date", pa.string())))
         added: list[AddAction] = []
         for name in named:
             size, modified_at = folder.size_and_time(name)

@@ -68,6 +68,7 @@ def _written(
                                 batch.schema,
                                 filesystem=folder.files,
                                 compression="zstd",
+                                write_page_checksum=True,
                             )
                         )
                     writers[place].write_batch(batch)
@@ -108,29 +109,31 @@ def require_there(folder: Folder, names: Sequence[str]) -> None:
 
 def reads_of(folder: Folder, names: Sequence[str]) -> list[Read]:
     """Return what reads the rows of each file."""
-    return [partial(batches, folder, name, None) for name in names]
+    return [partial(batches, folder, name) for name in names]
 
 
-def counted_batches(folder: Folder, name: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Yield what counting needs of a file's changes with begin <= commit_lsn < end."""
-    for batch in batches(folder, name, (begin, end)):
-        yield batch.select(["commit_lsn", "ordinal", "action", "payload"])
+def between(begin: int, end: int) -> pc.Expression:
+    """Return the condition of changes with begin <= commit_lsn < end."""
+    position = pc.field("commit_lsn")
+    return (position >= begin) & (position < end)
 
 
-def batches(folder: Folder, name: str, bounds: tuple[int, int] | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file, of changes those with begin <= commit_lsn < end. For executors.
+def batches(
+    folder: Folder,
+    name: str,
+    within: pc.Expression | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, of changes those within a condition. For executors.
 
     Raises ReadFailed.
     """
     import pyarrow.dataset as dataset
 
-    within = None
-    if bounds is not None:
-        position = pc.field("commit_lsn")
-        within = (position >= bounds[0]) & (position < bounds[1])
     try:
-        found = dataset.dataset(folder.at(name), format="parquet", filesystem=folder.files)
-        for batch in found.to_batches(filter=within):
+        checked = dataset.ParquetFileFormat(page_checksum_verification=True)
+        found = dataset.dataset(folder.at(name), format=checked, filesystem=folder.files)
+        for batch in found.to_batches(columns, filter=within):
             if batch.num_rows:
                 yield batch
     except (OSError, pa.ArrowException) as error:

@@ -28,10 +28,7 @@ from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.command import AsJson, Job
 from waltally_jobs.common.connections import TargetSession, connect_target, resolved
 from waltally_jobs.common.errors import ArchiveIncomplete, CountingFailed, spark_errors
-from waltally_jobs.common.gathering import gather
-from waltally_jobs.common.numbers import print_number, total
 from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.warehouse import groups
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     folder.make_durable(names)
     failpoints.reach("archive-files")
     whole = replace(part, rows=rows, files=tuple(sorted(names)))
-    folder.write(f"{manifests.FOLDER}/{whole.name}.json", whole.text())
+    folder.write(f"{manifests.FOLDER}/{whole.name}.json", manifests.text(whole))
     failpoints.reach("archive-manifest")
     return whole
 
@@ -198,25 +195,17 @@ def store_baselines(
                 written.append((opened, names, archived))
     for opened, names, archived in written:
         each = opened.baseline
-        archived_count = rows_read_back(folder, archived)
-        task = groups.totals_of(each.model)
-        stored = gather(lambda: spark, files.reads_of(folder, names), task, groups.TOTALS)
-        count = sum(part["groups"] for part in stored)
-        totals = tuple(
-            print_number(total(part["totals"][place] for part in stored))
-            for place, _ in enumerate(each.model.measures)
-        )
-        if (count, totals, archived_count) != (each.groups, each.totals, opened.archived_groups):
+        stored = rows_read_back(folder, names), rows_read_back(folder, archived)
+        if stored != (each.groups, opened.archived_groups):
             raise CountingFailed(
                 f"the files of the baseline {each.baseline_id} of {each.model.name} have"
-                f" {count:,} groups with {', '.join(totals)} and {archived_count:,} of archived"
-                f" deletes, and the baseline has {each.groups:,} with {', '.join(each.totals)} and"
-                f" {opened.archived_groups:,}",
+                f" {stored[0]:,} groups and {stored[1]:,} of archived deletes, and the baseline has"
+                f" {each.groups:,} and {opened.archived_groups:,}",
                 "run the archive again",
             )
         folder.make_durable([*names, *archived])
         whole = replace(each, files=names, archived_files=archived)
-        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", whole.text())
+        folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", manifests.text(whole))
     return {each.baseline.model.name: each.baseline.baseline_id for each, *_ in written}
 
 

@@ -6,21 +6,21 @@ after its files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
+
+import msgspec
 
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.errors import AnotherCluster
-from waltally.models import Model, parse
-from waltally.tables import Table
+from waltally.models import Model
 from waltally_jobs.common.errors import ArchiveIncomplete
 
-VERSION = 4
+VERSION = 5
 FOLDER = "manifests"
 
 
@@ -51,43 +51,24 @@ class Slice:
     held: Mapping[str, int] = field(default_factory=dict)
     """By model, from which position on the log held every change that it needs; without those of
     which the log did not."""
+    kind: Literal["changes"] = "changes"
+    version: int = VERSION
 
     @property
     def name(self) -> str:
         """The name of its range, in the order of positions."""
         return f"{self.from_lsn:016X}-{self.to_lsn:016X}"
 
-    def text(self) -> str:
-        """Return the manifest."""
-        return _text(
-            self.origin,
-            {
-                "kind": "changes",
-                "from_lsn": lsn.show(self.from_lsn),
-                "to_lsn": lsn.show(self.to_lsn),
-                "rows": self.rows,
-                "files": self.files,
-                "models": [
-                    {**_model_to_json(model), "held_lsn": _show(self.held.get(model.name))}
-                    for model in self.models
-                ],
-            },
-        )
-
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline of a model: what each group had at snapshot_lsn.
-
-    `totals` are the sums of its measures over all groups, as number texts.
-    """
+    """A baseline of a model: what each group had at snapshot_lsn."""
 
     origin: Origin
     model: Model
     baseline_id: str
     snapshot_lsn: int
     groups: int
-    totals: tuple[str, ...]
     files: tuple[str, ...]
     archived_files: tuple[str, ...] = ()
     """The archived deletes that are in its groups, as groups of their own."""
@@ -95,6 +76,8 @@ class Baseline:
     """As `table_identities` in cdc.baseline."""
     rejections: tuple[Mapping[str, Any], ...] = ()
     """As in cdc.baseline_rejection."""
+    kind: Literal["baseline"] = "baseline"
+    version: int = VERSION
 
     @property
     def key(self) -> tuple[str, str]:
@@ -105,24 +88,6 @@ class Baseline:
     def name(self) -> str:
         """The name of its folder, in the order of positions."""
         return f"{self.snapshot_lsn:016X}-{self.baseline_id}-{quote(self.model.name, safe='')}"
-
-    def text(self) -> str:
-        """Return the manifest."""
-        return _text(
-            self.origin,
-            {
-                "kind": "baseline",
-                "model": _model_to_json(self.model),
-                "baseline_id": self.baseline_id,
-                "snapshot_lsn": lsn.show(self.snapshot_lsn),
-                "groups": self.groups,
-                "totals": self.totals,
-                "files": self.files,
-                "archived_files": self.archived_files,
-                "table_identities": self.identities,
-                "rejections": self.rejections,
-            },
-        )
 
 
 @dataclass(frozen=True)
@@ -195,24 +160,34 @@ class Contents:
         ]
 
 
+class _Head(msgspec.Struct):
+    version: int
+    kind: Literal["changes", "baseline"]
+
+
+def text(manifest: Slice | Baseline) -> str:
+    """Return the manifest as JSON."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode() + "\n"
+
+
 def read(texts: Iterable[str]) -> Contents:
     """Return the archive's contents. Raises ArchiveIncomplete where slices are missing."""
     slices, baselines = [], []
-    for text in texts:
+    for each in texts:
         try:
-            said = json.loads(text)
-            if said["version"] != VERSION:
+            head = msgspec.json.decode(each, type=_Head)
+            if head.version != VERSION:
                 raise ArchiveIncomplete(
-                    f"a manifest has version {said['version']}, this program knows {VERSION}",
+                    f"a manifest has version {head.version}, this program knows {VERSION}",
                     "use the version of waltally that wrote it",
                 )
-            if said["kind"] == "changes":
-                slices.append(_slice(said))
+            if head.kind == "changes":
+                slices.append(msgspec.json.decode(each, type=Slice))
             else:
-                baselines.append(_baseline(said))
-        except (ValueError, KeyError, TypeError) as error:
+                baselines.append(msgspec.json.decode(each, type=Baseline))
+        except msgspec.DecodeError as error:
             raise ArchiveIncomplete(
-                f"a manifest cannot be read: {error!r}, in {text[:80]!r}",
+                f"a manifest cannot be read: {error}, in {each[:80]!r}",
                 f"bring {FOLDER}/ back from a copy, or archive to a new place",
             ) from None
     slices.sort(key=lambda part: (part.from_lsn, part.to_lsn))
@@ -225,51 +200,3 @@ def read(texts: Iterable[str]) -> Contents:
             )
     baselines.sort(key=lambda part: part.snapshot_lsn)
     return Contents(tuple(slices), tuple(baselines))
-
-
-def _text(origin: Origin, fields: dict[str, Any]) -> str:
-    return json.dumps({"version": VERSION, **origin.__dict__, **fields}, indent=1) + "\n"
-
-
-def _origin(said: dict[str, Any]) -> Origin:
-    return Origin(said["system_identifier"], said["source_database"])
-
-
-def _slice(said: dict[str, Any]) -> Slice:
-    return Slice(
-        _origin(said),
-        lsn.parse(said["from_lsn"]),
-        lsn.parse(said["to_lsn"]),
-        said["rows"],
-        tuple(said["files"]),
-        tuple(map(_model, said["models"])),
-        {each["name"]: lsn.parse(each["held_lsn"]) for each in said["models"] if each["held_lsn"]},
-    )
-
-
-def _baseline(said: dict[str, Any]) -> Baseline:
-    return Baseline(
-        _origin(said),
-        _model(said["model"]),
-        said["baseline_id"],
-        lsn.parse(said["snapshot_lsn"]),
-        said["groups"],
-        tuple(said["totals"]),
-        tuple(said["files"]),
-        tuple(said["archived_files"]),
-        said["table_identities"],
-        tuple(said["rejections"]),
-    )
-
-
-def _model(said: dict[str, Any]) -> Model:
-    return parse(said["name"], Table(*said["relation"]), said["declaration"])
-
-
-def _show(position: int | None) -> str | None:
-    return None if position is None else lsn.show(position)
-
-
-def _model_to_json(model: Model) -> dict[str, Any]:
-    relation = [model.relation.schema, model.relation.name]
-    return {"name": model.name, "relation": relation, "declaration": model.declaration}

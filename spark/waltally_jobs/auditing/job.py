@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
-from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
@@ -36,7 +34,7 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 from waltally_jobs.auditing import downstream, queries, stopped
 from waltally_jobs.auditing.report import ModelReport, Report, UpperReport
-from waltally_jobs.common import gathering, session, submitted
+from waltally_jobs.common import arrow, session
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
@@ -47,10 +45,10 @@ from waltally_jobs.common.command import (
     Settings,
     Timeout,
 )
+from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, spark_errors
 from waltally_jobs.common.progress import print_lines
-from waltally_jobs.common.rejected import Rejected
 from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
@@ -104,7 +102,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         def session_of_all() -> SparkSession:
             return stack.enter_context(session.running(work, settings.timeout))
 
-        start = None if rows <= gathering.FEW_ROWS else session_of_all
+        start = None if rows <= arrow.FEW_ROWS else session_of_all
         built: list[Built] = []
         reports: list[ModelReport] = []
         with contextlib.ExitStack() as snapshots:
@@ -263,9 +261,6 @@ def notes(built: Built, rejected: Rejected) -> list[str]:
     return found
 
 
-_WIDTH = 200
-"""Wide enough for ids, so that a report in a file is not cut."""
-
 app = Job("Nothing was changed.")
 
 
@@ -310,10 +305,7 @@ def run(
         ),
         limit,
     )
-    if as_json:
-        print_lines([json.dumps(report.as_json())])
-    else:
-        show(report, get_terminal_size().columns if submitted.stdout_is_terminal() else _WIDTH)
+    print_lines([json.dumps(report.as_json())] if as_json else report.lines())
     found: list[LoaderError] = [
         *map(finding, report.differing),
         *map(upper_finding, report.differing_upper),
@@ -321,17 +313,6 @@ def run(
     ]
     if found:
         raise combine(found)
-
-
-def show(report: Report, width: int) -> None:
-    """Print the report for a person, on a screen of this width."""
-    printer = Console(width=width, markup=False, highlight=False)
-    for line in report.lines(width):
-        # A command in a sentence is pasted whole: the terminal breaks lines, not we.
-        if isinstance(line, str):
-            print_lines([line])
-        else:
-            printer.print(line)
 
 
 def finding(report: ModelReport) -> AuditDiffers:

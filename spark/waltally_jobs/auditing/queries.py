@@ -8,7 +8,6 @@ table of the target's session, where SQL adds it up and compares it with what th
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from tempfile import TemporaryFile
 from typing import IO
@@ -19,8 +18,9 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.models import Declaration, Model, parse
 from waltally.tables import literal
-from waltally_jobs.auditing.report import Comparison, Difference, LeftOut, Total
+from waltally_jobs.auditing.report import LeftOut
 from waltally_jobs.common.command import Settings
+from waltally_jobs.common.compared import Comparison
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.common.progress import print_status
@@ -28,6 +28,7 @@ from waltally_jobs.evaluation import copies, queries
 from waltally_jobs.evaluation.places import differ
 from waltally_jobs.evaluation.queries import RejectedRow, Rows
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.warehouse import groups
 from waltally_jobs.warehouse.model import Built
 
 _BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
@@ -77,27 +78,11 @@ def compare(
         file.seek(0)
         with _stored(target, file), _at(target, built):
             print_status(f"comparing {model.relation}")
-            ((groups, totals, count, largest),) = target.ask(
-                _comparison(target, model, is_uncertain, limit)
+            comparison, purged = groups.compare(
+                target, model, model.relation.quoted, _COUNTED, is_uncertain, limit
             )
-    # What the query does not show itself is told only where it differs.
-    shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
-    names = [each.name for each in model.dimensions]
-    differences = [
-        Difference(dict(zip(names, key, strict=True)), measure, own, counted)
-        for key, measure, own, counted in largest
-    ]
     ignores = any(part.ignores_deletes for part in model.tables)
-    return (
-        Comparison(
-            groups,
-            {name: Total(own, counted) for name, own, counted, _ in shown},
-            count,
-            differences,
-        ),
-        {name: purged for name, *_, purged in shown} if ignores else {},
-        left_out,
-    )
+    return comparison, purged if ignores else {}, left_out
 
 
 def require_query(target: TargetSession, model: Model) -> None:
@@ -165,26 +150,11 @@ def _stored(target: TargetSession, file: IO[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _at(target: TargetSession, built: Built) -> Iterator[None]:
-    """Read within the block as of the model's snapshot, with texts as in its query's time zone."""
+    """Read within the block as of the model's snapshot."""
     target.ask("begin isolation level repeatable read read only")
     try:
         target.ask(f"set transaction snapshot '{built.snapshot.name}'")
         target.ask("set local work_mem to '64MB'")
-        zone = built.model.declaration["timezone"]
-        target.ask("select set_config('timezone', %s, true)", (zone,))
         yield
     finally:
         target.ask("rollback")
-
-
-def _comparison(target: TargetSession, model: Model, is_uncertain: bool, limit: int) -> str:
-    archived = (
-        f"select part, dimensions, measures from {target.table('archived_delete')}"
-        f" where slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
-    )
-    declared = json.dumps(model.declaration)
-    ((query,),) = target.ask_staging(
-        "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
-        (declared, model.relation.quoted, _COUNTED, archived, is_uncertain, limit),
-    )
-    return str(query)

@@ -4,75 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
 from typing import Any
-
-from rich.console import Console, RenderableType
-from rich.table import Table
 
 from waltally import lsn
 from waltally.errors import LoaderError
 from waltally.escapes import escaped
 from waltally.units import plural
-from waltally_jobs.common.numbers import EXACT
-from waltally_jobs.common.rejected import Rejected
+from waltally_jobs.common.compared import Comparison, Rejected, shown
 
 JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""
-
-_WIDEST = 100_000
-
-
-class _Compared:
-    """A measure in the model and the right one, as number texts.
-
-    None: there is no such group, or it has no value to add up.
-    """
-
-    model: str | None
-    counted: str | None
-
-    @property
-    def difference(self) -> str:
-        """How much too large the model's is; negative where it is too small."""
-        exact = f"{EXACT.subtract(Decimal(self.model or 0), Decimal(self.counted or 0)):f}"
-        return exact.rstrip("0").rstrip(".") if "." in exact else exact
-
-
-@dataclass(frozen=True)
-class Difference(_Compared):
-    """A wrong value of a group: the model's `measure`, its value there and the right one."""
-
-    dimensions: Mapping[str, str | None]
-    measure: str
-    model: str | None
-    counted: str | None
-
-    def __str__(self) -> str:
-        group = ", ".join(f"{name} {text or 'null'}" for name, text in self.dimensions.items())
-        value, right, difference = _numbers(self)
-        return f"{group}: {self.measure} is {value}, counted {right}, difference {difference}"
-
-
-@dataclass(frozen=True)
-class Total(_Compared):
-    """A measure over all groups."""
-
-    model: str | None
-    counted: str | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The model against the counts: the largest `differences`, and `difference_count` of all.
-
-    `totals` are by measure.
-    """
-
-    group_count: int
-    totals: Mapping[str, Total]
-    difference_count: int
-    differences: Sequence[Difference]
 
 
 @dataclass(frozen=True)
@@ -120,9 +61,9 @@ class ModelReport:
             "relation": self.relation,
             "model_lsn": lsn.show(self.model_lsn),
             "group_count": comparison.group_count,
-            "totals": {name: _with_difference(each) for name, each in comparison.totals.items()},
+            "totals": {each.measure: each.as_json() for each in comparison.totals},
             "difference_count": comparison.difference_count,
-            "differences": [_with_difference(each) for each in comparison.differences],
+            "differences": [each.as_json() for each in comparison.differences],
             "purged": dict(self.purged),
             "unseen": dict(self.unseen),
             "rejected": {
@@ -133,11 +74,10 @@ class ModelReport:
             "notes": list(self.notes),
         }
 
-    def lines(self, snapshot_lsn: int, width: int) -> Iterator[RenderableType]:
-        """Yield the model's part of the report, for a screen of this width."""
+    def lines(self, snapshot_lsn: int) -> Iterator[str]:
+        """Yield the model's part of the report."""
         comparison = self.comparison
-        if comparison.differences:
-            yield from _differences(comparison.differences, width)
+        yield from map(str, comparison.differences)
         if hidden := comparison.difference_count - len(comparison.differences):
             are = "is" if hidden == 1 else "are"
             yield f"and {plural(hidden, 'difference')} that {are} not larger; --limit shows more"
@@ -148,7 +88,7 @@ class ModelReport:
         for measure, amount in self.purged.items():
             if measure not in self.unseen:
                 yield (
-                    f"{_shown(amount)} of {measure} is of rows that were purged: the tables lack"
+                    f"{shown(amount)} of {measure} is of rows that were purged: the tables lack"
                     " them, and they were written down"
                 )
         for why in dict.fromkeys(self.unseen.values()):
@@ -157,7 +97,7 @@ class ModelReport:
                 f"{measures} may be too high without being listed, as not all purged rows are"
                 f" known: {why}"
             )
-        yield _totals(comparison)
+        yield from (f"in all {total}" for total in comparison.totals)
         yield (
             f"{plural(comparison.difference_count, 'difference')} in"
             f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
@@ -240,50 +180,14 @@ class Report:
             "seconds": round(self.seconds, 1),
         }
 
-    def lines(self, width: int) -> Iterator[RenderableType]:
-        """Yield the report, for a screen of this width: tables and lines of any length."""
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
         for each in self.models:
-            yield from each.lines(self.snapshot_lsn, width)
+            yield from each.lines(self.snapshot_lsn)
         for upper in self.upper:
             yield from upper.lines()
         yield f"{self.seconds:.1f} s"
 
 
-def _differences(found: Sequence[Difference], width: int) -> list[RenderableType]:
-    """Return a table, or lines where the screen is narrower than the table."""
-    table = Table(*map(escaped, found[0].dimensions), "measure", box=None)
-    for name in ("model", "counted", "difference"):
-        table.add_column(name, justify="right")
-    for each in found:
-        texts = ("null" if text is None else text for text in each.dimensions.values())
-        table.add_row(*map(escaped, texts), escaped(each.measure), *_numbers(each))
-    for column in table.columns:
-        column.no_wrap = True
-    widest = Console(width=_WIDEST).measure(table).maximum
-    return [table] if widest <= width else list(map(str, found))
-
-
-def _totals(comparison: Comparison) -> Table:
-    table = Table("total", box=None)
-    for name in ("model", "counted", "difference"):
-        table.add_column(name, justify="right")
-    for measure, total in comparison.totals.items():
-        table.add_row(escaped(measure), *_numbers(total))
-    return table
-
-
-def _numbers(each: Difference | Total) -> tuple[str, str, str]:
-    sign = "" if each.difference.startswith("-") else "+"
-    return _shown(each.model), _shown(each.counted), sign + _shown(each.difference)
-
-
 def _text(value: str | None) -> str:
     return "null" if value is None else escaped(value)
-
-
-def _shown(number: str | None) -> str:
-    return "null" if number is None else f"{Decimal(number):,f}"
-
-
-def _with_difference(each: Difference | Total) -> dict[str, Any]:
-    return {**asdict(each), "difference": each.difference}

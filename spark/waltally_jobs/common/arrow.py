@@ -27,6 +27,9 @@ Read = Callable[[], Iterator[pa.RecordBatch]]
 
 LOCK_TIMEOUT = "5s"
 
+FEW_ROWS = 300_000
+"""Up to here starting Spark costs more than its rows do."""
+
 
 @dataclass(frozen=True)
 class Snapshot:

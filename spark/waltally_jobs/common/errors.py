@@ -106,11 +106,12 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
         raise
     except FAILURES as error:
         check()
-        lost = re.search(r"NoExecutor: (.* s)\b", str(error))
-        if lost:
+        if "cancelled as part of cancellation of all jobs" in str(error):
             raise NoExecutor(
-                f"{lost[1]}, and the {work} gave up",
-                f"see in its UI why its workers or executors ended, and run the {work} again",
+                f"Spark's cluster has had no executor for --timeout, and the {work} gave up",
+                "see in its UI whether workers have the cores and the memory that"
+                f" spark.executor.cores and spark.executor.memory ask for, then run the {work}"
+                " again",
             ) from None
         text = reason(error)
         if "lock timeout" in text:

@@ -6,10 +6,8 @@ The function that cdc.write_reader writes does the same in SQL, and a test compa
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +18,6 @@ UNDECODABLE = "the text of the row does not fit the target's encoding"
 UNKNOWN_ACTION = "the action is not known"
 NO_TABLE = "the change names no table"
 NO_OLD_ROW = "the replica identity carries no old row"
-NO_ROW = "the change has no row"
 
 Image = tuple[bytes | None, ...]
 """The JSON of the needed columns; None of a column that the image lacks."""
@@ -55,11 +52,24 @@ class Change(NamedTuple):
     """A large value that an update did not change is not in its new image: it is the old one's."""
 
 
+_Take = Callable[[Sequence[Column]], Image]
 Read = Callable[[str | None, bytes], Change | None]
 """From a change's action, where the loader knows it, and its payload; None where it is no change
 of any of the tables."""
 
+
+class OtherForm(Message):
+    """A change of which the loader does not say that it has the plugin's form."""
+
+    schema: str = ""
+    table: str = ""
+    action: str = ""
+    undecodable: object = None
+    """What the loader keeps of a row that the target cannot hold as text."""
+
+
 _decode = msgspec.json.Decoder(Message).decode
+decode = msgspec.json.Decoder(OtherForm).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -69,28 +79,44 @@ def reader(needed: Sequence[tuple[Table, Sequence[str]]]) -> Read:
         (table.schema, table.name): (number, _image_reader(columns))
         for number, (table, columns) in enumerate(needed)
     }
-    labels = {f"{schema}.{name}": found for (schema, name), found in images.items()}
 
     def read(letter: str | None, payload: bytes) -> Change | None:
         if letter is None:
-            return _read_other_form(labels, payload)
+            return read_other(payload)
         message = _decode(payload)
         found = images.get((message.schema, message.table))
-        if found is None:
+        return None if found is None else _change(letter, message, *found)
+
+    def read_other(payload: bytes) -> Change | None:
+        message = _other_form(payload)
+        if message is None:
+            return Change(None, "", NOT_JSON, None, None)
+        action = message.action
+        found = images.get((message.schema, message.table))
+        if action in ("B", "C", "M") or (found is None and message.table):
             return None
-        number, take = found
-        if letter == "I":
-            return Change(number, letter, None, None, take(message.columns))
-        if letter == "T":
-            return Change(number, letter, None, None, None)
-        if message.identity is None:
-            return Change(number, letter, NO_OLD_ROW, None, None)
-        old = take(message.identity)
-        if letter == "D":
-            return Change(number, letter, None, old, None)
-        return Change(number, letter, None, old, _completed(take(message.columns), old))
+        if message.undecodable is not None:
+            return Change(found and found[0], action, UNDECODABLE, None, None)
+        if action not in ("I", "U", "D", "T"):
+            return Change(found and found[0], action, UNKNOWN_ACTION, None, None)
+        if found is None:
+            return Change(None, action, NO_TABLE, None, None)
+        return _change(action, message, *found)
 
     return read
+
+
+def _change(letter: str, message: Message, number: int, take: _Take) -> Change:
+    if letter == "I":
+        return Change(number, letter, None, None, take(message.columns))
+    if letter == "T":
+        return Change(number, letter, None, None, None)
+    if not message.identity:
+        return Change(number, letter, NO_OLD_ROW, None, None)
+    old = take(message.identity)
+    if letter == "D":
+        return Change(number, letter, None, old, None)
+    return Change(number, letter, None, old, _completed(take(message.columns), old))
 
 
 def text_of(value: bytes) -> str | None:
@@ -103,16 +129,21 @@ def text_of(value: bytes) -> str | None:
 
 def truncated_table(payload: bytes) -> Table | None:
     """Return the table that a message says was truncated; None where it says nothing like that."""
+    message = _other_form(payload)
+    if message is None or message.action != "T":
+        return None
+    return Table(message.schema, message.table)
+
+
+def _other_form(payload: bytes) -> OtherForm | None:
+    """Return what a message says; None where it is no JSON of such a form."""
     try:
-        fields = _fields(payload)
-    except (ValueError, RecursionError):
+        return decode(payload)
+    except (msgspec.DecodeError, RecursionError):
         return None
-    if not isinstance(fields, dict) or fields.get("action") != "T":
-        return None
-    return Table(_printed(fields.get("schema")) or "", _printed(fields.get("table")) or "")
 
 
-def _image_reader(names: Sequence[str]) -> Callable[[Sequence[Column]], Image]:
+def _image_reader(names: Sequence[str]) -> _Take:
     """Return the function that takes these columns out of an image.
 
     A table's images have their columns in one order, so each is looked for where it last was.
@@ -144,99 +175,3 @@ def _completed(new: Image, old: Image) -> Image:
     if None not in new:
         return new
     return tuple(was if now is None else now for now, was in zip(new, old, strict=True))
-
-
-_Tables = Mapping[str, tuple[int, Callable[[Sequence[Column]], Image]]]
-
-
-def _read_other_form(tables: _Tables, payload: bytes) -> Change | None:
-    """Read what may be anything: a row of an older loader, or one that no plugin would send."""
-    try:
-        said = _fields(payload)
-    except (ValueError, RecursionError):
-        return Change(None, "", NOT_JSON, None, None)
-    fields = said if isinstance(said, dict) else {}
-    action = _printed(fields.get("action")) or ""
-    if action in ("B", "C", "M"):
-        return None
-    number: int | None = None
-    take = _image_reader(())
-    if {"schema", "table"} <= {*fields}:
-        name = f"{_printed(fields['schema'])}.{_printed(fields['table'])}"
-        if name not in tables:
-            return None
-        number, take = tables[name]
-    if "undecodable" in fields:
-        return Change(number, action, UNDECODABLE, None, None)
-    if action not in ("I", "U", "D", "T"):
-        return Change(number, action, UNKNOWN_ACTION, None, None)
-    if number is None:
-        return Change(number, action, NO_TABLE, None, None)
-    old = _image(fields.get("identity")) if action in "UD" else None
-    new = _image(fields.get("columns")) if action in "UI" else None
-    if action in "UD" and old is None:
-        return Change(number, action, NO_OLD_ROW, None, None)
-    if action in "UI" and new is None:
-        return Change(number, action, NO_ROW, None, None)
-    before = None if old is None else take(old)
-    after = None if new is None else take(new)
-    if before is not None and after is not None:
-        after = _completed(after, before)
-    return Change(number, action, None, before, after)
-
-
-class _Number(str):
-    """A number as it was written."""
-
-
-def _fields(payload: bytes) -> Any:
-    """Return what a message says. Raises ValueError or RecursionError where no jsonb holds it."""
-    found = json.loads(payload, parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
-    for text in _texts(found):
-        # PostgreSQL has no text with one half of a surrogate pair, which cannot be encoded.
-        if b"\0" in text.encode():
-            raise ValueError(text)
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield name
-            yield from _texts(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
-
-
-def _printed(value: Any) -> str | None:
-    """Return a value as `->>` of a jsonb gives it."""
-    if isinstance(value, _Number):
-        number = Decimal(value)
-        return f"{number:f}" if number else f"{number:f}".removeprefix("-")
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _image(value: Any) -> list[Column] | None:
-    """Return an image in any form; what is no column is left out."""
-    if not isinstance(value, list) or not value:
-        return None
-    return [
-        Column(str(each["name"]), msgspec.Raw(_as_sent(each.get("value"))))
-        for each in value
-        if isinstance(each, dict) and "name" in each
-    ]
-
-
-def _as_sent(value: Any) -> bytes:
-    is_text = isinstance(value, str) and not isinstance(value, _Number)
-    text = json.dumps(value, ensure_ascii=False) if is_text else _printed(value)
-    return b"null" if text is None else text.encode()

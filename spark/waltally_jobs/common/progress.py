@@ -1,4 +1,4 @@
-"""Prints progress: one line that is rewritten on a terminal, plain lines in a log."""
+"""Prints lines for people, and how far a long reading is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from waltally.escapes import escaped
 from waltally.units import duration, size
 
-_TERMINAL_SECONDS, _LOG_SECONDS = 1.0, 10.0
+_SECONDS = 10.0
 """How long nothing is shown, so that what is short says nothing."""
 
 
@@ -36,18 +36,9 @@ class Progress:
         """Print a line where one is due, after so many bytes more. The tables may have grown."""
         self._done += read
         now = self._clock()
-        is_terminal = sys.stderr.isatty()
-        if now - self._shown_at >= (_TERMINAL_SECONDS if is_terminal else _LOG_SECONDS):
+        if now - self._shown_at >= _SECONDS:
             self._shown_at = now
-            text = self._line(now - self._start)
-            sys.stderr.write(f"\r\x1b[K{text}" if is_terminal else f"{text}\n")
-            sys.stderr.flush()
-
-    def end(self) -> None:
-        """Leave the line that is rewritten."""
-        if sys.stderr.isatty() and self._shown_at > self._start:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            print_status(self._line(now - self._start))
 
     def _line(self, seconds: float) -> str:
         share = min(self._done / self._total, 1.0)

@@ -6,10 +6,11 @@ driver under spark-submit has is in `common.submitted`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import socket
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -26,9 +27,8 @@ import waltally
 from waltally_jobs.common import submitted
 from waltally_jobs.common.command import DEFAULT_TIMEOUT
 from waltally_jobs.common.errors import NoExecutor, first_line
-from waltally_jobs.common.progress import print_status
 
-_OURS = ("counting", "deltas", "rules", "waltally_jobs", "waltally_source")
+_OURS = ("waltally_jobs", "waltally_source")
 """Our packages beside each other."""
 _OF_LOADER = ("source", "staging")
 """The layers of the loader that Spark's may import."""
@@ -48,15 +48,12 @@ def send_code(spark: SparkSession) -> Path:
         return Path(__file__).parents[2]
     if spark in _code:
         return _code[spark]
-    with contextlib.ExitStack() as stack:
-        if is_remote():
-            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-"))
-        else:
-            # Executors read it there. Java deletes this folder also where a signal ends the job.
-            home = submitted.folder(spark)
-        code = Path(home, "waltally.zip")
-        pack_code(code, compiled=True)
-        spark.addArtifacts(str(code), pyfile=True)
+    # Executors read it there.
+    home = tempfile.mkdtemp(prefix="waltally-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    code = Path(home, "waltally.zip")
+    pack_code(code, compiled=True)
+    spark.addArtifacts(str(code), pyfile=True)
     _code[spark] = code
     return code
 
@@ -110,14 +107,12 @@ def is_remote() -> bool:
 
 @contextlib.contextmanager
 def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[SparkSession]:
-    """Yield the session once it has an executor.
+    """Yield the session.
 
-    What Spark is to do fails once its cluster has had no executor for `timeout` seconds; over Spark
+    What Spark is to do fails once its cluster has run no task for `timeout` seconds; over Spark
     Connect nobody can tell.
     Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
-    if sys.stderr.isatty():
-        print_status("starting Spark")
     start = _connected() if is_remote() else submitted.started(work, timeout, SHUFFLE)
     with start as spark:
         for key, value in PINNED.items():

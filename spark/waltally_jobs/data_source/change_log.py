@@ -42,19 +42,7 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 from waltally_jobs.data_source import table_rows
 from waltally_jobs.data_source.table_rows import TableRows
 
-_MOMENT = pa.timestamp("us", "UTC")
-_COLUMNS = pa.schema(
-    [
-        pa.field("slot_name", pa.string()),
-        pa.field("commit_lsn", pa.int64()),
-        pa.field("ordinal", pa.int64()),
-        pa.field("xid", pa.int64()),
-        pa.field("committed_at", _MOMENT),
-        pa.field("staged_at", _MOMENT),
-        pa.field("action", pa.string()),
-        pa.field("payload", pa.string()),
-    ]
-)
+_COLUMNS = changes.COLUMNS.insert(0, pa.field("slot_name", pa.string()))
 
 
 class Pruned(Exception):
@@ -233,7 +221,10 @@ class Log:
         for part in self._contents.slices:
             if part.from_lsn < archived_lsn and begin < part.to_lsn:
                 bounds = max(begin, part.from_lsn), min(archived_lsn, part.to_lsn)
-                reads = (partial(files.batches, self._folder, each, bounds) for each in part.files)
+                reads = (
+                    partial(files.batches, self._folder, each, files.between(*bounds))
+                    for each in part.files
+                )
                 found += [Range(self._options.slot, *bounds, read) for read in reads]
         cuts = [archived_lsn, *changes.ends(self._target, archived_lsn, end)]
         place = resolved(self._target), self._options.schema, self._options.slot

@@ -18,6 +18,7 @@ from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, parse_table
 from waltally_jobs.common.connections import connect
+from waltally_jobs.common.messages import Column, OtherForm, decode, text_of
 
 _MOMENT = pa.timestamp("us", "UTC")
 _OF_THE_CHANGE = {
@@ -141,22 +142,6 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-class _Field(msgspec.Struct):
-    name: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Message(msgspec.Struct):
-    schema: str | None = None
-    table: str | None = None
-    columns: list[_Field] = []
-    identity: list[_Field] = []
-
-
-_decode = msgspec.json.Decoder(_Message).decode
-_decode_text = msgspec.json.Decoder(str).decode
-
-
 @dataclass(frozen=True)
 class TableRows:
     """Makes rows of one table's changes: the columns of a Spark schema, by their names."""
@@ -196,9 +181,9 @@ class TableRows:
         for place, action in enumerate(batch.column("action").to_pylist()):
             if action is None:
                 # What the loader could not read may be of this table.
-                message = _Message(self.table.schema, self.table.name)
+                message = OtherForm(self.table.schema, self.table.name)
             else:
-                message = _decode(payloads[place])
+                message = decode(payloads[place])
             if (message.schema, message.table) == (self.table.schema, self.table.name):
                 places.append(place)
                 ops.append(_OPS.get(action))
@@ -254,15 +239,8 @@ class TableRows:
         return _column(self.columns[name], texts, lambda place: missing[place].append(name))
 
 
-def _texts(fields: Sequence[_Field]) -> dict[str, str | None]:
-    return {each.name: _text(bytes(each.value)) for each in fields}
-
-
-def _text(raw: bytes) -> str | None:
-    """Return the text of a JSON value; a number keeps its spelling."""
-    if raw.startswith(b'"'):
-        return _decode_text(raw)
-    return None if raw == b"null" else raw.decode()
+def _texts(image: Sequence[Column] | None) -> dict[str, str | None]:
+    return {each.name: text_of(bytes(each.value)) for each in image or ()}
 
 
 def _arrow(kind: str) -> pa.DataType:

@@ -133,7 +133,6 @@ def _followed(work: Sequence[tuple[Rows, int]], exported: ExportedSnapshot) -> I
         exported.check()
         yield rows
         progress.advance(pages * ranges.PAGE_BYTES)
-    progress.end()
 
 
 def evaluated(

@@ -19,7 +19,6 @@ from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Read
-from waltally_jobs.common.log_rows import rows_of
 from waltally_jobs.moving.changes import ALIKE, IMAGES, MOVED, SCHEMA, Collapsing, Position
 
 SLICE = 200_000
@@ -50,8 +49,17 @@ def changes_of(
 def _changes(
     read: Read, models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position]
 ) -> Iterator[pa.RecordBatch]:
-    rows = itertools.chain.from_iterable(map(rows_of, read()))
+    rows = itertools.chain.from_iterable(map(_rows_of, read()))
     yield from Collapsing(models, truncates).batches(rows)
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, str | None, bytes]]:
+    positions, ordinals, actions, payloads = batch.columns
+    is_large = pa.types.is_large_string(payloads.type)
+    # No text is made of what is JSON.
+    raw = payloads.cast(pa.large_binary() if is_large else pa.binary())
+    columns = (positions, ordinals, actions, raw)
+    return zip(*(each.to_pylist() for each in columns), strict=True)
 
 
 def move(

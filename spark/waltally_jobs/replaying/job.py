@@ -20,23 +20,14 @@ from waltally.errors import SettingError, combine
 from waltally.models import Model
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings
-from waltally.units import plural
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Baseline, Contents
 from waltally_jobs.common import session
 from waltally_jobs.common.command import AsJson, Job, Models
-from waltally_jobs.common.connections import (
-    TargetSession,
-    connect_target,
-    exported_snapshot,
-)
-from waltally_jobs.common.errors import (
-    ArchiveIncomplete,
-    ReplayDiffers,
-    spark_errors,
-)
+from waltally_jobs.common.connections import TargetSession, connect_target
+from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.replaying import queries
 from waltally_jobs.replaying.result import Replay, ReplayedModel
@@ -79,24 +70,23 @@ def parse_time(text: str | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def models_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[Model]:
-    """Return the models with these names, all where there are none, as they were declared then.
+def models_at(contents: Contents, position: int, names: tuple[str, ...]) -> list[str]:
+    """Return the names of the models that the archive has then, of these where any are given.
 
     Raises SettingError for a name that the archive does not have.
     """
-    declared = contents.models(position)
     # A baseline may be newer than the changes that were archived with the declaration.
-    for each in contents.baselines:
-        if each.snapshot_lsn <= position:
-            declared.setdefault(each.model.name, each.model)
-    unknown = [name for name in names if name not in declared]
-    if unknown or not declared:
+    known = {*contents.models(position)} | {
+        each.model.name for each in contents.baselines if each.snapshot_lsn <= position
+    }
+    unknown = [name for name in names if name not in known]
+    if unknown or not known:
         raise SettingError(
             f"the archive has no declaration of {', '.join(unknown) or 'a model'} at"
-            f" {lsn.show(position)}; it has {', '.join(sorted(declared)) or 'none'}",
+            f" {lsn.show(position)}; it has {', '.join(sorted(known)) or 'none'}",
             "run spark/archive.py once the model is registered, or name another one",
         )
-    return [declared[name] for name in sorted(declared) if not names or name in names]
+    return [name for name in sorted(known) if not names or name in names]
 
 
 def require_reached(contents: Contents, model: Model, position: int, path: str) -> None:
@@ -111,37 +101,32 @@ def require_reached(contents: Contents, model: Model, position: int, path: str) 
         )
 
 
-def baseline_before(contents: Contents, model: Model, position: int) -> Baseline | None:
+def baseline_before(contents: Contents, name: str, position: int) -> Baseline:
     """Return the newest baseline of the model at or before the position.
 
-    None where the model begins with the log, as every model does before the first baseline of any.
     Raises ArchiveIncomplete where it waited for its baseline then.
     """
-    fitting = [each for each in contents.baselines_of(model.name) if each.snapshot_lsn <= position]
-    if fitting:
-        return fitting[-1]
-    others = [each.model.name for each in contents.baselines if each.snapshot_lsn <= position]
-    if others:
+    fitting = [each for each in contents.baselines_of(name) if each.snapshot_lsn <= position]
+    if not fitting:
         raise ArchiveIncomplete(
-            f"the archive has no baseline of {model.name} at or before {lsn.show(position)}",
+            f"the archive has no baseline of {name} at or before {lsn.show(position)}",
             "ask for a later position, or archive again after"
-            f" `spark-submit spark/seed.py --model {model.name}`",
+            f" `spark-submit spark/seed.py --model {name}`",
         )
-    return None
+    return fitting[-1]
 
 
-def baseline_of(contents: Contents, model: Model, baseline_id: str | None) -> Baseline | None:
+def baseline_of(contents: Contents, model: Model, baseline_id: str | None) -> Baseline:
     """Return the baseline that the model was built on. Raises ArchiveIncomplete.
 
     Another one may give other numbers: rows purged between two baselines are only in the older one.
     """
-    if baseline_id is None:
-        return None
     for each in contents.baselines_of(model.name):
         if each.baseline_id == baseline_id:
             return each
     raise ArchiveIncomplete(
-        f"{model.relation} stands on the baseline {baseline_id}, which is not archived",
+        f"{model.relation} stands on the baseline {baseline_id or 'of no seed'}, which is not"
+        " archived",
         "archive again; where a newer baseline has replaced it, `dbt build` first",
     )
 
@@ -176,10 +161,6 @@ def position_at(archive: Archive, moment: datetime) -> int:
     )
 
 
-MAX_DIFFERENCES = 1000
-"""The most differences of a model that are listed; all are counted."""
-
-
 def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Replay:
     """Compute the models from the archive alone, and store or compare them. Raises LoaderError.
 
@@ -210,10 +191,11 @@ def computed_at(
         def target() -> TargetSession:
             return stack.enter_context(contextlib.closing(connect_target(settings, "replay")))
 
-        for model in models_at(contents, position, settings.models):
-            baseline = baseline_before(contents, model, position)
-            of_model = (position, model, baseline, output, None)
-            found.append(queries.replayed(target(), archive, *of_model))
+        for name in models_at(contents, position, settings.models):
+            baseline = baseline_before(contents, name, position)
+            found.append(
+                queries.replayed(target(), archive, position, baseline, output, compares=False)
+            )
     return found
 
 
@@ -224,16 +206,18 @@ def compared(
     found = []
     with contextlib.closing(connect_target(settings, "replay")) as target:
         for model in target.registered_models(settings.models):
-            with exported_snapshot(target):
+            with target.transaction():
+                target.ask("set transaction isolation level repeatable read")
                 position = applied_lsn(target, model)
                 require_reached(archive.contents, model, position, settings.path)
                 stands_on = baseline_id(target, model)
                 baseline = baseline_of(archive.contents, model, stands_on)
-                # Read now, so that the target does not keep an old snapshot meanwhile.
-                now = queries.present(target, model)
+                # Kept now, so that the target does not keep an old snapshot meanwhile.
+                queries.keep_present(target, model)
             print_status(f"{model.relation} is read at {lsn.show(position)}; builds may go on")
-            of_model = (position, model, baseline, output, now)
-            found.append(queries.replayed(target, archive, *of_model))
+            found.append(
+                queries.replayed(target, archive, position, baseline, output, compares=True)
+            )
     return found
 
 
@@ -288,8 +272,7 @@ def run(
         raise combine(
             [
                 ReplayDiffers(
-                    f"{each.model.relation} differs from the replay in"
-                    f" {plural(each.difference_count or 0, 'group')}",
+                    f"{each.model.relation} differs from the replay",
                     f"`spark-submit spark/audit.py --model {each.model.name}`: where it differs too"
                     " the model is wrong, else the archive",
                 )

@@ -6,73 +6,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from waltally import lsn
 from waltally.models import Model
 from waltally.units import plural
 from waltally_jobs.archiving.manifests import Baseline
+from waltally_jobs.common.compared import Comparison
 
-JSON_VERSION = 3
+JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A group that the model and the replay have with other numbers, by measure as texts."""
-
-    dimensions: Mapping[str, str | None]
-    model: Mapping[str, str]
-    replay: Mapping[str, str]
-
-    def __str__(self) -> str:
-        group = ", ".join(f"{name} {value}" for name, value in self.dimensions.items())
-        wrong = ", ".join(
-            f"{name} {number} and not {self.replay[name]}"
-            for name, number in self.model.items()
-            if number != self.replay[name]
-        )
-        return f"{group}: the model has {wrong}"
 
 
 @dataclass(frozen=True)
 class ReplayedModel:
     """A model at `position`; `totals` are of each measure, as texts.
 
-    Where dbt's model was compared, `difference_count` is how many groups differ, else None.
+    `comparison` is that with dbt's model, where it was asked for.
     """
 
     model: Model
     position: int
-    baseline: Baseline | None
+    baseline: Baseline
     groups: int
     totals: Mapping[str, str]
-    difference_count: int | None
-    differences: Sequence[Difference]
+    comparison: Comparison | None
+
+    @property
+    def difference_count(self) -> int | None:
+        """How many values differ; None where nothing was compared."""
+        return None if self.comparison is None else self.comparison.difference_count
 
     def as_json(self) -> dict[str, Any]:
         """Return the model's part of what --json prints."""
-        found = self.baseline
+        found = self.comparison
         return {
             "position": lsn.show(self.position),
-            "baseline_id": found and found.baseline_id,
-            "snapshot_lsn": found and lsn.show(found.snapshot_lsn),
+            "baseline_id": self.baseline.baseline_id,
+            "snapshot_lsn": lsn.show(self.baseline.snapshot_lsn),
             "groups": self.groups,
             "totals": dict(self.totals),
             "difference_count": self.difference_count,
-            "differences": [each.__dict__ for each in self.differences],
+            "differences": [each.as_json() for each in found.differences] if found else [],
         }
 
     def lines(self) -> Iterator[str]:
         """Yield what a person reads."""
-        yield from map(str, self.differences)
-        if self.difference_count is not None:
-            differ = "differs" if self.difference_count == 1 else "differ"
-            yield f"{plural(self.difference_count, 'group')} {differ} from {self.model.relation}"
+        if self.comparison is not None:
+            yield from map(str, self.comparison.differences)
+            count = plural(self.comparison.difference_count, "difference")
+            yield f"{count} of {self.model.relation} and the replay"
         totals = ", ".join(f"{name} {number}" for name, number in self.totals.items())
-        found = (
-            f"{totals} in {plural(self.groups, 'group')}" if totals else plural(self.groups, "row")
-        )
+        found = f"{totals} in {plural(self.groups, 'group')}"
         yield f"{self.model.name}: {found} as of {lsn.show(self.position)}"
 
 
@@ -87,7 +70,9 @@ class Replay:
     @property
     def differing(self) -> list[ReplayedModel]:
         """The models that differ from what dbt has built."""
-        return [each for each in self.models if each.difference_count]
+        return [
+            each for each in self.models if each.comparison and each.comparison.difference_count
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
@@ -103,8 +88,3 @@ class Replay:
         for each in self.models:
             yield from each.lines()
         yield f"{self.seconds:.1f} s"
-
-
-def arrow_type(type_: str) -> pa.DataType:
-    """Return Arrow's type of a measure: a numeric has more digits than its decimals."""
-    return pa.int64() if type_ == "bigint" else pa.string()

@@ -11,6 +11,7 @@ from loader.source.table_identity import TableIdentities
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.models import Model
+from waltally.tables import Table
 from waltally_jobs.archiving import models as queries
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.manifests import Baseline
@@ -79,8 +80,7 @@ def write(
         with evaluating.tables(target) as (moved, _):
             written |= queries.write(target, archive, baseline, at, moved, incoming, WENT)
         written |= queries.take_away(target, model, incoming, WENT)
-        emptied = archive.truncated(model, baseline.snapshot_lsn, at)
-        written |= _rejected(target, baseline, emptied)
+        written |= _rejected(target, baseline, archive.truncates(baseline.snapshot_lsn, at))
     return baselines, written
 
 
@@ -99,11 +99,12 @@ def _own_baseline(archive: Archive, model: Model, at: int) -> Baseline:
 
 
 def _rejected(
-    target: TargetSession, baseline: Baseline, emptied: Collection[str]
+    target: TargetSession, baseline: Baseline, emptied: Collection[Table]
 ) -> dict[int, int]:
     """Write the rows that the baseline could not count, but for those of emptied tables."""
     attempt, model = secrets.randbits(62), baseline.model
-    rows = [each for each in baseline.rejections if each["part"] not in emptied]
+    gone = {part.name for part in model.tables if part.table in emptied}
+    rows = [each for each in baseline.rejections if each["part"] not in gone]
     for each in rows:
         target.ask(
             f"insert into {target.incoming.quoted} (model, part, dimensions, row_count, sums,"

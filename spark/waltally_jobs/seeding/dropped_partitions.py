@@ -15,10 +15,9 @@ from waltally import locks, lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import literal, quoted
 from waltally_jobs.common import changes
-from waltally_jobs.common.arrow import Snapshot, queries
+from waltally_jobs.common.arrow import FEW_ROWS, Snapshot, queries
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AuditIncomplete
-from waltally_jobs.common.gathering import FEW_ROWS
 from waltally_jobs.evaluation import evaluating
 from waltally_jobs.moving import reading
 from waltally_jobs.seeding.archived import FORGET, WENT

@@ -21,7 +21,7 @@ from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.archiving.archive import Archive
-from waltally_jobs.common import arrow, gathering, session
+from waltally_jobs.common import arrow, session
 from waltally_jobs.common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -146,7 +146,7 @@ def count(
         with spark_errors("seed", exported.check):
             written = arrow.written(store.writing(target)(groups))
         with copies.made(target, parts) as empty:
-            is_small = ranges.rows_of(exported.found) <= gathering.FEW_ROWS
+            is_small = ranges.rows_of(exported.found) <= arrow.FEW_ROWS
             with spark_errors("seed", exported.check):
                 start = None if is_small else spark
                 filled = copies.fill(start, target, empty, exported, settings.partitions)

@@ -1,59 +1,17 @@
-"""Groups of a model, of its baseline or of an archive: queries, and the tables that tasks make.
-
-They have the columns part (null in a model), dimensions and sums, whose numbers are texts.
-"""
+"""Groups of a model, of its baseline or of an archive: queries, and the comparison with a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as compute
+import json
 
 from waltally.models import Model
-from waltally.tables import literal, quoted
-from waltally_jobs.common.arrow import Task
-from waltally_jobs.common.numbers import print_number, total
-
-if TYPE_CHECKING:
-    from waltally_jobs.common.connections import TargetSession
-
-TOTALS = "groups bigint, totals array<string>"
-"""The columns of what the task of `totals_of` makes."""
-
-
-def totals_of(model: Model) -> Task:
-    """Return the task that gives of groups their number, and what each measure adds up to."""
-
-    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            totals = [
-                print_number(
-                    # A sum of nothing is null.
-                    total(compute.list_element(batch["sums"], place).drop_null().to_pylist())
-                )
-                for place, _ in enumerate(model.measures)
-            ]
-            yield pa.RecordBatch.from_pydict(
-                {"groups": [batch.num_rows], "totals": pa.array([totals], pa.list_(pa.string()))}
-            )
-
-    return make
-
-
-def model_query(model: Model) -> str:
-    """Return the query of the rows in the model's table."""
-    dimensions = ", ".join(f"{quoted(each.name)}::text" for each in model.dimensions)
-    numbers = ", ".join(f"{quoted(each.name)}::text" for each in model.measures)
-    return (
-        f"select null::text as part, array[{dimensions}]::text[] as dimensions,"
-        f" array[{numbers}]::text[] as sums from {model.relation.quoted}"
-    )
+from waltally.tables import literal
+from waltally_jobs.common.compared import Compared, Comparison, Difference
+from waltally_jobs.common.connections import TargetSession
 
 
 def baseline_query(model: Model, target: TargetSession) -> str:
-    """Return the query of the model's baseline."""
+    """Return the query of the model's baseline: part, dimensions and sums, as texts."""
     return (
         f"select part, dimensions, measures::text[] as sums from {target.table('baseline_group')}"
         f" where slot_name = {literal(target.slot)} and declared_name = {literal(model.name)}"
@@ -61,8 +19,48 @@ def baseline_query(model: Model, target: TargetSession) -> str:
 
 
 def archived_query(model: Model, target: TargetSession) -> str:
-    """Return the query of what was deleted from the tables whose deletes the model ignores."""
+    """Return the same of what was deleted from the tables whose deletes the model ignores."""
     return (
         f"select part, dimensions, measures::text[] as sums from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
     )
+
+
+def compare(
+    target: TargetSession,
+    model: Model,
+    relation: str,
+    counted: str,
+    is_uncertain: bool,
+    limit: int,
+    purged: bool = True,
+) -> tuple[Comparison, dict[str, str]]:
+    """Compare what the relation has of the model with what was counted, in an open transaction.
+
+    `counted` are groups of each source, and `purged` says that archived deletes come beside them.
+    With `is_uncertain` only counts that are too small are differences. Returns also how much of
+    each measure is of archived deletes.
+    """
+    archived = (
+        f"select part, dimensions, sums::numeric[] as measures"
+        f" from ({archived_query(model, target)}) as deletes where {purged}"
+    )
+    ((query,),) = target.ask_staging(
+        "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
+        (json.dumps(model.declaration), relation, counted, archived, is_uncertain, limit),
+    )
+    # Texts of keys are as in the query's time zone.
+    zone = model.declaration["timezone"]
+    target.ask("select set_config('timezone', %s, true)", (zone,))
+    ((count, totals, differing, largest),) = target.ask(query)
+    # What the query does not show itself is told only where it differs.
+    shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
+    names = [each.name for each in model.dimensions]
+    differences = [
+        Difference(measure, own, right, dict(zip(names, key, strict=True)))
+        for key, measure, own, right in largest
+    ]
+    found = [Compared(*each) for *each, _ in shown]
+    return Comparison(count, found, differing, differences), {
+        name: gone for name, *_, gone in shown
+    }

@@ -12,8 +12,8 @@ from waltally import lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
 from waltally_jobs.common.arrow import Snapshot
+from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession
-from waltally_jobs.common.rejected import Rejected
 
 
 @dataclass(frozen=True)
