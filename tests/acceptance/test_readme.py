@@ -17,9 +17,10 @@ from testkit.spark_jobs import run_job
 from waltally.errors import NotSetUp
 
 ORDERS = """
-    create type state as enum ('new', 'paid', 'sent');
+    create type state as enum ('new', 'paid', 'sent', 'draft');
     create table orders (
-        id serial primary key, status state not null, channel text, placed_at timestamptz
+        id serial primary key, status state not null, channel text, placed_at timestamptz,
+        amount numeric(10, 2)
     );
     alter table orders replica identity full;
     insert into orders (status, channel)
@@ -27,11 +28,8 @@ ORDERS = """
     from generate_series(1, 300) as n;
     analyze orders
 """
-HAS_MODEL = "select to_regclass('analytics.ft_orders') is not null"
-MODEL = """
-    select status, channel, row_count from analytics.ft_orders order by 1, 2
-"""
-RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
+HAS_MODEL = "select to_regclass('analytics.report') is not null"
+MODEL = "select * from analytics.report order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
 COLUMNS = """
     select column_name, data_type from information_schema.columns
@@ -82,10 +80,15 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
 ) -> None:
     """Each in this process; those of the tutorial are processes."""
     source.execute(ORDERS)
+    (report,) = re.findall(
+        r"^```sql\n(-- report.sql\n.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
+    )
+    (tmp_path / "report.sql").write_text(report)
+    recount = f"{report} order by 1, 2"
     environment = environment_of(source)
     monkeypatch.chdir(tmp_path)
     *commands, follow = "".join(README[:2]).splitlines()
-    assert (commands[0], follow) == ("loader init live --table public.orders", FOLLOW)
+    assert (commands[0], follow) == ("loader init live --query report.sql", FOLLOW)
     for command in commands:
         program, *words = command.split()
         if program == "cd":
@@ -101,11 +104,11 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
         wait_until(lambda: source.value(HAS_MODEL) is True, "the model is built")
         source.execute(
-            "insert into orders (status) values ('new'), ('paid');"
+            "insert into orders (status, amount) values ('new', 7.5), ('draft', 1);"
             "update orders set status = 'paid', channel = 'web' where id < 50;"
             "delete from orders where id > 290"
         )
-        wait_until(lambda: source.execute(MODEL) == source.execute(RECOUNT), "the model is exact")
+        wait_until(lambda: source.execute(MODEL) == source.execute(recount), "the model is exact")
         running.end()
 
 
