@@ -35,14 +35,7 @@ COLUMNS = """
     select column_name, data_type from information_schema.columns
     where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
 """
-TICKETS = """
-    select day, status, team_id, row_count, minutes from analytics.ft_tickets order by 1, 2, 3
-"""
-TICKETS_RECOUNT = """
-    select
-        (opened_at at time zone 'Europe/Berlin')::date, status, team_id, count(*), sum(minutes)
-    from tickets group by 1, 2, 3 order by 1, 2, 3
-"""
+TICKETS = "select * from analytics.minutes order by 1, 2, 3"
 FOLLOW = "loader run --build"
 
 
@@ -150,13 +143,14 @@ def test_the_shipped_model_is_made_from_the_root_of_the_repository(
 def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
     database: Database, tmp_path: Path
 ) -> None:
-    commands = blocks("docs/tutorial.md")
+    page, commands = (ROOT / "docs/tutorial.md").read_text(), blocks("docs/tutorial.md")
     assert len(commands) == 10
     follow = commands.index(f"{FOLLOW}\n")
     begin, make, *check = commands[:follow]
     environment, project = environment_of(database), tmp_path / "helpdesk"
     said = run(begin + make, tmp_path, environment)
-    assert "ft_tickets counts the rows of public.tickets:\n  by day, the day of opened_at" in said
+    assert "minutes: same rows: " in said
+    assert (project / "models" / "minutes_counts_tickets.sql").read_text() in page
     assert "something is missing" in run("".join(check), project, environment)
     environment = environment_of(database, project)
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
@@ -164,4 +158,5 @@ def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
         running.end()
     assert "Networks and Wifi" in said
     assert re.search(r"^healthy, exact as of", said, re.MULTILINE), said
-    assert database.execute(TICKETS) == database.execute(TICKETS_RECOUNT)
+    query = (tmp_path / "minutes.sql").read_text()
+    assert database.execute(TICKETS) == database.execute(f"{query} order by 1, 2, 3")
