@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
+from loader.proposing.book import Model
 from waltally.errors import SettingError
 
 if TYPE_CHECKING:
@@ -139,4 +140,5 @@ class _Sum:
             return f"{own}_count" if own else "row_count" if kind == "count" else kind
         name: str = tree.names(self.value.column_ref)[-1]
         item = self.keep.scope.find(self.value.column_ref)[1]
-        return name if item is not None and item.kind == "model" else f"{name}_{kind}"
+        model = item and self.keep.book.marked(item.node.range_var.relname)
+        return name if isinstance(model, Model) and not model.copied else f"{name}_{kind}"

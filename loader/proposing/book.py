@@ -21,7 +21,7 @@ def written(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Parameter:
     """What the application fills in."""
 
@@ -44,7 +44,7 @@ class Model:
     """The mark of the table that a rows model copies."""
     where: str = ""
     """Which of its rows."""
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     kind: str = ""
     """What the compiler calls it."""
     meanings: dict[str, str] = field(default_factory=dict)
@@ -66,14 +66,26 @@ class Book:
     """Sources and models by number, and parameters by theirs."""
 
     catalog: Catalog
-    timezone: str
     grain: str = ""
     sources: list[Relation] = field(default_factory=list)
     models: list[Model] = field(default_factory=list)
     parameters: dict[int, Parameter] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
+    purged: tuple[str, ...] = ()
+    """The tables whose deleted rows stay counted."""
     notes: list[str] = field(default_factory=list)
+    constants: dict[str, str] = field(default_factory=dict)
+    """By column, a constant that a condition compares it with."""
+    ranges: dict[str, str] = field(default_factory=dict)
+    """By time, the grain at which its parameters begin."""
+
+    def parameter(self, given: Parameter) -> int:
+        """Return the parameter's number; the same one has the same."""
+        known = (number for number, other in self.parameters.items() if other == given)
+        number = next(known, len(self.parameters) + 1)
+        self.parameters[number] = given
+        return number
 
     def source(self, relation: Relation) -> str:
         """Return the mark of a table."""
@@ -130,7 +142,7 @@ class Book:
 
     def plain(self, text: str) -> str:
         """Return a query over the tables, with the models as CTEs before it."""
-        needed = self._needed(text)
+        needed = self.needed(text)
         ctes = ", ".join(
             f"waltally_model_{n} as ({self._over_tables(model.text)})"
             for n, model in enumerate(self.models)
@@ -146,15 +158,20 @@ class Book:
             lambda model: f"waltally_model_{self.models.index(model)}",
         )
 
-    def _needed(self, text: str) -> set[int]:
-        needed: set[int] = set()
-        texts = [text]
-        while texts:
-            for mark in _MARKS.finditer(texts.pop()):
-                if mark["kind"] == "model" and int(mark["number"]) not in needed:
-                    needed.add(int(mark["number"]))
-                    texts.append(self.models[int(mark["number"])].text)
-        return needed
+    def tables(self, text: str) -> list[Relation]:
+        """Return the tables that a marked text itself reads."""
+        numbers = {m["number"] for m in _MARKS.finditer(text) if m["kind"] == "source"}
+        return [self.sources[int(number)] for number in sorted(numbers)]
+
+    def inputs(self, text: str) -> list[int]:
+        """Return the models that a marked text itself reads, by number."""
+        numbers = {m["number"] for m in _MARKS.finditer(text) if m["kind"] == "model"}
+        return sorted(map(int, numbers))
+
+    def needed(self, text: str) -> set[int]:
+        """Return the models that a marked text reads, itself or by others."""
+        own = {*self.inputs(text)}
+        return own.union(*(self.needed(self.models[number].text) for number in own))
 
     def columns(self, text: str) -> list[tuple[str, str]]:
         """Return the names and types of what a marked query gives. Raises LoaderError."""

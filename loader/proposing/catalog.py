@@ -7,14 +7,14 @@ from functools import cached_property
 
 from waltally.database import Connection
 from waltally.errors import SettingError
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 # The query's name without a schema: public first, else the only schema that has one.
 _RELATION = """
 select
     n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity,
     c.relowner = (select oid from pg_roles where rolname = current_user),
-    greatest(c.reltuples, 0), c.relispopulated,
+    case when c.reltuples < 0 then pg_relation_size(c.oid) / 100.0 else c.reltuples end::float8,
     (
         select array_agg(a.attname::text order by a.attnum) from pg_attribute as a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -42,6 +42,18 @@ select proname::text, bool_or(prokind = 'a'), bool_and(provolatile = 'v')
 from pg_proc where pronamespace = 'pg_catalog'::regnamespace group by 1
 """
 
+_CHOICES = 20
+"""A column with more values is compared with what an application fills in."""
+_VARIED = """
+select attname::text from pg_stats
+inner join unnest(%s::text[], %s::text[]) as t (schema, name)
+    on t.schema = schemaname and t.name = tablename
+where attname = any(%s) and n_distinct not between 0 and %s
+"""
+_DELETED = """
+select relid from pg_stat_all_tables where schemaname = %s and relname = %s and n_tup_del > 0
+"""
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -53,7 +65,7 @@ class Relation:
     key: tuple[str, ...]
     """Its primary key."""
     rows: float
-    """By its statistics; 0 where nobody knows."""
+    """By its statistics, or as many as its size allows."""
     definition: str | None
     """A view's query."""
 
@@ -65,7 +77,9 @@ class Catalog:
         self.connection = connection
         connection.give_up_locks()
         connection.ask("select set_config('default_transaction_read_only', 'on', false)")
-        connection.ask("select set_config('timezone', %s, false)", (timezone,))
+        if timezone:
+            connection.ask("select set_config('timezone', %s, false)", (timezone,))
+        ((self.timezone,),) = connection.ask("select current_setting('timezone')")
 
     def relation(self, schema: str, name: str) -> Relation:
         """Return what a name of the query means. Raises SettingError where it may not be read."""
@@ -76,7 +90,7 @@ class Catalog:
         if not schema and rows[0][0] != "public" and len(rows) > 1:
             known = ", ".join(f"{row[0]}.{name}" for row in rows)
             raise SettingError(f"{name} may be {known}", "name the schema in the query")
-        schema, name, kind, has_policies, is_own, count, _, columns, key, view = rows[0]
+        schema, name, kind, has_policies, is_own, count, columns, key, view = rows[0]
         table = Table(schema, name)
         if has_policies:
             raise SettingError(
@@ -123,6 +137,14 @@ class Catalog:
         except LoaderError:
             return False
 
-    def zone_is_known(self, timezone: str) -> bool:
-        """Return whether the server knows the time zone."""
-        return self.is_true(f"now() at time zone {literal(timezone)} is not null")
+    def have_many_values(self, columns: list[str], relations: list[Relation]) -> set[str]:
+        """Return the columns that have more values than a list of choices, by the statistics."""
+        tables = [relation.table for relation in relations]
+        names = [table.schema for table in tables], [table.name for table in tables]
+        rows = self.connection.ask(_VARIED, (*names, columns, _CHOICES))
+        return {row[0] for row in rows}
+
+    def has_deletes(self, relation: Relation) -> bool:
+        """Return whether rows were deleted, as far as the server's statistics go back."""
+        rows = self.connection.ask(_DELETED, (relation.table.schema, relation.table.name))
+        return bool(rows)

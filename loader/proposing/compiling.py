@@ -36,12 +36,15 @@ class Compiler:
                 self.texts[model.name] = model.text
 
     def _compile(self, book: Book, model: Model) -> None:
-        model.options = {}
+        purged = [
+            str(one.table) for one in book.tables(model.text) if str(one.table) in book.purged
+        ]
+        model.options = {"ignore_deletes": purged} if purged else {}
         try:
             made = self._ask(book, model)
         except LoaderError as error:
             # Where the query's dates depend on the session's zone, the model says it.
-            model.options = {"timezone": book.timezone}
+            model.options = {"timezone": book.catalog.timezone, **model.options}
             try:
                 made = self._ask(book, model)
             except LoaderError:

@@ -30,6 +30,11 @@ def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
             f"{relation.table} has no primary key, so its rows cannot be kept",
             f"give {relation.table} a primary key",
         )
+    if str(relation.table) in book.purged:
+        raise SettingError(
+            f"Deleted rows of {relation.table} stay counted, and their columns would be gone here",
+            f"leave out --ignore-deletes {relation.table}",
+        )
     select = scope.select
     keep = Keep(scope, [item], "")
     own: list[pb.Node] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import yaml
 from postgast import pg_query_pb2 as pb
 
@@ -26,7 +28,8 @@ def model_files(book: Book) -> dict[str, str]:
 def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:
     """Return the file that reads the models: a view, or with parameters a query to send."""
     text = _text(book, select)
-    if any(given.written and f"${number}" in original for number, given in book.parameters.items()):
+    sent = {int(number) for number in re.findall(r"\$(\d+)", original)}
+    if any(given.written for number, given in book.parameters.items() if number in sent):
         head = (
             "{# The application's query over the models. `dbt compile` writes the tables' names. #}"
         )

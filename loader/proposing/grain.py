@@ -75,6 +75,8 @@ def _grain(keep: Keep, text: str) -> str:
             note = f"{text} is kept by the {grain}, since its bounds begin one"
             if note not in book.notes and text not in keep.kept_grains:
                 book.notes.append(note)
+            if any("$" in bound for bound in keep.bounds[text]):
+                book.ranges[text] = grain
             return grain
     return ""
 

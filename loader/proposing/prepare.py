@@ -17,7 +17,7 @@ from waltally.errors import SettingError
 from waltally.tables import quoted
 
 _SENT = re.compile(
-    r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|::|%\((?P<python>\w+)\)s|(?<![\w:]):(?P<name>[a-z_]\w*)""",
+    r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|::|%\((?P<python>\w+)\)s|\$(?P<number>\d+)|(?<![\w:]):(?P<name>[a-z_]\w*)""",
     re.S | re.I,
 )
 _COMMENT = re.compile(rb"/\*\s*:(\w+)\s*\*/")
@@ -33,8 +33,13 @@ class Asked:
     select: pb.SelectStmt
 
 
-def prepare(book: Book, text: str, values: dict[str, str]) -> list[Asked]:
-    """Return the file's queries. Raises SettingError."""
+def prepare(
+    book: Book, text: str, values: dict[str, str], filled_in: tuple[str, ...] = ()
+) -> list[Asked]:
+    """Return the file's queries. Raises SettingError.
+
+    `filled_in`: the columns that conditions compare with what the application fills in.
+    """
     text = _number(book, text.rstrip(), values)
     raw = text.encode()
     named = dict(_named_constants(raw))
@@ -43,6 +48,13 @@ def prepare(book: Book, text: str, values: dict[str, str]) -> list[Asked]:
         end = one.stmt_location + one.stmt_len if one.stmt_len else len(raw)
         original = _marked(book, raw, one.stmt.select_stmt, one.stmt_location, end)
         select = one.stmt.select_stmt
+        compared = dict(_compared_constants(select))
+        book.constants |= {
+            name: tree.sql(node)
+            for at, (name, node) in compared.items()
+            if at not in named and name not in filled_in
+        }
+        named |= {at: name for at, (name, _) in compared.items() if name in filled_in}
         _set_parameters(book, select, named)
         write_out(book, select, set())
         asked.append(Asked(original.strip(), select))
@@ -50,18 +62,12 @@ def prepare(book: Book, text: str, values: dict[str, str]) -> list[Asked]:
 
 
 def _number(book: Book, text: str, values: dict[str, str]) -> str:
-    """Write :name and %(name)s as $n, and note what $n is."""
-    for number in re.findall(r"\$(\d+)\b", text):
-        book.parameters[int(number)] = Parameter(number, values.get(number), f"${number}")
-    numbers: dict[str, int] = {}
+    """Write what the application fills in as $n, and note what $n is."""
 
     def one(sent: re.Match[str]) -> str:
-        name = sent["python"] or sent["name"]
-        if not name:
-            return sent[0]
-        number = numbers.setdefault(name, len(numbers) + len(book.parameters) + 1)
-        book.parameters[number] = Parameter(name, values.get(name), sent[0])
-        return f"${number}"
+        name = sent["python"] or sent["number"] or sent["name"]
+        known = Parameter(name, values.get(name), sent[0]) if name else None
+        return f"${book.parameter(known)}" if known else sent[0]
 
     numbered = _SENT.sub(one, text)
     if missing := [p.name for p in book.parameters.values() if p.value is None]:
@@ -95,21 +101,37 @@ def _set_parameters(book: Book, select: pb.SelectStmt, named: dict[int, str]) ->
     def one(node: pb.Node) -> pb.Node | None:
         if node.WhichOneof("node") != "a_const" or node.a_const.location not in named:
             return None
-        given = Parameter(named[node.a_const.location], tree.sql(node))
-        known = (number for number, other in book.parameters.items() if other == given)
-        number = next(known, 1000 + len(book.parameters))
-        book.parameters[number] = given
+        number = book.parameter(Parameter(named[node.a_const.location], tree.sql(node)))
         return pb.Node(param_ref=pb.ParamRef(number=number))
 
+    for condition in _conditions(select):
+        tree.change(condition, one)
+
+
+def _conditions(select: pb.SelectStmt) -> Iterator[pb.Node]:
+    """Yield WHERE and ON, here and below."""
     for part in tree.walk(select):
         if isinstance(part, pb.SelectStmt) and part.HasField("where_clause"):
-            tree.change(_holding(part.where_clause), one)
+            yield part.where_clause
         if isinstance(part, pb.JoinExpr) and part.HasField("quals"):
-            tree.change(_holding(part.quals), one)
+            yield part.quals
 
 
-def _holding(node: pb.Node) -> Message:
-    return getattr(node, node.WhichOneof("node") or "")
+def _compared_constants(select: pb.SelectStmt) -> Iterator[tuple[int, tuple[str, pb.Node]]]:
+    """Yield each constant that a condition compares with a column: its place, and the column."""
+    for condition in _conditions(select):
+        for one in tree.find(condition, "a_expr"):
+            if one.name[-1].string.sval not in ("=", "<", "<=", ">", ">=", "BETWEEN"):
+                continue
+            for own, other in ((one.lexpr, one.rexpr), (one.rexpr, one.lexpr)):
+                if own.WhichOneof("node") != "column_ref" or any(
+                    tree.find(other, kind)
+                    for kind in ("column_ref", "func_call", "a_expr", "sub_link")
+                ):
+                    continue
+                for node in tree.walk(other):
+                    if isinstance(node, pb.Node) and node.WhichOneof("node") == "a_const":
+                        yield node.a_const.location, (tree.names(own.column_ref)[-1], node)
 
 
 def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:

@@ -1,56 +1,93 @@
-"""What each proposed model will hold and cost, by the server's statistics."""
+"""What each proposed model will hold and cost, by what a sample of the rows gives."""
 
 from __future__ import annotations
 
-from loader.proposing.book import Book
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book, Model
+from loader.proposing.sample import sample_of
 from waltally.tables import format_table
 from waltally.units import size
 
-_ROW = 40
-"""Bytes of a row beside its values, with its place in an index."""
+_INDEXED = 1.8
+"""A table with its indexes, by the size of its rows."""
 _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 """About what a changed row costs the server in batches; only for comparing kinds."""
-_NEARLY = 0.5
-"""The share of its table's rows from which a fact saves little."""
+_OFTEN = 5
+"""Of a group with more sampled rows nearly every one like it is in the sample."""
+_SUM = "sum(waltally_rows)"
+_LITTLE = 0.25
+"""The share of what it counts, and of the largest table, from which a fact saves little."""
+_FEW = 1000
+"""A model with fewer rows costs nothing that matters."""
 
 
 def price_lines(book: Book) -> list[str]:
-    """Return a line for each model; the first says where one is nearly as large as its table."""
-    largest = max(book.sources, key=lambda one: one.rows, default=None)
-    lines, warnings = [], []
+    """Return a line for each model; the first ones say which saves little."""
+    lines, warnings, small = [], [], []
+    largest = max((one.rows for one in book.sources), default=0)
+    counted: dict[int, float] = {}
     for number, model in enumerate(book.models):
-        rows, width = _estimate(book, number)
+        rows, groups, width = _size(book, model)
+        facts = [counted[n] for n in book.inputs(model.text) if not book.models[n].copied]
+        counted[number] = max(rows, *facts, 0)
+        if groups < _FEW and model.copied:
+            small.append(model.name)
+            continue
         kind = next(
             (kind for kind in ("fact over models", "rows") if model.kind.startswith(kind)), "fact"
         )
-        held = f"about {rows:,.0f} rows, {size(rows * (width + _ROW))}"
+        held = f"about {groups:,.0f} rows, {size(groups * width * _INDEXED)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
         lines.append(f"  {model.kind}")
-        if largest and largest.rows > 1000 and not model.copied and rows > _NEARLY * largest.rows:
+        if groups > max(_FEW, _LITTLE * max(counted[number], largest)) and not model.copied:
             warnings.append(
-                f"{model.name} will be nearly as large as {format_table(largest.table)}: about"
-                f" {rows:,.0f} of {largest.rows:,.0f} rows"
+                f"{model.name} saves little: about {groups:,.0f} rows for the"
+                f" {counted[number]:,.0f} that it counts"
             )
-    if unknown := [one for one in book.sources if not one.rows]:
-        names = ", ".join(format_table(one.table) for one in unknown)
-        warnings.append(f"Sizes are guesses without statistics: analyze {names}")
+    if small:
+        lines.append(f"{', '.join(small)}: fewer than {_FEW:,} rows")
     return [*warnings, *lines]
 
 
 def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> list[str]:
     """Return the SQL for tables whose old values a fact needs."""
-    counted = {
-        one.table
-        for number, one in enumerate(book.sources)
-        for model in book.models
-        if not model.copied and f"waltally_source_{number} " in f"{model.query} "
-    }
+    facts = [model for model in book.models if not model.copied]
+    counted = {one.table for model in facts for one in book.tables(model.text)}
     tables = [table for table in sorted(counted, key=str) if not has_old_rows.get(str(table))]
     return [f"alter table {format_table(table)} replica identity full;" for table in tables]
 
 
-def _estimate(book: Book, number: int) -> tuple[float, int]:
-    ((plan,),) = book.catalog.connection.ask(
-        f"explain (format json) {book.plain(f'select * from waltally_model_{number} as m')}"
+def _size(book: Book, model: Model) -> tuple[float, float, float]:
+    """Return how many rows a model counts, how many it has, and the bytes of one.
+
+    The number of groups is estimated as ANALYZE estimates that of values, without those that the
+    sample often has, which are all known.
+    """
+    query, is_grouped = _with_rows(model)
+    sample = sample_of(book, [query])
+    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
+    sums = (
+        f"count(*), {_SUM}, avg(pg_column_size(m))",
+        *(f"{one} filter (where waltally_rows <= {_OFTEN})" for one in ("count(*)", _SUM)),
+        "count(*) filter (where waltally_rows = 1)",
     )
-    return plan[0]["Plan"]["Plan Rows"], plan[0]["Plan"]["Plan Width"]
+    ((groups, rows, width, rare, rare_rows, single),) = (
+        (float(value or 0) for value in row)
+        for row in book.catalog.connection.ask(
+            f"{ctes}select {', '.join(sums)} from ({sample.over(query)}) as m"
+        )
+    )
+    if rare and is_grouped:
+        groups += rare * (rare_rows / (rare_rows - single + single * sample.share) - 1)
+    return rows / sample.share, groups, width
+
+
+def _with_rows(model: Model) -> tuple[str, bool]:
+    """Return a model's query with the number of rows of each group, and whether it has groups."""
+    query = tree.parse(model.text)[0]
+    count = tree.expression("1" if model.copied else "count(*)")
+    target = pb.ResTarget(name="waltally_rows", val=count)
+    query.target_list.append(pb.Node(res_target=target))
+    return tree.statement(query), bool(model.copied or query.group_clause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from postgast import pg_query_pb2 as pb
 
@@ -16,6 +16,7 @@ from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
 from loader.proposing.price import identity_lines, price_lines
 from loader.proposing.prove import Proof, prove
+from loader.proposing.questions import Question, Wish, first_question
 from loader.proposing.split import Split
 from loader.source.table_shape import read_shapes
 from waltally.database import connect, connect_target
@@ -27,23 +28,14 @@ PROOFS = ("sample", "all", "none")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the user says beside the query."""
-
-    timezone: str = "UTC"
-    grain: str = ""
-    prove: str = "sample"
-    values: dict[str, str] = field(default_factory=dict)
-    taken: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
 class Proposed:
     """What is to be written, and what was found out about it."""
 
     files: dict[str, str]
     tables: list[Table]
     models: list[str]
+    seeded: list[str]
+    """The models over tables."""
     lines: list[str]
 
     @property
@@ -52,33 +44,42 @@ class Proposed:
         return {f"models/{name}.sql" for name in self.models}
 
 
-def propose(settings: Settings, text: str, name: str, wish: Wish) -> Proposed:
-    """Return models and views of the queries, proven. Raises LoaderError where one is not kept."""
+def propose(settings: Settings, texts: dict[str, str], wish: Wish) -> Proposed | Question:
+    """Return models and views of the queries, proven, or the first question about them.
+
+    `texts`: by name, files with queries; of several in one file the second has a number.
+    Raises LoaderError where one is not kept.
+    """
     with closing(connect(settings.source, "source")) as source:
-        book = Book(Catalog(source, wish.timezone), wish.timezone, wish.grain, taken=wish.taken)
-        asked = prepare(book, text, wish.values)
-        names = [name, *(f"{name}_{n}" for n in range(2, len(asked) + 1))]
+        catalog = Catalog(source, wish.timezone)
+        book = Book(catalog, wish.grain, taken=wish.taken, purged=wish.ignore_deletes)
+        asked = [
+            (f"{name}_{n}" if n > 1 else name, one)
+            for name, text in texts.items()
+            for n, one in enumerate(prepare(book, text, wish.values, wish.parameter), 1)
+        ]
         with closing(connect_target(settings)) as target, compiler(source, target) as compile_:
             target.give_up_locks()
-            for own, one in zip(names, asked, strict=True):
+            for name, one in asked:
                 _name_columns(book, one)
-                Split(book, f"{own}_counts"[:44], compile_).split(one.select)
-        lines: list[str] = []
-        for own, one in zip(names, asked, strict=True):
-            lines += _proven(book, own, one, wish.prove)
+                Split(book, f"{name}_counts"[:44], compile_).split(one.select)
+        if question := first_question(book, wish):
+            return question
+        proofs = [line for name, one in asked for line in _proven(book, name, one, wish.prove)]
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        lines = [*price_lines(book), *book.notes, *lines]
+        lines = [*price_lines(book), *book.notes, *proofs]
         if identity := identity_lines(book, old_rows):
             lines += [
                 "A fact needs the old values of what it counts. At the source:",
                 *(f"  {line}" for line in identity),
             ]
         files = model_files(book)
-        for own, one in zip(names, asked, strict=True):
-            files |= view_files(book, own, one.select, one.original)
-        return Proposed(files, tables, [model.name for model in book.models], lines)
+        for name, one in asked:
+            files |= view_files(book, name, one.select, one.original)
+        seeded = [model.name for model in book.models if book.tables(model.text)]
+        return Proposed(files, tables, [model.name for model in book.models], seeded, lines)
 
 
 def _name_columns(book: Book, asked: Asked) -> None:

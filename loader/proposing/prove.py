@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book
-from loader.proposing.catalog import Relation
+from loader.proposing.sample import PERCENT, Sample, sample_of
 from waltally.errors import SettingError
 
-_PERCENT = 2
 _DIGITS = {"real": 3, "double precision": 11}
 """How many digits after the first are compared of a float, whose sum has no order."""
 _MOST_SHOWN = 1000
-_FEW_ROWS = 100_000
-"""A table with fewer rows is read whole."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Proof:
     @property
     def line(self) -> str:
         """The result as one line."""
-        part = f" ({_PERCENT} % of {self.sampled})" if self.sampled else " (all rows)"
+        part = f" ({PERCENT} % of {self.sampled})" if self.sampled else " (all rows)"
         return (
             f"same rows: {self.rows:,}, missing {len(self.missing):,},"
             f" surplus {len(self.surplus):,}{part}"
@@ -55,27 +52,20 @@ def prove(book: Book, original: str, reads: pb.SelectStmt, is_sample: bool) -> P
     names = [name for name, _ in types]
     if len({*names}) == len(names) and names != [name for name, _ in others]:
         raise SettingError(f"The columns would be {others} in place of {types}", "name them by AS")
-    sampled = _largest(book) if is_sample else None
-    proof = _compare(book, texts, [type_ for _, type_ in types], sampled)
-    if sampled and not proof.rows and not proof.missing and not proof.surplus:
-        proof = _compare(book, texts, [type_ for _, type_ in types], None)
+    sample = sample_of(book, texts, is_sample)
+    proof = _compare(sample, texts, [type_ for _, type_ in types])
+    if sample.relation and not proof.rows and not proof.missing and not proof.surplus:
+        proof = _compare(replace(sample, relation=None), texts, [type_ for _, type_ in types])
     return proof
 
 
-def _compare(book: Book, texts: list[str], types: list[str], sampled: Relation | None) -> Proof:
+def _compare(sample: Sample, texts: list[str], types: list[str]) -> Proof:
     names = [f"c{n}" for n in range(len(types))]
     shown = ", ".join(_compared(name, type_) for name, type_ in zip(names, types, strict=True))
-    query, reads = (_over(book, text, sampled) for text in texts)
-    ctes = [
-        f"waltally_model_{n} as ({_over(book, model.text, sampled)})"
-        for n, model in enumerate(book.models)
-    ]
-    if sampled:
-        mark = book.source(sampled)
-        sample = f"tablesample system ({_PERCENT}) repeatable (1)"
-        ctes.insert(0, f"{mark} as materialized (select * from {sampled.table.quoted} {sample})")
+    query, reads = map(sample.over, texts)
     columns = ", ".join(names)
-    ctes += [
+    ctes = [
+        *sample.ctes(),
         f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns}))",
         f"kept ({columns}) as materialized (select {shown} from ({reads}) as q ({columns}))",
     ]
@@ -88,11 +78,16 @@ def _compare(book: Book, texts: list[str], types: list[str], sampled: Relation |
         alone.format(1, "asked", "kept"),
         alone.format(2, "kept", "asked"),
     )
-    rows = book.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
+    rows = sample.book.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
     count = next(int(value) for side, value in rows if side == 0)
     missing = [value for side, value in rows if side == 1]
     surplus = [value for side, value in rows if side == 2]
-    return Proof(count - len(missing), missing, surplus, str(sampled.table) if sampled else "")
+    return Proof(
+        count - len(missing),
+        missing,
+        surplus,
+        str(sample.relation.table) if sample.relation else "",
+    )
 
 
 def _compared(name: str, type_: str) -> str:
@@ -111,16 +106,3 @@ def _without_limit(select: pb.SelectStmt) -> str:
         other.ClearField(part)
     other.limit_option = pb.LIMIT_OPTION_DEFAULT
     return tree.statement(other)
-
-
-def _over(book: Book, text: str, sampled: Relation | None) -> str:
-    return book.render(
-        text,
-        lambda one: book.source(one) if one == sampled else one.table.quoted,
-        lambda model: f"waltally_model_{book.models.index(model)}",
-    )
-
-
-def _largest(book: Book) -> Relation | None:
-    large = [one for one in book.sources if one.rows > _FEW_ROWS and one.kind == "r"]
-    return max(large, key=lambda one: one.rows, default=None)

@@ -157,6 +157,7 @@ def pretty(text: str) -> str:
     raw, parts, end = laid_out.encode(), [], 0
     for token in postgast.scan(laid_out).tokens:
         word = raw[token.start : token.end]
-        parts += [raw[end : token.start], word.lower() if token.keyword_kind else word]
+        is_word = token.keyword_kind or re.fullmatch(rb"[A-Z]+", word)
+        parts += [raw[end : token.start], word.lower() if is_word else word]
         end = token.end
     return re.sub(r"[ ]+\n", "\n", b"".join([*parts, raw[end:]]).decode())

@@ -161,8 +161,11 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def next_steps(folder: Path, model: str, is_new: bool, missing: list[str]) -> list[str]:
-    """Return the commands from the project to a live model; a project that was there has others."""
+def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[str]) -> list[str]:
+    """Return the commands from the project to live models; a project that was there has others.
+
+    `models` are those that need a seed, the one to look at last.
+    """
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
     steps += ["dbt deps"] if is_new else []
     steps += [
@@ -170,12 +173,13 @@ def next_steps(folder: Path, model: str, is_new: bool, missing: list[str]) -> li
         "loader setup",
     ]
     if not is_new:
-        return [*steps, f"spark-submit spark/seed.py --model {model}", "dbt build"]
+        named = "".join(f" --model {model}" for model in models)
+        return [*steps, f"spark-submit spark/seed.py{named}", "dbt build"]
     return [
         *missing,
         *steps,
         "spark-submit spark/seed.py",
         "dbt build",
         "loader run --build",
-        f"loader stats {model}      # in another terminal, in the same folder",
+        f"loader stats {models[-1]}      # in another terminal, in the same folder",
     ]

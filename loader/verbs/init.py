@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loader import shipped_files
 from loader.monitoring import text_lines
+from waltally.escapes import escaped
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 from waltally.tables import literal
+
+if TYPE_CHECKING:
+    from loader.proposing.questions import Wish
 
 
 def init_command(
@@ -22,13 +27,14 @@ def init_command(
         typer.Argument(metavar="DIR", help="A new folder for the project, or one that this made."),
     ],
     query: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="FILE",
             show_default="none",
-            help="A file with the query as the application sends it, or - for standard input.",
+            help="A file with the query as the application sends it, or - for standard input;"
+            " repeatable: together they share models.",
         ),
-    ] = "",
+    ] = None,
     table: Annotated[
         str,
         typer.Option(show_default="none", help="Or a table whose rows are counted: schema.table."),
@@ -52,8 +58,13 @@ def init_command(
         ),
     ] = "",
     timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Where a day begins: Europe/Berlin.")
-    ] = "UTC",
+        str,
+        typer.Option(
+            metavar="ZONE",
+            show_default="asked where a query needs it; UTC for a table",
+            help="Where a day begins: Europe/Berlin.",
+        ),
+    ] = "",
     grain: Annotated[
         str,
         typer.Option(
@@ -62,6 +73,23 @@ def init_command(
             help="How a query's ranges of time are kept: day, hour, minute or second.",
         ),
     ] = "",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            show_default="those with a comment: 1 /* :store */",
+            help="What the query compares this column with is filled in by the application;"
+            " repeatable.",
+        ),
+    ] = None,
+    ignore_deletes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE",
+            show_default="none",
+            help="Rows deleted from this table stay counted, as after a purge; repeatable.",
+        ),
+    ] = None,
     value: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,7 +116,8 @@ def init_command(
     With --query it splits the query into models that are kept and a view that reads them, compares
     query and view on your rows in one read-only snapshot, and says what each model will cost. What
     it cannot keep it says, and writes nothing. A constant with a comment, as in 1 /* :store */, is
-    a parameter: one model answers every value.
+    a parameter: one model answers every value. On a terminal it asks what neither query nor
+    statistics say; each question has a flag.
 
     With --table it writes one model, the rows of a table by a few of its columns, and reads no row.
     In a project that it made, it adds models, and changes no other file but sources.yml.
@@ -101,58 +130,72 @@ def init_command(
 
     if bool(query) == bool(table):
         raise SettingError("init needs a query or a table", "give --query FILE or --table TABLE")
-    if query:
-        settings = Settings.of(source, target, slot, schema)
-        _init_query(folder, query, settings, (timezone, grain, prove, value or []))
+    if not query:
+        _init_table(folder, table, by, sum_, timezone or "UTC", source)
         return
-    _init_table(folder, table, by, sum_, timezone, source)
-
-
-def _init_query(
-    folder: Path, file: str, settings: Settings, asked: tuple[str, str, str, list[str]]
-) -> None:
-    from loader.setup.project import missing_tools, next_steps, write_project
-    from loader.setup.proposal import plain
-    from waltally.errors import SettingError
-
     if find_spec("postgast") is None:
         raise SettingError(
             "Reading a query needs PostgreSQL's grammar, which is not installed",
             shipped_files.pip_install("waltally[init]"),
         )
     from loader.proposing.grain import GRAINS
-    from loader.proposing.propose import PROOFS, Wish, propose
+    from loader.proposing.propose import PROOFS
+    from loader.proposing.questions import Wish
 
-    timezone, grain, prove, values = asked
     for given, flag, known in ((prove, "--prove", PROOFS), (grain, "--grain", ("", *GRAINS))):
         if given not in known:
             raise SettingError(
                 f"{flag} is {given!r}", f"give one of {', '.join(filter(None, known))}"
             )
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file} cannot be read: {error}", "name a file with SQL") from error
-    name = plain("query" if file == "-" else Path(file).stem) or "query"
-    name = f"q_{name}" if name[0].isdigit() else name
-    given_values = dict(one.partition("=")[::2] for one in values)
-    literals = {key: literal(own) for key, own in given_values.items()}
+    values = {name: literal(own) for name, _, own in (one.partition("=") for one in value or [])}
+    columns, tables = tuple(parameter or ()), tuple(ignore_deletes or ())
+    is_asked = sys.stdin.isatty() and sys.stdout.isatty()
+    wish = Wish(timezone, grain, columns, tables, prove, values, is_asked=is_asked)
+    _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
+
+
+def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
+    from loader.proposing.propose import propose
+    from loader.proposing.questions import Question
+    from loader.setup.project import missing_tools, next_steps, write_project
+
+    texts = {_name(path): _read(path) for path in paths}
     taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
-    with text_lines.shown("splitting the query, proving what is proposed"):
-        wish = Wish(timezone, grain, prove, literals, taken)
-        made = propose(settings, text, name[:48], wish)
+    wish = replace(wish, taken=taken)
+    while True:
+        with text_lines.shown("splitting the query, proving what is proposed"):
+            made = propose(settings, texts, wish)
+        if not isinstance(made, Question):
+            break
+        ask: Any = typer.confirm if isinstance(made.proposal, bool) else typer.prompt
+        wish = made.answer(wish, ask(escaped(made.text), default=made.proposal))
     is_new = write_project(folder, made.files, made.tables)
     readers = [path for path in made.files if path.endswith(".sql") and path not in made.kept]
     lines = [*made.lines, f"Wrote {len(made.models)} models in {folder / 'models'}, read by:"]
     lines += [f"  {folder / path}" for path in readers]
     tools = missing_tools(Path(sys.executable).parent)
-    steps = next_steps(folder, made.models[-1], is_new, tools)
+    steps = next_steps(folder, made.seeded if not is_new else made.models, is_new, tools)
     text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
+
+
+def _name(path: str) -> str:
+    from loader.setup.proposal import plain
+
+    name = plain("query" if path == "-" else Path(path).stem) or "query"
+    return (f"q_{name}" if name[0].isdigit() else name)[:48]
+
+
+def _read(path: str) -> str:
+    from waltally.errors import SettingError
+
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} cannot be read: {error}", "name a file with SQL") from error
 
 
 def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, source: str) -> None:
     from contextlib import closing
-    from dataclasses import replace
 
     from loader.setup.cost import cost_lines
     from loader.setup.project import missing_tools, model_name, next_steps, write_fact
@@ -193,7 +236,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     lines += cost_lines(proposal, columns)
     what = f"the dbt project {folder}, with the model" if is_new else "the model"
     lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
-    steps = next_steps(folder, proposal.name, is_new, missing_tools(Path(sys.executable).parent))
+    steps = next_steps(folder, [proposal.name], is_new, missing_tools(Path(sys.executable).parent))
     text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
 
 

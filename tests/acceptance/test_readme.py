@@ -17,9 +17,10 @@ from testkit.spark_jobs import run_job
 from waltally.errors import NotSetUp
 
 ORDERS = """
-    create type state as enum ('new', 'paid', 'sent');
+    create type state as enum ('new', 'paid', 'sent', 'draft');
     create table orders (
-        id serial primary key, status state not null, channel text, placed_at timestamptz
+        id serial primary key, status state not null, channel text, placed_at timestamptz,
+        amount numeric(10, 2)
     );
     alter table orders replica identity full;
     insert into orders (status, channel)
@@ -27,24 +28,14 @@ ORDERS = """
     from generate_series(1, 300) as n;
     analyze orders
 """
-HAS_MODEL = "select to_regclass('analytics.ft_orders') is not null"
-MODEL = """
-    select status, channel, row_count from analytics.ft_orders order by 1, 2
-"""
-RECOUNT = "select status::text, channel, count(*) from orders group by 1, 2 order by 1, 2"
+HAS_MODEL = "select to_regclass('analytics.report') is not null"
+MODEL = "select * from analytics.report order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
 COLUMNS = """
     select column_name, data_type from information_schema.columns
     where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
 """
-TICKETS = """
-    select day, status, team_id, row_count, minutes from analytics.ft_tickets order by 1, 2, 3
-"""
-TICKETS_RECOUNT = """
-    select
-        (opened_at at time zone 'Europe/Berlin')::date, status, team_id, count(*), sum(minutes)
-    from tickets group by 1, 2, 3 order by 1, 2, 3
-"""
+TICKETS = "select * from analytics.minutes order by 1, 2, 3"
 FOLLOW = "loader run --build"
 
 
@@ -82,10 +73,15 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
 ) -> None:
     """Each in this process; those of the tutorial are processes."""
     source.execute(ORDERS)
+    (report,) = re.findall(
+        r"^```sql\n(-- report.sql\n.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
+    )
+    (tmp_path / "report.sql").write_text(report)
+    recount = f"{report} order by 1, 2"
     environment = environment_of(source)
     monkeypatch.chdir(tmp_path)
     *commands, follow = "".join(README[:2]).splitlines()
-    assert (commands[0], follow) == ("loader init live --table public.orders", FOLLOW)
+    assert (commands[0], follow) == ("loader init live --query report.sql", FOLLOW)
     for command in commands:
         program, *words = command.split()
         if program == "cd":
@@ -101,11 +97,11 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
         wait_until(lambda: source.value(HAS_MODEL) is True, "the model is built")
         source.execute(
-            "insert into orders (status) values ('new'), ('paid');"
+            "insert into orders (status, amount) values ('new', 7.5), ('draft', 1);"
             "update orders set status = 'paid', channel = 'web' where id < 50;"
             "delete from orders where id > 290"
         )
-        wait_until(lambda: source.execute(MODEL) == source.execute(RECOUNT), "the model is exact")
+        wait_until(lambda: source.execute(MODEL) == source.execute(recount), "the model is exact")
         running.end()
 
 
@@ -147,13 +143,14 @@ def test_the_shipped_model_is_made_from_the_root_of_the_repository(
 def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
     database: Database, tmp_path: Path
 ) -> None:
-    commands = blocks("docs/tutorial.md")
+    page, commands = (ROOT / "docs/tutorial.md").read_text(), blocks("docs/tutorial.md")
     assert len(commands) == 10
     follow = commands.index(f"{FOLLOW}\n")
     begin, make, *check = commands[:follow]
     environment, project = environment_of(database), tmp_path / "helpdesk"
     said = run(begin + make, tmp_path, environment)
-    assert "ft_tickets counts the rows of public.tickets:\n  by day, the day of opened_at" in said
+    assert "minutes: same rows: " in said
+    assert (project / "models" / "minutes_counts_tickets.sql").read_text() in page
     assert "something is missing" in run("".join(check), project, environment)
     environment = environment_of(database, project)
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
@@ -161,4 +158,5 @@ def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
         running.end()
     assert "Networks and Wifi" in said
     assert re.search(r"^healthy, exact as of", said, re.MULTILINE), said
-    assert database.execute(TICKETS) == database.execute(TICKETS_RECOUNT)
+    query = (tmp_path / "minutes.sql").read_text()
+    assert database.execute(TICKETS) == database.execute(f"{query} order by 1, 2, 3")

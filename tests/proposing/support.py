@@ -12,8 +12,9 @@ from loader.proposing.book import Book
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
 from loader.proposing.prepare import prepare
-from loader.proposing.propose import Proposed, Wish, propose
+from loader.proposing.propose import Proposed, propose
 from loader.proposing.prove import Proof, prove
+from loader.proposing.questions import Question, Wish
 from loader.proposing.split import Split
 from testkit.databases import Database
 from testkit.servers import connect_target
@@ -25,7 +26,10 @@ def proposed(database: Database, query: str, name: str = "report", **wish: objec
     """Return what the command would write. Raises LoaderError."""
     dsn = database.cluster.dsn(database.name)
     settings = Settings.of(dsn, dsn, "waltally", "cdc")
-    return propose(settings, query, name, Wish(**{"prove": "all", **wish}))  # type: ignore[arg-type]
+    wishes = {"prove": "all", "timezone": "UTC", **wish}
+    made = propose(settings, {name: query}, Wish(**wishes))  # type: ignore[arg-type]
+    assert not isinstance(made, Question)
+    return made
 
 
 @dataclass
@@ -55,7 +59,7 @@ def split(database: Database, query: str, timezone: str = "UTC", grain: str = ""
     """Split a query. Raises LoaderError where it is not kept."""
     dsn = database.cluster.dsn(database.name)
     source = connect(dsn, "source")
-    book = Book(Catalog(source, timezone), timezone, grain)
+    book = Book(Catalog(source, timezone), grain)
     (asked,) = prepare(book, query, {})
     with (
         closing(connect_target(dsn)) as target,

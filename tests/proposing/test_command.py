@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from testkit.commands import LOADER, RunningLoader, wait_until
 from testkit.databases import Database
+from testkit.spark_jobs import run_job
 from tests.integration.test_init import contents
 
 SALES = """
@@ -107,3 +114,119 @@ def test_two_queries_share_the_rows_that_they_join(shop: Database, tmp_path: Pat
     shop.must("init", str(tmp_path / "live"), "--query", asked(tmp_path, SALES + second))
     names = [Path(name).stem for name in contents(tmp_path / "live") if "rows.sql" in name]
     assert names == ["customers_rows"]
+
+
+DAYS = """
+select placed_at::date as day, count(*) as orders, sum(amount) as sales
+from orders
+where customer_id = 7 and state = 'paid' and placed_at >= '2026-11-01' /* :from */
+group by 1
+"""
+
+
+def on_terminal(shop: Database, answers: str, *arguments: str) -> str:
+    """Run `loader init` on a terminal of its own, and return what that shows."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answers.encode())
+    command = [str(LOADER), "init", *arguments]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=shop.environment()
+    ):
+        os.close(theirs)
+        return b"".join(_read(ours)).decode()
+
+
+def _read(terminal: int) -> Iterator[bytes]:
+    with suppress(OSError):  # the other side is closed
+        while text := os.read(terminal, 4096):
+            yield text
+    os.close(terminal)
+
+
+def test_a_terminal_is_asked_what_no_text_says(shop: Database, tmp_path: Path) -> None:
+    shop.execute("delete from orders where id = 300")
+    wait_until(
+        lambda: (
+            shop.value("select n_tup_del from pg_stat_user_tables where relname = 'orders'") > 0
+        ),
+        "the server has counted the deleted row",
+    )
+    query = asked(tmp_path, DAYS)
+    said = on_terminal(shop, "y\nAsia/Tokyo\nhour\ny\n", str(tmp_path / "live"), "--query", query)
+    questions = [line.partition(" [")[0] for line in said.splitlines() if "]: " in line]
+    assert [question.split("\x1b[K")[-1] for question in questions] == [
+        "customer_id is compared with 7: does the application fill it in",
+        "The time zone of the query's dates",
+        "All bounds of placed_at that are sent begin a (day, hour, minute or second)",
+        "Rows of public.orders were deleted: do they stay counted, as after a purge",
+    ], said
+    by_answers = contents(tmp_path / "live")
+    model = by_answers["models/sales_counts.sql"]
+    assert "ignore_deletes=['public.orders']" in model
+    assert "timezone='Asia/Tokyo'" in model
+    assert "date_trunc('hour', placed_at)" in model
+    assert "customer_id" in model
+    flags = (
+        "--parameter customer_id --timezone Asia/Tokyo --grain hour --ignore-deletes public.orders"
+    )
+    said = on_terminal(shop, "", str(tmp_path / "same"), "--query", query, *flags.split())
+    assert "]: " not in said, said
+    models = {name: text for name, text in by_answers.items() if name.startswith("models")}
+    same = contents(tmp_path / "same")
+    assert {name: text for name, text in same.items() if name.startswith("models")} == models
+
+
+def test_without_a_terminal_a_zone_is_a_flag(shop: Database, tmp_path: Path) -> None:
+    query = asked(tmp_path, DAYS)
+    code, said = shop.refused("init", str(tmp_path / "live"), "--query", query)
+    assert (code, "of which time zone" in said, "--timezone" in said) == (2, True, True), said
+    for flag, value in (("--parameter", "amount"), ("--ignore-deletes", "public.customers")):
+        more = ("--timezone", "UTC", flag, value)
+        code, said = shop.refused("init", str(tmp_path / "live"), "--query", query, *more)
+        assert (code, f"{flag} {value}" in said) == (2, True), said
+
+
+def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
+    shop: Database, tmp_path: Path
+) -> None:
+    shop.execute(
+        "create table visits (id bigint primary key, page int not null, at timestamptz not null);"
+        "insert into visits select n, n % 7, now() - n * interval '1 minute'"
+        " from generate_series(1, 150000) as n; analyze visits"
+    )
+    text = (
+        "select max(page % 3) as last from visits; select id, count(*) as n from visits group by 1"
+    )
+    query = asked(tmp_path, text)
+    said = shop.must("init", str(tmp_path / "live"), "--query", query).splitlines()
+    assert said[0].startswith("sales_2_counts saves little: about 1")
+    assert any(line.startswith("sales_counts: about 3 rows") for line in said), said
+
+
+def test_what_was_derived_follows_and_equals_the_query(shop: Database, tmp_path: Path) -> None:
+    project = tmp_path / "live"
+    shop.must("init", str(project), "--query", asked(tmp_path, SALES))
+    places = {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
+    manifest = project / "target" / "manifest.json"
+    for command in ("deps", "compile"):
+        shop.dbt(command, **places)
+    shop.must("setup", "--manifest", str(manifest))
+    environment = shop.environment(**places, LOADER_MANIFEST=str(manifest))
+    shop.execute("update customers set country = 'elsewhere' where id = 3")
+    run_job("spark-submit spark/seed.py", environment)
+    shop.dbt("build", **places)
+    plain = SALES.replace("limit 10;", "")
+    view = "select * from analytics.sales order by sales desc"
+    with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
+        shop.execute(
+            "insert into orders values (900, 3, 1, 'paid', 999, '2026-11-05 23:30+00'),"
+            " (901, 3, 1, 'paid', null, '2026-11-05 23:30+00');"
+            "update customers set country = 'land 9' where id = 2;"
+            "update orders set state = 'open' where id < 40; delete from orders where id > 250;"
+            "delete from customers where id = 5"
+        )
+        wait_until(
+            lambda: {*shop.execute(view)} == {*shop.execute(plain)}, "the view equals the query"
+        )
+        assert len(shop.execute(view)) > 1
+        running.end()

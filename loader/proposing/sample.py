@@ -1,0 +1,58 @@
+"""The rows that proof and price read: some blocks of the largest table, and all of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loader.proposing.book import Book
+from loader.proposing.catalog import Relation
+
+PERCENT = 2
+_FEW_ROWS = 100_000
+"""A table with fewer rows is read whole."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Queries of a book over a sample of the rows that they read."""
+
+    book: Book
+    needed: frozenset[int]
+    """The models that they read, by number."""
+    relation: Relation | None
+    """The table of which only some blocks are read; None where all rows are."""
+
+    @property
+    def share(self) -> float:
+        """The share of the table's rows that is read."""
+        return PERCENT / 100 if self.relation else 1.0
+
+    def over(self, text: str) -> str:
+        """Return a query over the CTEs."""
+        return self.book.render(
+            text,
+            lambda one: self.book.source(one) if one == self.relation else one.table.quoted,
+            lambda model: f"waltally_model_{self.book.models.index(model)}",
+        )
+
+    def ctes(self) -> list[str]:
+        """Return the sampled table and the models as CTEs."""
+        ctes = [
+            f"waltally_model_{n} as ({self.over(self.book.models[n].text)})"
+            for n in sorted(self.needed)
+        ]
+        if self.relation:
+            blocks = f"tablesample system ({PERCENT}) repeatable (1)"
+            rows = f"select * from {self.relation.table.quoted} {blocks}"
+            ctes.insert(0, f"{self.book.source(self.relation)} as materialized ({rows})")
+        return ctes
+
+
+def sample_of(book: Book, texts: list[str], is_sample: bool = True) -> Sample:
+    """Return a sample of the largest table that the texts read, or all rows."""
+    needed = frozenset[int]().union(*map(book.needed, texts))
+    tables = [
+        one for t in (*texts, *(book.models[n].text for n in needed)) for one in book.tables(t)
+    ]
+    large = [one for one in tables if is_sample and one.rows > _FEW_ROWS and one.kind == "r"]
+    return Sample(book, needed, max(large, key=lambda one: one.rows, default=None))
