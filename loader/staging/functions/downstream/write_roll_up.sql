@@ -1,7 +1,7 @@
 -- SQL: what a roll-up's groups that changed rows touch have now: sums and counts by what is added, the other
 -- aggregates by asking the model below again.
 create or replace function cdc.write_roll_up(compiled jsonb, terms text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     keys constant text := coalesce((
         select string_agg(quote_ident(value ->> 'name') || ', ', '' order by place)
