@@ -8,7 +8,7 @@ declare
         from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
     ), '');
     kept constant jsonb := (
-        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT ', false)) order by place)
+        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT\s', false)) order by place)
         from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
     );
 begin
