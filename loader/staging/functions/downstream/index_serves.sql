@@ -1,4 +1,4 @@
--- Whether an index is the one that is needed, or begins with the same columns, in whatever order, under the collation in
+-- Whether an index is the one that is needed, or begins with the same columns, in whatever order, by the collation in
 -- which they are joined.
 create or replace function cdc.index_serves(index oid, needed jsonb) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp as $$

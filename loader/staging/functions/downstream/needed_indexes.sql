@@ -1,7 +1,6 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
--- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins with
--- these columns.
--- No index holds a value of unbounded length: that would make the input fail. The order of texts is
+-- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins
+-- with these columns. No index holds a value of unbounded length: that would make the input fail. The order of texts is
 -- that of no index on their beginnings.
 create or replace function cdc.needed_indexes(compiled jsonb) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -79,8 +78,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         where of_group.keys <> '{}' or of_values.expression is not null
     )
 
-    select coalesce(jsonb_agg(to_jsonb(listed) || jsonb_build_object(
-        'name', 'waltally_' || md5(listed.relation || listed.method || listed.columns)
-    ) order by listed.relation, listed.columns), '[]')
+    select coalesce(jsonb_agg(to_jsonb(listed) || jsonb_build_object('name', 'waltally_' || md5(relation || method || columns)) order by relation, columns), '[]')
     from listed
 $$;
