@@ -39,7 +39,7 @@ EXPECTED = {
             *("count_moved", "drop_stubs", "find_bad_images", "find_cause", "install_query"),
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
             "reshape_table",
-            *("fill_downstream", "find_null_groups", "install_downstream", "keep_join_index"),
+            *("fill_downstream", "find_null_groups", "install_downstream", "keep_index"),
             *("list_baseline", "list_rejected", "tell"),
         )
     ),

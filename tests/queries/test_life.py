@@ -294,6 +294,73 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
 
 
+def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
+    install = (
+        "select cdc.install_model(slot_name, model_name, declared_name, declaration, routine,"
+        " needs, false, engine, '{}', '{}') from cdc.installed_model where declared_name = %s"
+    )
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as one,
+        ThreadPoolExecutor() as pool,
+    ):
+        one.autocommit = False
+        one.ask(
+            "select pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(%s)))",
+            (life.slot,),
+        )
+        other = pool.submit(life.target.execute, install, "shops")
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+        wait_until(lambda: one.ask(waiting) == [(1,)], "it waits")
+        # It changes the row of every model of the slot, also of the one that the other installs.
+        one.ask(install, ("sales",))
+        one.commit()
+        other.result()
+
+
+LINES = "from {lines} as a inner join"
+BELOW: dict[str, tuple[str, dict[str, Any]]] = {
+    "lines": ("select id, shop_id, amount as units from {sale}", {}),
+    "names": ("select id, name from {shop}", {}),
+    "sizes": ("select shop_id, amount as units, count(*) as n from {sale} group by 1, 2", {}),
+}
+NARROW = f"select s.name, count(*) as n {LINES} {{names}} as s on s.id = a.shop_id group by 1"
+WIDE = f"select count(*) as n {LINES} {{sizes}} as s on s.shop_id = a.shop_id and s.units = a.units"
+LARGEST = "select id, max(units) as units from {lines} group by 1"
+INDEXES = (
+    "select substring(pg_get_indexdef(indexrelid) from 'btree (.*)') from pg_index"
+    " where indrelid = 'analytics.lines'::regclass and not indisunique"
+)
+
+
+def test_no_index_is_made_twice_nor_taken_from_a_model_that_needs_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with empty_database(cluster) as database:
+        system = QuerySystem(database, tmp_path)
+        system.source.execute(TABLES)
+        session = connect(database.cluster.dsn(database.name))
+
+        def kept(**models: str) -> set[str]:
+            system.keep({**BELOW, **{name: (query, {}) for name, query in models.items()}}, False)
+            with session.cursor() as cursor:
+                cursor.execute("select from cdc.apply(%s)", (system.slot,))
+                cursor.execute(INDEXES)
+                return {text for (text,) in cursor.fetchall()}
+
+        system.keep(BELOW)
+        system.target.take_baseline()
+        with closing(session):
+            assert kept(narrow=NARROW) == {"(shop_id)"}
+            assert kept(narrow=NARROW, other=NARROW) == {"(shop_id)"}
+            assert kept(narrow=NARROW) == {"(shop_id)"}
+            # The wide one serves both, and stays for the narrow one alone.
+            assert kept(narrow=NARROW, wide=WIDE) == {"(shop_id, units)"}
+            assert kept(narrow=NARROW) == {"(shop_id, units)"}
+            assert kept(largest=LARGEST) == {"(id, units)"}
+            assert kept() == set()
+            assert session.notices == []
+
+
 def test_what_spark_applies_is_told_too(life: Life) -> None:
     life.keep({**MODELS, "sales": (MODELS["sales"][0], {"engine": "spark"})})
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")

@@ -154,6 +154,17 @@ ABOVE = {
         left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
         and d.orders > 0 group by 1, 2""",
     "total": "select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}",
+    "beside_a_total": "select name, count(*) as n from {region} join {total} on true group by 1",
+    "left_of_left": """
+        select c.region_id, p.is_open, count(*) as n from {customer} c
+        left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
+        left join {project} p on p.owner = d.customer_id group by 1, 2""",
+    "cases": """
+        select channel, sum(distinct case when hours > 2 then hours end) as hours,
+        avg(distinct case when hours > 2 then hours end) as mean,
+        count(distinct case when hours > 2 then customer_id end) as customers,
+        max(hours) filter (where case when channel = 'web' then hours > 4 else true end) as most
+        from {days} group by 1""",
     "greatest": "select max(day) as newest, count(distinct channel) as channels, count(*) as n from {days}",
     "lowered": """
         select lower(channel) || '!' as c, hours / 2 as half, min(amount) as least, sum(amount) as s

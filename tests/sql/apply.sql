@@ -137,7 +137,7 @@ insert into got select 'nothing is left of the batch', count(*)::text, '0' from 
 insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
 insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
-values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '{}');
+values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
 insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
 insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
 create or replace function cdc.told_rows() returns bigint language sql as 'select 1::bigint';

@@ -77,7 +77,7 @@ insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`'
 
 -- A model over it waits with it.
 insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
-values ('app.up', 'up', 'p', '{"inputs": []}', 'g()', '{}');
+values ('app.up', 'up', 'p', '{"inputs": []}', 'g()', '[]');
 insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
 insert into got
 select 'a model over it', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'

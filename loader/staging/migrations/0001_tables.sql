@@ -173,8 +173,8 @@ create table downstream_model (
     declaration jsonb not null,
     -- The function that fills it, and adds what an input has changed, as SQL writes its name.
     routine text not null,
-    -- The names of the indexes on its inputs that it needs.
-    indexes text[] not null,
+    -- The indexes on its inputs that it needs, as needed_indexes gives them.
+    indexes jsonb not null,
     -- How many models are below it at most: the highest is told first.
     level integer not null default 1,
     -- What it last failed with; null since it was filled.

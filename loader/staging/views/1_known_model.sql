@@ -99,7 +99,11 @@ cross join lateral (
                 and (mark.declaration <> registered_model.declaration or mark.declaration <> installed.declaration),
                 false
             ) as is_former
+            -- Here, below and of going: without it the server would compare the declarations for each column that is
+            -- named.
+            limit all offset 0
         ) as known
+        limit all offset 0
     ) as going
     limit all offset 0
 ) as used

@@ -4,7 +4,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select relation - 'materialized' || jsonb_build_object(
         'key', jsonb_path_query_array(declared, '$.keys[*].name'),
         'columns', (
-            select jsonb_agg(jsonb_build_object('name', one.name, 'type', one.type) order by one.place)
+            select jsonb_agg(jsonb_build_object('name', one.name, 'type', one.type) || case
+                -- A table's primary key.
+                when one.kind = 'key' and declared ->> 'kind' = 'rows' then '{"is_never_null": true}' else '{}'
+            end::jsonb order by one.place)
             from cdc.list_columns(declared) as one where one.is_shown
         )
     )

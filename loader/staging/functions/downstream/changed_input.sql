@@ -9,7 +9,7 @@ begin
         cross join jsonb_array_elements(input.value -> 'columns') as needed
         -- Asked column by column: a join would read the whole catalog.
         where own.model_name = model and (
-            select a.atttypid
+            select case when a.attnotnull or not needed.value ? 'is_never_null' then a.atttypid end
             from pg_attribute as a
             where
                 a.attrelid = to_regclass(format('%I.%I', input.value ->> 'schema', input.value ->> 'name'))

@@ -20,7 +20,7 @@ begin
     end if;
     execute cdc.write_downstream(compiled, routine, relation);
     perform cdc.register_downstream(
-        model_key, model_name, project, compiled, signature, array(select needed.name from cdc.needed_indexes(compiled) as needed), is_refresh or is_new
+        model_key, model_name, project, compiled, signature, cdc.needed_indexes(compiled), is_refresh or is_new
     );
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, array[signature]);

@@ -1,9 +1,8 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
--- each as SQL writes its table and its columns, with the columns' names where an index on the table itself may serve.
--- No index holds a value of unbounded length: that would make the input fail. The order of texts is
+-- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins
+-- with these columns. No index holds a value of unbounded length: that would make the input fail. The order of texts is
 -- that of no index on their beginnings.
-create or replace function cdc.needed_indexes(compiled jsonb)
-returns table (relation text, name text, method text, columns text, plain_names text[])
+create or replace function cdc.needed_indexes(compiled jsonb) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
         select distinct sides.own_no, sides.column_name, sides.other_no
@@ -39,7 +38,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     of_group as (
         select array(
-            select unnest(cdc.null_safe(own.expression, key.type))
+            select unnest(cdc.null_safe(own.expression, key.type, key.is_never_null))
             from cdc.group_keys(compiled) as key
             cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
             where cdc.never_fails(own.expression)
@@ -79,6 +78,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         where of_group.keys <> '{}' or of_values.expression is not null
     )
 
-    select listed.relation, 'waltally_' || md5(listed.relation || listed.method || listed.columns), listed.method, listed.columns, listed.plain_names
+    select coalesce(jsonb_agg(to_jsonb(listed) || jsonb_build_object('name', 'waltally_' || md5(relation || method || columns)) order by relation, columns), '[]')
     from listed
 $$;

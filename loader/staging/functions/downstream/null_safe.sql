@@ -1,7 +1,8 @@
 -- SQL: expressions that are equal where a value is, null included: what an index can find.
-create or replace function cdc.null_safe(expression text, type text) returns text[]
+create or replace function cdc.null_safe(expression text, type text, is_never_null boolean) returns text[]
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case
+        when is_never_null then array[expression]
         when zero.literal is not null
             then array[format('coalesce(%s, %s)', expression, zero.literal), format('((%s) is null)', expression)]
         else array[format('(array[%s])', expression)]

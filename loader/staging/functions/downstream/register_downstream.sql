@@ -1,7 +1,7 @@
 -- Write down a model over models that dbt has installed, and have it filled where what it holds is not what its query
 -- gives.
 create or replace function cdc.register_downstream(
-    model text, name text, project text, declaration jsonb, routine text, indexes text[], is_refresh boolean
+    model text, name text, project text, declaration jsonb, routine text, indexes jsonb, is_refresh boolean
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -42,4 +42,4 @@ begin
 end
 $$;
 
-revoke execute on function cdc.register_downstream(text, text, text, jsonb, text, text[], boolean) from public;
+revoke execute on function cdc.register_downstream(text, text, text, jsonb, text, jsonb, boolean) from public;

@@ -13,11 +13,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         split_part(call, '(', 1),
         regexp_replace(
             string_agg(token, '' order by place) filter (where closed_count = 0 and depth > 0 and not (depth = 1 and token in ('(', ')'))),
-            '^DISTINCT ', ''
+            '^DISTINCT\s+', ''
         ),
         regexp_replace(
             string_agg(token, '' order by place) filter (where closed_count = 1 and depth > 0 and not (depth = 1 and token in ('(', ')'))),
-            '^WHERE ', ''
+            '^WHERE\s+', ''
         )
     from tokens
 $$;

@@ -11,8 +11,9 @@ $template$changed as materialized (
     )$template$,
         jsonb_build_object(
             'columns', cdc.model_columns(held, '(side.image)'),
-            'former', string_agg(format('(told.former).%I', value ->> 'name'), ', ' order by place),
-            'present', string_agg(format('(told.present).%I', value ->> 'name'), ', ' order by place)
+            -- Of a total nothing but its row may be read.
+            'former', coalesce(string_agg(format('(told.former).%I', value ->> 'name'), ', ' order by place), 'told.former is null'),
+            'present', coalesce(string_agg(format('(told.present).%I', value ->> 'name'), ', ' order by place), 'told.present is null')
         )
     )
     from jsonb_array_elements(held -> 'columns') with ordinality as one (value, place)

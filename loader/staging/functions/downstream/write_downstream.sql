@@ -31,6 +31,7 @@ begin
 
 {query}
         ) as query;
+        {unused}
         return;
     end if;
     {branches}
@@ -43,10 +44,13 @@ $template$,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
             'indexes', coalesce((
-                select string_agg(format(
-                    e'perform cdc.keep_join_index(%L, %L, %L, %L, %L);\n        ', needed.relation, needed.name, needed.method, needed.columns, needed.plain_names
-                ), '')
-                from cdc.needed_indexes(compiled) as needed
+                select string_agg(format(e'perform cdc.keep_index(%L);\n        ', needed.value), '')
+                from jsonb_array_elements(cdc.needed_indexes(compiled)) as needed
+            ), ''),
+            -- Last: nobody reads the table until the transaction ends.
+            'unused', coalesce((
+                select string_agg(distinct format('perform cdc.drop_unused_indexes(%L);', value ->> 'schema'), e'\n        ')
+                from jsonb_array_elements(compiled -> 'inputs')
             ), ''),
             'reshape', cdc.write_reshape(compiled, relation),
             'columns', (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),

@@ -3,7 +3,7 @@
 create or replace function cdc.write_group(
     compiled jsonb, selected text, group_row text, conditions text[], input text default null
 ) returns text
-language sql immutable set search_path = pg_catalog, pg_temp as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select format(
         'with %s select * from (%s %s %s where %s%s) as own',
         cdc.write_inputs(compiled, case when input is null then '{}' else jsonb_build_object('1', input) end),
@@ -20,7 +20,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 cross join lateral (
                     select format('%s = %s', sides.here, sides.there) as condition
                     from unnest(
-                        cdc.null_safe(key.sought, key.type), cdc.null_safe(key.sought_key, key.type)
+                        cdc.null_safe(key.sought, key.type, key.is_never_null), cdc.null_safe(key.sought_key, key.type, key.is_never_null)
                     ) as sides (here, there)
                     union all
                     select format('%s is not distinct from %s.%I', key.expression, group_row, key.name) where key.type = 'text'

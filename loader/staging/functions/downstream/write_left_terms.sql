@@ -80,7 +80,7 @@ $template${near}after_ as materialized (
         given := given || jsonb_build_object(near::text, format(
             'select %s from %s as stored where %s', cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), place_condition
         ));
-        exit when not links ? near::text;
+        exit when links #>> array[near::text, '0', '1'] is null;
         place_condition := (
             select format(
                 '(%s) in (select %s from %s as stored where %s)',

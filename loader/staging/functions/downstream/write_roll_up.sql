@@ -1,14 +1,14 @@
 -- SQL: what a roll-up's groups that changed rows touch have now: sums and counts by what is added, the other
 -- aggregates by asking the model below again.
 create or replace function cdc.write_roll_up(compiled jsonb, terms text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     keys constant text := coalesce((
         select string_agg(quote_ident(value ->> 'name') || ', ', '' order by place)
         from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
     ), '');
     kept constant jsonb := (
-        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT ', false)) order by place)
+        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT\s', false)) order by place)
         from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
     );
 begin

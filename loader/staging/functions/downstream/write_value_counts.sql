@@ -1,7 +1,7 @@
 -- SQL: by group and value of a count(distinct) how many rows with it came or went, and how many there are now:
 -- counted no further than the answer needs.
 create or replace function cdc.write_value_counts(compiled jsonb, call text, value_type text) returns text
-language sql immutable set search_path = pg_catalog, pg_temp as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$select
             came.*,

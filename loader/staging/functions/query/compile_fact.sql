@@ -54,7 +54,7 @@ begin
             own.entry,
             own.pieces,
             coalesce(
-                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\((?!DISTINCT )' and own.pieces[4] is null, false
+                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\((?!DISTINCT\s)' and own.pieces[4] is null, false
             ) as is_single
         from generate_series(1, cardinality(numbers)) as series (place)
         cross join lateral (
@@ -80,8 +80,8 @@ begin
                 expression := expression || one.pieces[number_of];
                 continue;
             end if;
-            sum_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT )', 'sum(');
-            count_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT )', 'count(');
+            sum_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT\s)', 'sum(');
+            count_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT\s)', 'count(');
             kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of), count_of);
             expression := expression || case
                 when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)
@@ -93,7 +93,7 @@ begin
     -- How many rows a group has, and how many values a sum.
     kept := cdc.keep_aggregate(kept, 'count(*)');
     for entry in select value from jsonb_array_elements(kept) loop
-        if entry ->> 'expression' ~ '^sum\((?!DISTINCT )' then
+        if entry ->> 'expression' ~ '^sum\((?!DISTINCT\s)' then
             kept := cdc.keep_aggregate(kept, regexp_replace(entry ->> 'expression', '^sum\(', 'count('));
         end if;
     end loop;
@@ -106,7 +106,7 @@ begin
             select jsonb_agg(
                 value - 'expression' || case
                     -- Not added up: counted by value, or computed again.
-                    when value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT )'
+                    when value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT\s)'
                         then jsonb_build_object('again', value -> 'expression')
                     when value ->> 'expression' ~ '^sum\('
                         then jsonb_build_object('counted_by', cdc.kept_name(kept, regexp_replace(value ->> 'expression', '^sum\(', 'count(')))
@@ -125,7 +125,7 @@ begin
         -- Without what is not added up.
         'added', place.before || parts.head || cdc.write_entries(keys || (
             select jsonb_agg(value order by place_no) from jsonb_array_elements(kept) with ordinality as one (value, place_no)
-            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT )'
+            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT\s)'
         )) || parts.tail || more_groups || place.after
     );
 end

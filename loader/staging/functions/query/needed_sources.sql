@@ -24,7 +24,7 @@ begin
                             'type', case when listed.value ->> 'type' = 'other'
                                 then 'text' else listed.value ->> 'type' end,
                             'is_needed', read.is_needed
-                        )
+                        ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
                         order by listed.value ->> 'name' collate "C"
                     )
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)

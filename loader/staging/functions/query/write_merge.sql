@@ -10,7 +10,7 @@ declare
     ), '');
     -- Not added up, but computed anew for a group.
     anew constant text[] := array(
-        select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT '
+        select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT\s'
     );
 begin
     return cdc.fill(

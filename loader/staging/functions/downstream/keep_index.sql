@@ -1,0 +1,18 @@
+-- Make an index that a model over models needs on an input, where none there serves; see needed_indexes.
+create or replace function cdc.keep_index(needed jsonb) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (
+        select from pg_index as i where i.indrelid = to_regclass(needed ->> 'relation') and cdc.index_serves(i.indexrelid, needed)
+    ) then
+        return;
+    end if;
+    begin
+        execute format('create index %I on %s using %s (%s)', needed ->> 'name', needed ->> 'relation', needed ->> 'method', needed ->> 'columns');
+    exception
+        -- What a setting could spell otherwise is taken in a query, but not in an index: the group's rows are read by
+        -- none.
+        when invalid_object_definition then null;
+    end;
+end
+$$;
