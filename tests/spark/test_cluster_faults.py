@@ -142,8 +142,7 @@ def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
     conf = {"spark.executor.memory": "64g"}
     code, _, err = source.submit("--forget-purged", "--timeout", "6", master=workers.url, conf=conf)
     assert code == 47, err
-    assert f"waiting for an executor of the cluster at {workers.url}" in err
-    assert "started no executor within 6 s" in err
+    assert "has had no executor for --timeout, and the seed gave up" in err
     assert source.has_previous_seed()
 
 
@@ -160,7 +159,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
                 process.send_signal(signal.SIGKILL)
         _, err = seed.communicate(timeout=120)
     assert seed.returncode == 47, err
-    assert f"the cluster at {workers.url} had none for 20 s, and the seed gave up" in err
+    assert "has had no executor for --timeout, and the seed gave up" in err
     assert "Traceback" not in err
     slots = "select 1 from pg_replication_slots where slot_name ~ '^waltally_seed_'"
     wait_until(lambda: not source.execute(slots))
