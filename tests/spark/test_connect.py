@@ -55,6 +55,8 @@ query.format("parquet").trigger(availableNow=True).start(sys.argv[2]).awaitTermi
 """
 
 
+# The process in which the server plans a stream does not look where the session's code is.
+@pytest.mark.xfail(reason="No module named 'waltally_jobs'", strict=True)
 @pytest.mark.slow
 def test_a_stream_over_connect_has_each_change_once(server: str, log: Log, tmp_path: Path) -> None:
     home = tmp_path / "stream"

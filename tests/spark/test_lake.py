@@ -50,7 +50,7 @@ def test_a_pipeline_reads_each_change_once_and_makes_its_view_anew(
                 capture_output=True,
                 text=True,
             )
-            # PySpark 4.3.0 may fail after that: its client knows nothing of what Python tasks report.
+            # PySpark 4.3.0 may fail after that: its client does not know what Python tasks report.
             assert "Run is COMPLETED." in done.stdout + done.stderr, done.stdout + done.stderr
             rows = pyarrow.parquet.read_table(home / "spark-warehouse/order_changes").to_pylist()
             assert len(rows) == len({(row["commit_lsn"], row["ordinal"]) for row in rows})
