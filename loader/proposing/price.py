@@ -6,7 +6,8 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.proposing.sample import sample_of
+from loader.proposing.catalog import Relation
+from loader.proposing.sample import Sample, sample_of
 from waltally.tables import format_table
 from waltally.units import size
 
@@ -28,8 +29,15 @@ def price_lines(book: Book) -> list[str]:
     lines, warnings, small = [], [], []
     largest = max((one.rows for one in book.sources), default=0)
     counted: dict[int, float] = {}
+    shares: dict[int, tuple[Relation | None, float]] = {}
     for number, model in enumerate(book.models):
-        rows, groups, width = _size(book, model)
+        query, is_grouped = _with_rows(model)
+        sample = sample_of(book, [query])
+        # Some blocks have more than their share of a fact's groups.
+        inputs = [shares[n] for n in book.inputs(model.text)]
+        share = min((s for one, s in inputs if one == sample.relation), default=sample.share)
+        rows, sampled, groups, width = _size(sample, query, share if is_grouped else 1.0)
+        shares[number] = sample.relation, sampled / groups if groups else 1.0
         facts = [counted[n] for n in book.inputs(model.text) if not book.models[n].copied]
         counted[number] = max(rows, *facts, 0)
         if groups < _FEW and model.copied:
@@ -59,29 +67,26 @@ def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> list[str]:
     return [f"alter table {format_table(table)} replica identity full;" for table in tables]
 
 
-def _size(book: Book, model: Model) -> tuple[float, float, float]:
-    """Return how many rows a model counts, how many it has, and the bytes of one.
+def _size(sample: Sample, query: str, share: float) -> tuple[float, float, float, float]:
+    """Return how many rows a model counts, its rows here and in all, and the bytes of one.
 
     The number of groups is estimated as ANALYZE estimates that of values, without those that the
     sample often has, which are all known.
     """
-    query, is_grouped = _with_rows(model)
-    sample = sample_of(book, [query])
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     sums = (
         f"count(*), {_SUM}, avg(pg_column_size(m))",
         *(f"{one} filter (where waltally_rows <= {_OFTEN})" for one in ("count(*)", _SUM)),
         "count(*) filter (where waltally_rows = 1)",
     )
-    ((groups, rows, width, rare, rare_rows, single),) = (
+    ((sampled, rows, width, rare, rare_rows, single),) = (
         (float(value or 0) for value in row)
-        for row in book.catalog.connection.ask(
+        for row in sample.book.catalog.connection.ask(
             f"{ctes}select {', '.join(sums)} from ({sample.over(query)}) as m"
         )
     )
-    if rare and is_grouped:
-        groups += rare * (rare_rows / (rare_rows - single + single * sample.share) - 1)
-    return rows / sample.share, groups, width
+    more = rare * (rare_rows / (rare_rows - single + single * share) - 1) if rare else 0
+    return rows / share, sampled, sampled + more, width
 
 
 def _with_rows(model: Model) -> tuple[str, bool]:
