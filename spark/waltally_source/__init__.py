@@ -4,9 +4,13 @@
 docs/spark.md lists the options.
 """
 
-import contextlib
+import pickle
+from collections.abc import MutableMapping
+from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
 from waltally_jobs.common import session, submitted
 from waltally_jobs.data_source.change_log import ChangeLogSource
 
@@ -14,8 +18,68 @@ from waltally_jobs.data_source.change_log import ChangeLogSource
 def register(spark: SparkSession) -> None:
     """Let a session read the format `waltally`, its executors too."""
     code = session.send_code(spark)
-    with contextlib.nullcontext() if session.is_remote() else submitted.planning(spark, code):
+    if session.is_remote():
+        spark.dataSource.register(_with(code.read_bytes()))
+        return
+    with submitted.planning(spark, code):
         spark.dataSource.register(ChangeLogSource)
+
+
+def _with(code: bytes) -> type[DataSource]:
+    """Return the data source with the zip of our code in it.
+
+    A server of Spark Connect plans a stream and runs its tasks in processes that do not look where
+    the session's code is. What is local here is pickled with all that it names, not by its module.
+    """
+
+    def find() -> None:
+        import atexit
+        import importlib.util
+        import os
+        import sys
+        import tempfile
+
+        if importlib.util.find_spec("waltally_jobs") is None:
+            with tempfile.NamedTemporaryFile(
+                prefix="waltally-", suffix=".zip", delete=False
+            ) as file:
+                file.write(code)
+            atexit.register(os.remove, file.name)
+            sys.path.insert(0, file.name)
+
+    def stream(state: bytes) -> Any:
+        find()
+        from waltally_jobs.data_source.change_log import Stream
+
+        made = Stream.__new__(Stream)
+        made.__dict__.update(pickle.loads(state))
+        return made
+
+    def source(options: MutableMapping[str, str]) -> DataSource:
+        find()
+        import copyreg
+
+        from waltally_jobs.data_source.change_log import ChangeLogSource, Stream
+
+        # A task reads the stream's reader first, and then finds the classes of its partitions.
+        copyreg.pickle(Stream, lambda reader: (stream, (pickle.dumps(reader.__getstate__()),)))
+        return ChangeLogSource(options)
+
+    class WithCode(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "waltally"
+
+        def schema(self) -> StructType | str:
+            return source(self.options).schema()
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return source(self.options).reader(schema)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            return source(self.options).streamReader(schema)
+
+    return WithCode
 
 
 register(SparkSession.builder.getOrCreate())
