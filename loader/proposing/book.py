@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from loader.proposing.catalog import Catalog, Relation
@@ -142,19 +142,22 @@ class Book:
 
     def plain(self, text: str) -> str:
         """Return a query over the tables, with the models as CTEs before it."""
-        needed = self.needed(text)
-        ctes = ", ".join(
-            f"waltally_model_{n} as ({self._over_tables(model.text)})"
-            for n, model in enumerate(self.models)
-            if n in needed
-        )
-        body = self._over_tables(text)
+        ctes = ", ".join(self.ctes(self.needed(text)))
+        body = self.over_tables(text)
         return f"with {ctes} select * from ({body}) as answer" if ctes else body
 
-    def _over_tables(self, text: str) -> str:
+    def ctes(self, models: Iterable[int], replaced: Relation | None = None) -> list[str]:
+        """Return these models as CTEs, as `over_tables` names them."""
+        return [
+            f"waltally_model_{n} as ({self.over_tables(self.models[n].text, replaced)})"
+            for n in sorted(models)
+        ]
+
+    def over_tables(self, text: str, replaced: Relation | None = None) -> str:
+        """Return a query over tables and the models' CTEs; of one table over a CTE of its mark."""
         return self.render(
             text,
-            lambda relation: relation.table.quoted,
+            lambda one: self.source(one) if one == replaced else one.table.quoted,
             lambda model: f"waltally_model_{self.models.index(model)}",
         )
 

@@ -54,11 +54,9 @@ class Question:
 def first_question(book: Book, wish: Wish) -> Question | None:
     """Return a question that is open. Raises SettingError for a zone where nobody can be asked."""
     _refuse_unknown(book, wish)
-    questions = _questions(book, wish)
-    open_ = (one for one in questions if one.about not in wish.denied or not one.about)
-    question = next(open_, None)
-    if wish.is_asked or question is None:
-        return question
+    if wish.is_asked:
+        questions = _questions(book, wish)
+        return next((one for one in questions if one.about not in wish.denied), None)
     if not wish.timezone and any("timezone" in model.options for model in book.models):
         raise SettingError(
             "The query has dates or hours, and nobody says of which time zone",

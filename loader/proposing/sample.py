@@ -29,18 +29,11 @@ class Sample:
 
     def over(self, text: str) -> str:
         """Return a query over the CTEs."""
-        return self.book.render(
-            text,
-            lambda one: self.book.source(one) if one == self.relation else one.table.quoted,
-            lambda model: f"waltally_model_{self.book.models.index(model)}",
-        )
+        return self.book.over_tables(text, self.relation)
 
     def ctes(self) -> list[str]:
         """Return the sampled table and the models as CTEs."""
-        ctes = [
-            f"waltally_model_{n} as ({self.over(self.book.models[n].text)})"
-            for n in sorted(self.needed)
-        ]
+        ctes = self.book.ctes(self.needed, self.relation)
         if self.relation:
             blocks = f"tablesample system ({PERCENT}) repeatable (1)"
             rows = f"select * from {self.relation.table.quoted} {blocks}"

@@ -90,4 +90,4 @@ SERVER_CHECKS: tuple[Callable[[ServerInfo], LoaderError | None], ...] = (
 def server_findings(server: ServerInfo) -> list[LoaderError]:
     """Return everything wrong with the server, the most fundamental first."""
     found = [finding for check in SERVER_CHECKS if (finding := check(server))]
-    return too_old(server) + found
+    return too_old(server.in_recovery, server.version) + found

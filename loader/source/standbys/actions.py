@@ -12,7 +12,7 @@ from loader.source.server import Server
 from loader.source.slot import SlotState
 from loader.source.standbys import findings, info, names
 from loader.source.standbys.timelines import Timeline, parse_history
-from waltally import lsn, server_errors
+from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import LoaderError, SlotInUse
 from waltally.settings import Settings
@@ -43,8 +43,8 @@ def read_wait(source: Connection) -> LoaderError | None:
 
 def require_able(in_recovery: bool, version: int) -> None:
     """Raise IsStandby for a standby that is too old to decode."""
-    if in_recovery and version < findings.STANDBYS_DECODE_SINCE:
-        raise server_errors.standby()
+    for finding in findings.too_old(in_recovery, version):
+        raise finding
 
 
 def write_source(target: Target, server: Server) -> None:

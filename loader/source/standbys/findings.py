@@ -39,9 +39,9 @@ _NEW_SLOT = "waltally_standby"
 STOP_FIRST = "stop the loader, run `loader setup --failover`, start the loader"
 
 
-def too_old(server: ServerInfo) -> list[LoaderError]:
+def too_old(in_recovery: bool, version: int) -> list[LoaderError]:
     """Before PostgreSQL 16 a standby has no logical slot."""
-    is_able = not server.in_recovery or server.version >= STANDBYS_DECODE_SINCE
+    is_able = not in_recovery or version >= STANDBYS_DECODE_SINCE
     return [] if is_able else [server_errors.standby()]
 
 
@@ -61,7 +61,7 @@ def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
 def standby_keeps_slot(state: State) -> Iterable[LoaderError]:
     """A standby that is decoded has to keep what the slot needs."""
     # Other rules report a copy of the primary's slot and a standby that is too old.
-    if too_old(state.server) or _is_copy_of_primary(state.slot):
+    if too_old(state.server.in_recovery, state.server.version) or _is_copy_of_primary(state.slot):
         return ()
     return _keeping(state.server)
 

@@ -19,10 +19,10 @@ begin
             compiled ->> 'query'
         );
     exception
-        -- PostgreSQL prints a key like -2.25::numeric in a way that it does not read: as a constant of a GROUP BY.
+        -- As a key -2.25::numeric, which is printed as a constant of the GROUP BY.
         when syntax_error then
-            raise exception 'GROUP BY an expression that PostgreSQL takes for a constant when it reads it again.'
-                using errcode = 'WL003', hint = 'Select it in a sub-select, and group by its column.';
+            raise exception 'PostgreSQL cannot read again what it has printed of the query: %.', sqlerrm
+                using errcode = 'WL003', hint = 'Select the expression in a sub-select, and use its column.';
     end;
     select jsonb_object_agg(a.attname, cdc.plain_type(a.atttypid)) into types
     from pg_attribute as a

@@ -8,6 +8,10 @@ create or replace function cdc.write_fact(
 ) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
+    tables constant text := (
+        select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
+        from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+    );
     key_texts constant text := coalesce((
         select string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place)
         from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
@@ -101,10 +105,7 @@ $template$,
             'model_name', quote_literal(model_name),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'baseline', cdc.write_baseline(compiled, relation, model_name),
-            'tables', (
-                select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
-                from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
-            ),
+            'tables', tables,
             'needs', quote_literal((
                 select jsonb_agg((
                     select coalesce(jsonb_agg(own.value -> 'name' order by own.place), '[]')
@@ -127,8 +128,7 @@ $template$,
                 'from %s(array(select change from unnest(good) as change where change.action = ''D'' and change.table_no in (%s)), $4, $5)'
                 ' as delta where delta.waltally_archived_lsn is not null;',
                 model_key,
-                (select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
-                from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)),
+                tables,
                 key_texts,
                 (select string_agg(format('-delta.%I', value ->> 'name'), ', ' order by place)
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
