@@ -119,6 +119,32 @@ def test_a_model_that_spark_applies_is_left_alone_and_taken_back(warehouse: Ware
     assert warehouse.execute(VALUES) == [(SERVICES[0], 2)]
 
 
+def test_another_model_is_installed_while_one_is_rebuilt(warehouse: Warehouse) -> None:
+    """Its tables come first in what is read of the log: then values stand in other places."""
+    warehouse.append([NEW])
+    warehouse.install(CHANGING)
+    with warehouse.waiting(warehouse.stop(CHANGING), warehouse.apply):
+        warehouse.install(MODEL)
+    warehouse.apply()
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
+
+
+def test_dbt_tries_again_what_another_session_has_changed_meanwhile(warehouse: Warehouse) -> None:
+    warehouse.build(CHANGING)
+    warehouse.append([NEW])
+    warehouse.execute(
+        "alter function cdc.apply_front rename to apply_the_front; "
+        "create function cdc.apply_front(text, cdc.model_plan[], pg_lsn, pg_lsn, "
+        "out front text[], out front_lsn pg_lsn, out is_more boolean) language sql "
+        "as 'select pg_advisory_xact_lock(1); select * from cdc.apply_the_front($1, $2, $3, $4)'"
+    )
+    with warehouse.waiting(
+        "select pg_advisory_lock(1)", warehouse.must, "run", "--select", CHANGING
+    ):
+        warehouse.execute("update cdc.installed_model set engine = engine")
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
+
+
 def test_a_build_with_tests_passes_while_a_model_waits(warehouse: Warehouse) -> None:
     warehouse.append([NEW])
     warehouse.execute("delete from cdc.baseline where declared_name = %s", MODEL)

@@ -52,6 +52,17 @@ select
     '[]', '{1}'
 from cdc.registered_model;
 
+update cdc.installed_model set needs = '[["public.orders", ["a"]]]';
+create temporary view places as
+select table_nos::text || places::text as words, ctid as version from cdc.installed_model;
+select cdc.place_models('s', '[["public.lines", ["a"]], ["public.orders", ["b", "a"]]]') \g /dev/null
+insert into got select 'a reader gives other places', words, '{2}{{2}}' from places;
+create temporary table placed as select version from places;
+select cdc.place_models('s', '[["public.lines", []], ["public.orders", ["c", "a"]]]') \g /dev/null
+insert into got
+select 'one whose places stay is not touched', (version in (select version from placed))::text, 'true' from places;
+update cdc.installed_model set needs = '[]', table_nos = '{1}', places = null;
+
 insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;
 select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null
 insert into got select 'the first build begins', app.said(), 'rebuild';

@@ -64,7 +64,8 @@
 
     {%- do waltally.apply_model(
         run_query('select ' ~ staging ~ '.feeding_slot(' ~ waltally.quote_literal(waltally.get_model_key()) ~ ')').columns[0][0]
-        if is_downstream else slot
+        if is_downstream else slot,
+        is_downstream
     ) -%}
     {{ run_hooks(post_hooks, inside_transaction=false) }}
 

@@ -15,7 +15,6 @@ create or replace function cdc.install_model(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     refused record;
-    gives jsonb;
 begin
     if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
         raise exception 'no change log for slot %', slot
@@ -48,19 +47,7 @@ begin
         failures = 0,
         retry_at = null;
 
-    gives := cdc.make_reader(slot);
-    -- The reader may have another order now, for models that were installed before.
-    update cdc.installed_model as stored
-    set
-        (table_nos, places) = (
-            select located.table_nos, located.places
-            from cdc.find_places(stored.needs, gives) as located
-        ),
-        (former_table_nos, former_places) = (
-            select located.table_nos, located.places
-            from cdc.find_places(stored.former -> 'needs', gives) as located
-        )
-    where stored.slot_name = slot;
+    perform cdc.place_models(slot, cdc.make_reader(slot));
 
     -- What is refused is not asked for: else a model that follows would wait for a rebuild that cannot be.
     if is_refresh then

@@ -6,6 +6,7 @@ create or replace function cdc.step_through(
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     result cdc.outcome;
+    changes cdc.change[];
     first_lsn pg_lsn := plan.from_lsn;
     first_ordinal bigint := 0;
     end_lsn pg_lsn;
@@ -28,14 +29,20 @@ begin
             end_lsn := to_lsn;
             end_ordinal := 0;
         end if;
-        result := cdc.run_step(
-            plan,
-            step,
-            cdc.read_changes(
-                plan.slot_name, plan.from_lsn, to_lsn,
-                first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
-            )
+        changes := cdc.read_changes(
+            plan.slot_name, plan.from_lsn, to_lsn, first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
         );
+        -- Of another model that was installed since, the reader may give other places, and the routine would take
+        -- the values of another column. They change in one transaction.
+        perform from cdc.installed_model as installed
+        where
+            installed.slot_name = plan.slot_name
+            and installed.model_name = plan.model_name
+            and installed.xmin = plan.installed_version;
+        if not found then
+            raise exception 'the reader gives other places since' using errcode = 'WL001';
+        end if;
+        result := cdc.run_step(plan, step, changes);
         rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
         lost_lsn := greatest(lost_lsn, result.lost_lsn);
         first_lsn := end_lsn;
