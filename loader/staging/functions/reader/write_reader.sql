@@ -48,14 +48,23 @@ begin
         offset 0
     ),
 
-    named as (
+    headed as (
         select
             *,
             coalesce(action::text, message ->> 'action') as said_action,
+            -- Of the plugin's own message: the names, and what of it comes before the first row.
+            split_part(split_part(payload, '":[', 1), ',"schema":', 2) as header
+        from change_log
+        offset 0
+    ),
+
+    named as (
+        select
+            *,
             case
                 {plain_tables}
                 -- Another table, unless its name has to be read as JSON.
-                when action is not null and left(payload, 512) ~ '"schema":"[^"\\]*","table":"[^"\\]*"' then 0
+                when action is not null and header ~ '^"[^"\\]*","table":"[^"\\]*"' then 0
                 else (
                     select case parsed.message ->> 'schema' || '.' || (parsed.message ->> 'table')
                         {tables}
@@ -64,7 +73,7 @@ begin
                     from (select coalesce(message, cdc.jsonb_or_null(payload)) as message) as parsed
                 )
             end as table_no
-        from change_log
+        from headed
         offset 0
     ),
 
@@ -141,6 +150,32 @@ begin
         offset 0
     ),
 
+    -- Alike are changes whose tokens are: of a value that is printed in one way there is one token. Whatever is asked of
+    -- a value is so asked once for all of them.
+    grouped as (
+        select
+            table_no,
+            action,
+            case when $8 or table_no is null{alone} then commit_lsn end as commit_lsn,
+            case when $8 or table_no is null{each} then ordinal end as ordinal,
+            is_cancelled,
+            problem,
+            old_image is null as lacks_old,
+            new_image is null as lacks_new,
+            old_tokens,
+            new_tokens,
+            count(*) as change_count,
+            max(commit_lsn) as last_lsn
+        from tokens
+        -- An update that moves none of the values, and lacks none.
+        where
+            (
+                action = 'U' and problem is null
+                and old_tokens = new_tokens and array_position(old_tokens, null) is null
+            ) is not true
+        group by 1, 2, 3, 4, is_cancelled, problem, 7, 8, old_tokens, new_tokens
+    ),
+
     valued as (
         select
             table_no,
@@ -149,8 +184,8 @@ begin
             ordinal,
             is_cancelled,
             coalesce(problem, case
-                when action in ('U', 'D') and old_image is null then 'the replica identity carries no old row'
-                when action in ('U', 'I') and new_image is null then 'the change has no row'
+                when action in ('U', 'D') and lacks_old then 'the replica identity carries no old row'
+                when action in ('U', 'I') and lacks_new then 'the change has no row'
             end) as problem,
             case table_no
                 {old_values}
@@ -158,6 +193,8 @@ begin
             case table_no
                 {new_values}
             end as new_values,
+            change_count,
+            last_lsn,
             case
                 when
                     problem is null
@@ -176,41 +213,17 @@ begin
                         where one.token is null and action = 'U'
                     )
             end as missing
-        from tokens
+        from grouped
         offset 0
-    ),
-
-    kept as (
-        select
-            *,
-            $8 or table_no is null{alone} as is_alone
-        from valued
-        -- An update that moves none of the values.
-        where (action = 'U' and problem is null and missing is null and old_values = new_values) is not true
-    ),
-
-    grouped as (
-        select
-            table_no,
-            action,
-            case when is_alone then commit_lsn end as commit_lsn,
-            case when $8 or table_no is null{each} then ordinal end as ordinal,
-            is_cancelled,
-            problem,
-            old_values,
-            new_values,
-            count(*) as change_count,
-            max(commit_lsn) as last_lsn,
-            missing
-        from kept
-        group by 1, 2, 3, 4, is_cancelled, problem, old_values, new_values, missing
     )
 
     select array_agg(row(
         table_no, action, commit_lsn, ordinal, is_cancelled, problem, old_values, new_values, change_count, last_lsn, missing
     )::cdc.change)
     into changes
-    from grouped;
+    from valued
+    -- The last token of an image ends with what closes it, so two may be of one value.
+    where (action = 'U' and problem is null and missing is null and old_values = new_values) is not true;
     return changes;
 end
 $reader$
@@ -219,8 +232,8 @@ $template$,
             select jsonb_build_object(
                 'reader', reader,
                 'plain_tables', coalesce(string_agg(format(
-                    'when action is not null and strpos(payload, %L) > 0 then %s',
-                    format('"schema":%s,"table":%s', to_json(split.schema_name), to_json(split.table_name)), split.place
+                    'when action is not null and starts_with(header, %L) then %s',
+                    format('%s,"table":%s', to_json(split.schema_name), to_json(split.table_name)), split.place
                 ), e'\n                ' order by split.place), 'when false then 0'),
                 'tables', coalesce(string_agg(format('when %L then %s', split.name, split.place), e'\n                        ' order by split.place), 'when null then 0'),
                 'numbered', coalesce(string_agg(format('(%s, %L)', split.place, split.name), ', ' order by split.place), '(0, '''')'),
