@@ -129,6 +129,20 @@ def test_another_model_is_installed_while_one_is_rebuilt(warehouse: Warehouse) -
     assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
 
 
+def test_another_model_is_installed_between_plan_and_read(warehouse: Warehouse) -> None:
+    """Then a table has another number than in the plan: no change seems to touch the model."""
+    warehouse.build(CHANGING)
+    warehouse.append([NEW])
+    warehouse.execute(
+        "create or replace function cdc.see_partitions() returns void language sql "
+        "as 'select pg_advisory_xact_lock(1)'"
+    )
+    with warehouse.waiting("select pg_advisory_lock(1)", warehouse.apply):
+        warehouse.install(MODEL)
+    warehouse.apply()
+    assert warehouse.execute(VALUES) == [(SERVICES[0], 1)]
+
+
 def test_dbt_tries_again_what_another_session_has_changed_meanwhile(warehouse: Warehouse) -> None:
     warehouse.build(CHANGING)
     warehouse.append([NEW])

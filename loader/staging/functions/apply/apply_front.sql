@@ -16,7 +16,7 @@ declare
     step text;
     changes cdc.change[];
     touched integer[];
-    untouched text[] := array[]::text[];
+    untouched cdc.model_plan[] := array[]::cdc.model_plan[];
 begin
     front := array(
         select planned.model_name from unnest(ready) as planned
@@ -48,7 +48,7 @@ begin
     foreach plan in array ready loop
         continue when plan.applied_lsn < begin_lsn;
         if step is not null and not (plan.table_nos || 0) && touched then
-            untouched := untouched || plan.model_name;
+            untouched := untouched || plan;
         else
             concerned := concerned || plan;
         end if;
@@ -57,8 +57,8 @@ begin
     if front <> '{}' then
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
     end if;
-    if untouched <> '{}' then
-        front := front || array(select cdc.move_untouched(slot, untouched, begin_lsn, front_lsn));
+    if cardinality(untouched) > 0 then
+        front := front || array(select cdc.move_untouched(untouched, begin_lsn, front_lsn));
     end if;
 end
 $$;
