@@ -1,7 +1,8 @@
 -- Move models at begin_lsn that no change up to to_lsn touches, and return them. One that another slot rebuilds at this
 -- moment stays behind: its row is written there. So does one whose plan holds no more: that nothing touches it was
 -- judged by numbers which tables had before another model was installed.
-create or replace function cdc.move_untouched(plans cdc.model_plan[], begin_lsn pg_lsn, to_lsn pg_lsn) returns setof text
+create or replace function cdc.move_untouched(plans cdc.model_plan[], begin_lsn pg_lsn, to_lsn pg_lsn)
+returns setof text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     return query
