@@ -179,6 +179,12 @@ class Source(Database):
                 rows,
             )
 
+    def fill_many(self) -> None:
+        """Rows of so many groups on so many pages that Spark reads them for the target."""
+        for table in TABLES:
+            self.execute(f"alter table {table} set (fillfactor = 10)")
+        self.fill(services=100, templates=60, rows=2)
+
     def register(self, **models: Query) -> None:
         """Register these models beside those that are registered."""
         self._models |= models
@@ -257,6 +263,24 @@ class Source(Database):
             wait_until(lambda: self.value(AT_THE_GATE) >= 1 or ended())
             assert not ended(), "the seed has ended"
             yield
+
+    @contextmanager
+    def seed_that_waits_to_write(
+        self, *flags: str, tasks: int = 1, **more: Any
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Start a seed by spark-submit; within the block its tasks wait to write what they read.
+
+        The tables need many groups. At least `tasks` wait at the start of the block.
+        """
+        seed = self.start("--partitions", "4", *flags, **more)
+        copies = "select oid::regclass::text from pg_class where relname ~ '^moved_'"
+        wait_until(lambda: self.execute(copies) or seed.poll() is not None, pause=0.005)
+        with self.session() as gate, gate.transaction():
+            for (table,) in gate.ask(copies):
+                gate.ask(f"lock table {table} in exclusive mode")
+            wait_until(lambda: self.waiting("relation") >= tasks or seed.poll() is not None)
+            assert seed.poll() is None, "the seed has ended"
+            yield seed
 
     def read_apart(self, environment: Mapping[str, str], **options: str) -> tuple[str, list[Any]]:
         """Read the change log in another Python; return its session's module and the changes."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -18,9 +17,6 @@ from tests.spark.traffic import ends_as_a_recount, writing
 from waltally import lsn
 
 SMALL = {"spark.executor.memory": "512m"}
-INCOMING = (
-    "select relname from pg_class where relname ~ '^baseline_group_incoming' and relkind = 'r'"
-)
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +50,9 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     source: Source, workers: SparkCluster, kill: Callable[[SparkCluster], None]
 ) -> None:
     source.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
-    source.fill(rows=100)
+    source.fill_many()
     with writing(source, 2):
-        with source.seed_at_a_closed_gate("--json", master=workers.url, conf=SMALL) as seed:
+        with source.seed_that_waits_to_write("--json", master=workers.url, conf=SMALL) as seed:
             kill(workers)
         out, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
@@ -64,47 +60,30 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     assert not source.incoming_tables()
 
 
-@contextmanager
-def closed_incoming_table(source: Source) -> Iterator[None]:
-    """Keep tasks from writing their groups: within the block two of them wait for it."""
-    with source.session() as gate, gate.transaction():
-        [(table,)] = gate.ask(INCOMING)
-        gate.ask(f"lock table cdc_jobs.{table} in exclusive mode")
-        yield
-
-
-def test_an_executor_that_is_lost_while_it_writes_stores_no_group_twice(
+def test_an_executor_that_is_lost_while_it_writes_stores_no_row_twice(
     source: Source, workers: SparkCluster
 ) -> None:
-    source.fill()
-    # Spark would give few groups to one task.
-    conf = {**SMALL, "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    with source.seed_at_a_closed_gate(master=workers.url, conf=conf) as seed:
-        gate = closed_incoming_table(source)
-        gate.__enter__()
-    wait_until(lambda: source.waiting("relation") == 2)
-    kill_executor(workers)
-    # The task is tried again while the killed one's session still waits on the server.
-    wait_until(lambda: source.waiting("relation") == 3)
-    gate.__exit__(None, None, None)
+    source.fill_many()
+    with source.seed_that_waits_to_write(tasks=2, master=workers.url, conf=SMALL) as seed:
+        kill_executor(workers)
+        # The task is tried again while the killed one's session still waits on the server.
+        wait_until(lambda: source.waiting("relation") == 3)
     _, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
     assert source.baseline() == source.recount()
 
 
-def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Source) -> None:
-    source.fill()
+def test_a_task_that_is_lost_after_its_commit_stores_no_row_twice(source: Source) -> None:
+    source.fill_many()
     # Each task that the first worker runs commits and dies, before Spark hears of it. The other
     # worker is to try it again.
     conf = {
         **SMALL,
         "spark.excludeOnFailure.enabled": "true",
         "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "3",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
     }
-    with spark_cluster(2, {"WALTALLY_KILL_AT": "appended"}) as workers:
-        code, _, err = source.submit(master=workers.url, conf=conf)
+    with spark_cluster(2, {"WALTALLY_KILL_AT": "copied"}) as workers:
+        code, _, err = source.submit("--partitions", "4", master=workers.url, conf=conf)
         assert code == 0, err
         logs = (workers.workers[0].home).glob("app-*/*/stderr")
         assert any("Python worker exited unexpectedly" in each.read_text() for each in logs)
@@ -114,9 +93,11 @@ def test_a_task_that_is_lost_after_its_commit_stores_no_group_twice(source: Sour
 def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     source: Source, workers: SparkCluster
 ) -> None:
-    source.fill()
+    source.fill_many()
     source.previous_seed()
-    with source.seed_at_a_closed_gate("--forget-purged", master=workers.url, conf=SMALL) as seed:
+    with source.seed_that_waits_to_write(
+        "--forget-purged", master=workers.url, conf=SMALL
+    ) as seed:
         os.kill(seed.pid, signal.SIGKILL)
         out, err = seed.communicate(timeout=120)
         assert seed.returncode != 0
@@ -137,7 +118,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
 def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
     source: Source, workers: SparkCluster
 ) -> None:
-    source.fill()
+    source.fill_many()
     source.previous_seed()
     conf = {"spark.executor.memory": "64g"}
     code, _, err = source.submit("--forget-purged", "--timeout", "6", master=workers.url, conf=conf)
@@ -149,9 +130,9 @@ def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
 def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
     source: Source, workers: SparkCluster
 ) -> None:
-    source.fill()
+    source.fill_many()
     source.previous_seed()
-    with source.seed_at_a_closed_gate(
+    with source.seed_that_waits_to_write(
         "--forget-purged", "--timeout", "20", master=workers.url, conf=SMALL
     ) as seed:
         for worker in workers.workers:
@@ -167,7 +148,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
 
 
 def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
-    source.fill()
+    source.fill_many()
     code, _, err = source.submit(master="spark://127.0.0.1:1")
     assert code == 47, err
     assert "Spark did not start at spark://127.0.0.1:1: " in err

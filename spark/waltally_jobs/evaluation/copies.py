@@ -18,6 +18,7 @@ import psycopg2
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from waltally import failpoints
 from waltally.database import Connection
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
@@ -142,6 +143,7 @@ def _transfer(
             session.cursor() as cursor,
         ):
             cursor.copy_expert(f"copy {table.quoted} from stdin", io.BytesIO(rows))
+        failpoints.reach("copied")
     except (psycopg2.Error, OSError) as error:
         raise WriteFailed(one_line(error)) from None
     yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [len(alike)]})
