@@ -95,7 +95,7 @@ class MissingRight(LoaderError):
 
 
 class IsStandby(LoaderError):
-    """The source is a standby that cannot keep the slot, or that has none or only a copy."""
+    """The source is a standby that lacks the slot, has only a copy of it, or cannot keep it."""
 
     exit_code = 16
 
