@@ -28,7 +28,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
 
 
 NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
-"""Exit codes after which a restart does not help (docs/reference.md)."""
+"""Exit codes after which a restart does not help (docs/runbook.md)."""
 
 DRIVER_NEEDS_OPERATOR = NEEDS_OPERATOR - {2}
 """Of spark/apply.py; with 2 it ends while the database has the model."""

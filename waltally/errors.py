@@ -41,7 +41,7 @@ class SettingError(LoaderError):
 
 
 class Unhealthy(LoaderError):
-    """`loader status`: a threshold is passed or a check fails."""
+    """`loader status` has findings."""
 
     exit_code = 3
 
@@ -59,11 +59,7 @@ class TargetReadOnly(CannotConnect):
 
 
 class LoginRefused(LoaderError):
-    """The source or the target refuses the login.
-
-    The password was changed, the database dropped, pg_hba.conf refuses, or a pooling proxy is in
-    between.
-    """
+    """The source or the target refuses the login, or a pooling proxy is in between."""
 
     exit_code = 45
 
@@ -75,7 +71,7 @@ class WalLevelTooLow(LoaderError):
 
 
 class PluginMissing(LoaderError):
-    """wal2json is not installed on the source, for example on a new server."""
+    """wal2json is not installed on the source."""
 
     exit_code = 12
 
@@ -99,10 +95,7 @@ class MissingRight(LoaderError):
 
 
 class IsStandby(LoaderError):
-    """The source is a standby without the slot, or one that cannot keep it.
-
-    It has only a copy of the primary's slot, or is older than PostgreSQL 16.
-    """
+    """The source is a standby that lacks the slot, has only a copy of it, or cannot keep it."""
 
     exit_code = 16
 
@@ -126,21 +119,13 @@ class SlotCreationBlocked(LoaderError):
 
 
 class NotSetUp(LoaderError):
-    """The staging schema or the slot's row in it is missing.
-
-    Or its functions are of another version.
-    """
+    """The staging schema or the slot's row in it is missing, or it is of another version."""
 
     exit_code = 20
 
 
 class SlotLost(LoaderError):
-    """The slot was dropped, or the server has given it up, or cannot decode its WAL.
-
-    The sentence says why: `max_slot_wal_keep_size`, `idle_replication_slot_timeout`, on a standby
-    rows or a `wal_level` of the primary, a promotion without a copy of the slot, or a decoder that
-    fails at the same place each time (`could not map filenode`).
-    """
+    """The slot was dropped, or the server has given it up, or cannot decode its WAL."""
 
     exit_code = 21
 
@@ -148,7 +133,7 @@ class SlotLost(LoaderError):
 class SlotMoved(LoaderError):
     """The slot is ahead of the position of record.
 
-    Somebody read, moved or made it again, or the target was restored from a backup.
+    Somebody moved it or made it again, or the target was restored.
     """
 
     exit_code = 22
@@ -161,10 +146,7 @@ class AnotherCluster(LoaderError):
 
 
 class SlotInUse(LoaderError):
-    """Another loader follows the slot.
-
-    After a loader has ended, its WAL sender may hold the slot for up to `wal_sender_timeout`.
-    """
+    """Another loader follows the slot, or did so less than `wal_sender_timeout` ago."""
 
     exit_code = 24
 
@@ -179,10 +161,7 @@ class SourceBehind(LoaderError):
 
 
 class DiskFull(LoaderError):
-    """A server has no disk space.
-
-    It is the target's, or the source's, where it decodes a large transaction.
-    """
+    """The target has no disk space, or the source, where it decodes a large transaction."""
 
     exit_code = 26
 
@@ -194,10 +173,7 @@ class StagingTooNew(LoaderError):
 
 
 class BuildFailed(LoaderError):
-    """dbt is not installed, or cannot parse the project that `loader setup` reads.
-
-    With `run --once --build` also: a model cannot be applied.
-    """
+    """dbt is missing or cannot parse the project, or `run --once --build` cannot apply a model."""
 
     exit_code = 28
 
@@ -209,10 +185,7 @@ class Interrupted(LoaderError):
 
 
 class TableReplaced(LoaderError):
-    """A counted table or a needed column was replaced under its old name.
-
-    Or the table was renamed for a while, or got another owner.
-    """
+    """A counted table or a needed column was made again, renamed, or got another owner."""
 
     exit_code = 35
 
@@ -224,10 +197,7 @@ class EncodingUnfit(LoaderError):
 
 
 class SynchronousStandby(LoaderError):
-    """The source's commits would wait for the loader.
-
-    `synchronous_standby_names` there matches it; `*` matches every name.
-    """
+    """The source's commits would wait for the loader: `synchronous_standby_names` matches it."""
 
     exit_code = 37
 
@@ -247,20 +217,13 @@ def unexpected(error: BaseException) -> LoaderError:
 
 
 class RowTooLarge(LoaderError):
-    """A row is too large for the stream.
-
-    wal2json writes a change as one text, and a PostgreSQL text is limited to 1 GB.
-    """
+    """A row is too large for the stream: as JSON it has more than 1 GB."""
 
     exit_code = 43
 
 
 class NotOurs(LoaderError):
-    """`setup` or `teardown` would drop or leave behind what is not this source's, or not ours.
-
-    That is a slot that `loader setup` did not make, the record of a slot that another server has,
-    or tables that other objects depend on.
-    """
+    """`setup` or `teardown` would drop or leave behind what is not this source's, or not ours."""
 
     exit_code = 38
 

@@ -30,12 +30,8 @@ _MODEL_STATES = ("follows", "waits", "failed")
 
 
 _METRICS = {
-    "waltally_source_up": (
-        "1 where the source answered in the last 15 seconds; where 0, its figures are absent.",
-    ),
-    "waltally_target_up": (
-        "1 where the target answered in the last 15 seconds; where 0, its figures are absent.",
-    ),
+    "waltally_source_up": ("1 where the source answered in the last 15 seconds.",),
+    "waltally_target_up": ("1 where the target answered in the last 15 seconds.",),
     "waltally_healthy": ("1 where `loader status` finds nothing wrong, asked once a minute.",),
     "waltally_findings": ("How many findings `loader status` has of a kind.", "kind"),
     "waltally_batch_open_seconds": (
@@ -45,14 +41,13 @@ _METRICS = {
     "waltally_source_wal_bytes": ("Where the source's WAL ends.",),
     "waltally_lag_bytes": ("WAL of the source beyond the position of record.",),
     "waltally_lag_seconds": (
-        "How long ago the source's WAL ended at the position of record; 0 where less than "
-        "16 KiB lie beyond it.",
+        "How long ago the source's WAL ended at the position of record; 0 below 16 KiB.",
     ),
     "waltally_slot_exists": ("1 where the source has the slot.",),
     "waltally_wal_held_bytes": ("WAL on the source's disk for the slot.",),
     "waltally_safe_wal_size_bytes": (
-        "WAL the source may still write before the slot is lost; absent where "
-        "max_slot_wal_keep_size sets no limit.",
+        "WAL the source may still write before the slot is lost; absent without "
+        "max_slot_wal_keep_size.",
     ),
     "waltally_wal_status": (
         "1 for the state of the slot's WAL: reserved, extended, unreserved or lost.",
@@ -68,9 +63,8 @@ _METRICS = {
         "PostgreSQL 17.",
     ),
     "waltally_slot_idle_left_seconds": (
-        "How long the slot may still go without a follower before the server gives it up; "
-        "absent while somebody follows it, and where idle_replication_slot_timeout sets no "
-        "limit.",
+        "How long the slot may still go without a follower; absent while it has one, and without "
+        "idle_replication_slot_timeout.",
     ),
     "waltally_model_lag_bytes": (
         "WAL between the model's watermark and the position of record; 0 where nothing staged "

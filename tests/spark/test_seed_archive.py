@@ -162,7 +162,7 @@ def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> Non
     target.execute(lost)
 
     # The loader was ahead of the archive: its slot alone does not go on from there.
-    archived.must("setup")
+    archived.must("setup", "--take-slot")
     with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
         archived.seed_from_archive()
     target.execute(lost)
