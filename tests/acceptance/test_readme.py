@@ -143,7 +143,7 @@ def test_the_shipped_model_is_made_from_the_root_of_the_repository(
 def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
     database: Database, tmp_path: Path
 ) -> None:
-    page, commands = (ROOT / "docs/tutorial.md").read_text(), blocks("docs/tutorial.md")
+    page, commands = (ROOT / "docs/queries.md").read_text(), blocks("docs/queries.md")
     assert len(commands) == 10
     follow = commands.index(f"{FOLLOW}\n")
     begin, make, *check = commands[:follow]

@@ -10,9 +10,8 @@ from testkit.commands import ROOT
 
 TABLE = (ROOT / "tests/promises.md").read_text()
 ROWS = dict(re.findall(r"^\| (.*?) \| (`.*`|none: .*) \|$", TABLE, re.MULTILINE))
-LINES = re.findall(
-    r"^- (.*(?:\n  .*)*)", (ROOT / "docs/guarantees.md").read_text(), flags=re.MULTILINE
-)
+PAGE = (ROOT / "docs/guarantees.md").read_text()
+LINES = re.findall(r"^- (.*(?:\n  .*)*)", PAGE, flags=re.MULTILINE)
 """A line of the page each, with what it goes on with."""
 
 
@@ -28,6 +27,11 @@ def test_the_table_has_no_line_that_is_gone() -> None:
     assert len(promises) == 8
     gone = [row for row in ROWS if not any(line.startswith(row) for line in plain)]
     assert gone == promises
+
+
+def test_what_the_page_says_to_run_is_there() -> None:
+    gone = [path for path in re.findall(r"\btests/[\w./]+", PAGE) if not (ROOT / path).exists()]
+    assert gone == []
 
 
 @pytest.mark.parametrize("promise", ROWS)
