@@ -55,9 +55,6 @@ begin
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)
             else cdc.join_steps(seeded.needs, seeded.seed, seeded.is_counted)
-                || case seeded.verdict
-                    when 'baseline gone' then '; to do without a baseline, `dbt build --full-refresh`' else ''
-                end
         end,
         seeded.reason is not null and seeded.step is distinct from 'rebuild' and not coalesce(seeded.is_counted, false)
         or seeded.is_failed
