@@ -46,7 +46,7 @@ def runbook(page: str) -> str:
     """Return docs/runbook.md with the meaning of each exit code that the table has."""
     said = meanings()
     return re.sub(
-        r"^\| (\d+) \| [^|]* \|",
+        r"^\| (\d+) \|[^|]*\|",
         lambda row: f"| {row[1]} | {said[int(row[1])]} |",
         page,
         flags=re.MULTILINE,

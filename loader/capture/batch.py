@@ -55,7 +55,7 @@ class Batch:
         clock: Callable[[], float],
         limits: Limits = _LIMITS,
     ) -> None:
-        """`make_room` gets the commit LSN of the first row and returns where the log's room ends.
+        """`make_room` gets the commit LSN of the first row and returns where its partition ends.
 
         A transaction that commits there or later belongs to the next batch.
         """
@@ -166,6 +166,7 @@ class Batch:
         self._ordinal = 0
         self._skips = begin.commit_lsn < self._position.stored
         if not self._skips:
+            # Each value after its length: slot, commit_lsn, xid, committed_at, then the ordinal.
             self._row_start = self._slot_field + struct.pack(
                 ">iqiqiqi", 8, begin.commit_lsn, 8, begin.xid, 8, begin.committed_at, 8
             )

@@ -42,9 +42,9 @@ class Position:
     def hold(self, record_end: int) -> None:
         """Confirm what is stored only once the WAL before `record_end` has come back.
 
-        Where the record of the position is in the source's own WAL, a server that copies the slot
-        could have the slot's position before the record, and be followed from there. The source
-        sends nothing that those servers lack, so what has come back is there.
+        Where the record of the position is in the source's own WAL, a standby that copies the slot
+        could have the slot's position before the record, and be followed after its promotion. The
+        source sends nothing that such standbys lack, so what has come back is there.
         """
         self._held.append((record_end, self.stored))
 

@@ -146,9 +146,9 @@ class ReplicationConnection:
     def send_status(self, position: int, *, want_reply: bool = False) -> None:
         """Confirm that everything before the position is durable. Raises ProtocolError.
 
-        Commits may wait for a walsender that shows a flushed position. The second message hides
-        the position again; the slot keeps it. The server reads both at once. pg_basebackup hides
-        its position in the same way.
+        Where `synchronous_standby_names` matches us (`*`), commits wait for a session that shows a
+        flushed position. The second message hides it again; the slot keeps it. The server reads
+        both at once. pg_basebackup hides its position in the same way.
         """
         since = datetime.now(UTC) - _EPOCH
         clock = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

@@ -220,7 +220,7 @@ def withheld(warning: str, root_of: Mapping[Table, Table]) -> Change | None:
 
     The plugin drops updates and deletes of a table without a replica identity. We keep such a
     change without images, so that the models reject it in its place. Without it the count would
-    silently be wrong. `root_of` has the table that is named instead of another.
+    silently be wrong. `root_of` has, by partition, the table under whose name changes are kept.
     """
     match = _WITHHELD.search(warning)
     if match is None:

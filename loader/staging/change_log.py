@@ -97,8 +97,9 @@ class ChangeLog:
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
 
-        The change log and the changes are then in one WAL: another server has both up to the same
-        position, so waiting for one adds nothing. A loader could even wait for itself.
+        The change log and the changes are then in one WAL: a standby has both up to the same
+        position, so waiting for one adds nothing. Where `synchronous_standby_names` matches the
+        loader it would even wait for itself.
         """
         self._wait_for_commits("local")
 

@@ -95,9 +95,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
 ) -> None:
     source.fill_many()
     source.previous_seed()
-    with source.seed_that_waits_to_write(
-        "--forget-purged", master=workers.url, conf=SMALL
-    ) as seed:
+    with source.seed_that_waits_to_write("--forget-purged", master=workers.url, conf=SMALL) as seed:
         os.kill(seed.pid, signal.SIGKILL)
         out, err = seed.communicate(timeout=120)
         assert seed.returncode != 0

@@ -1,5 +1,8 @@
 -- What is known of each model of a slot, a row each: what is registered, what dbt has installed, how far it is, and
 -- which baseline there is for it. Nothing is judged here; judged_model does.
+--
+-- Each declaration is what compile_query made of a query: `registered` by setup, `compiled` by dbt, `built_by` that of
+-- the rows in the table, `counted_by` that of the baseline.
 create or replace view cdc.known_model as
 with model as (
     select

@@ -41,6 +41,7 @@ begin
         perform pg_advisory_xact_lock(cdc.lock_key('slot', slot));
     end if;
     plans := array(select planned from cdc.plan_models(slot) as planned);
+    -- The statements below know the partitions that were made since the session began.
     perform cdc.see_partitions();
     front_lsn := (select max(planned.applied_lsn) from unnest(plans) as planned where planned.is_ready);
     if part <> 'behind' then

@@ -1,6 +1,8 @@
--- The models that follow are at one position, begin_lsn, whose lock the caller holds. Bring them to the next one
--- together, `until` at the latest, and say whether more is staged before that. A model that fails stays behind and is
--- not in `front`.
+-- The front are the models that follow and are at begin_lsn, the newest position of any, whose lock the caller holds;
+-- the others that follow are left to apply_rest. Bring the front to the end of the next slice together, `until` at the
+-- latest, and say whether more is staged before that. A model that fails stays behind and is not in `front`; front_lsn
+-- is the end of the slice all the same. A slice, what is applied at once, is read whole here, or in parts by
+-- step_through.
 create or replace function cdc.apply_front(
     slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
     out front text[], out front_lsn pg_lsn, out is_more boolean

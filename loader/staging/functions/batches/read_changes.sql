@@ -1,5 +1,6 @@
--- The changes of one part of a batch, by the slot's reader: from first to end, a position and an ordinal each.
--- A TRUNCATE anywhere in the batch counts. Runs with the rights of the reader's owner alone.
+-- The changes of one part of a batch as the slot's reader gives them; 0001_tables.sql describes their type, `change`.
+-- from and to bound the batch, since a TRUNCATE at its end cancels what comes before; first and end bound the part, a
+-- position and an ordinal each. is_each keeps apart what looks alike. Runs with the rights of the reader's owner alone.
 create or replace function cdc.read_changes(
     slot text,
     from_lsn pg_lsn,

@@ -1,4 +1,4 @@
--- One step of a model's routine, and of those of the models above it.
+-- One step of a model's routine; then the models that read this one are told what it has changed.
 create or replace function cdc.run_step(
     plan cdc.model_plan, step text, changes cdc.change[] default null, truncated text[] default null
 ) returns cdc.outcome

@@ -1,5 +1,5 @@
--- The value, an argument of a function that was found: whoever replaces that function meanwhile would have
--- another one run. Arguments are evaluated after the server has chosen what to call.
+-- Give the value back, or fail where a function is another one by now than the one that find_installed has judged. It
+-- wraps the first argument of the call itself: arguments are evaluated after the server has chosen what to call.
 create or replace function cdc.unless_replaced(value text, routine oid, version xid) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin

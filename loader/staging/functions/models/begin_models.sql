@@ -9,7 +9,8 @@ begin
         if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.model_name)) then
             raise exception 'another session builds it' using errcode = 'WL001';
         end if;
-        -- Before the lock dbt may have installed it again, or somebody else applied the same changes.
+        -- Before the lock dbt may have installed it again, or another one and with it a reader that gives other places
+        -- (so this comes after the batch was read), or somebody else applied the same changes.
         perform
         from cdc.installed_model as installed
         left join cdc.model_watermark as mark

@@ -39,6 +39,7 @@ begin
                 when exists (
                     select from cdc.baseline_rejection as rejected
                     where rejected.slot_name = planned.slot_name and rejected.declared_name = planned.declared_name
+                -- A row that the seed could not count was written before its position.
                 ) then planned.snapshot_lsn - 1
             end
         ),

@@ -32,8 +32,8 @@ begin
         changes := cdc.read_changes(
             plan.slot_name, plan.from_lsn, to_lsn, first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
         );
-        -- Of another model that was installed since, the reader may give other places, and the routine would take
-        -- the values of another column. They change in one transaction.
+        -- Whoever installs a model may replace the reader, and notes the new places of all others in the same
+        -- transaction: what a newer reader gives does not fit the plan's places, and then this row has another version.
         perform from cdc.installed_model as installed
         where
             installed.slot_name = plan.slot_name

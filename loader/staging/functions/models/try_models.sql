@@ -1,7 +1,7 @@
 -- Bring models from their positions to to_lsn in a subtransaction, and return which succeeded: where one fails they
--- are tried again apart, so that it is left behind alone. `batch` are the changes in between, for this step of the
--- routines, where the caller has read them already; or Spark has `computed` what they add. An error is written
--- down.
+-- are tried again apart, so that it is left behind alone. `batch` are the changes in between, for `step` of the
+-- routines, where the caller has read them already; with a null step each model reads by itself, or Spark has
+-- `computed` what they add. An error is written down.
 create or replace function cdc.try_models(
     plans cdc.model_plan[], to_lsn pg_lsn, step text, batch cdc.change[], slice_size bigint,
     computed cdc.computed_batch default null
@@ -45,7 +45,7 @@ exception
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
         names := '{}';
         if cardinality(plans) > 1 then
-            -- In one order too: each holds its own from then on.
+            -- In one order too: each holds the models above it from then on.
             perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
             foreach plan in array plans loop
                 names := names || cdc.try_models(array[plan], to_lsn, step, batch, slice_size);

@@ -30,7 +30,7 @@ begin
         changes := array(
             select row(
                 change.table_no, image.action,
-                -- The old row of an update is no deleted one, which a model may go on counting.
+                -- With a position a delete is one that the model may go on counting; half an update is none.
                 case when (change.action, image.action) <> ('U', 'D') then change.commit_lsn end,
                 change.ordinal, change.is_cancelled, change.problem,
                 case image.action when 'D' then change.old_values end,
@@ -41,7 +41,7 @@ begin
             cross join (values ('D'), ('I')) as image (action)
             where
                 change.action in ('U', image.action)
-                -- The reader gives an update that moves values of other models alone.
+                -- The reader gives an update too that moves only values of other models.
                 and (change.action = 'U' and (
                     select bool_and(change.old_values[place] is not distinct from change.new_values[place])
                     from array_position(table_nos, change.table_no) as source_no

@@ -13,7 +13,7 @@ begin
             using errcode = state, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
     end if;
     if bad is null then
-        -- Once without those that are bad, and without updates that move other models' values alone.
+        -- Once without those that are bad, and without updates that move only values of other models.
         select * into good, bad, messages from cdc.find_bad_images(deltas, good, table_nos, places);
         select greatest(rejected_lsn, max(change.last_lsn)) into rejected_lsn
         from unnest(cdc.name_bad_rows(bad, messages)) as change;

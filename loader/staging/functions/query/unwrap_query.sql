@@ -1,5 +1,5 @@
--- `select * from final`: the query that a trivial outer select hands up, as steps to it: {"cte": name} or {"subquery":
--- place}, and which of its columns the outer select has, in what order and under which names.
+-- `select * from final`: the query that a trivial outer select hands up, as steps to it: {"cte": name}, with null for a
+-- sub-select, and which of its columns the outer select has, in what order and under which names.
 create or replace function cdc.unwrap_query(
     tree jsonb, out inner_tree jsonb, out steps jsonb, out names text[], out numbers integer[]
 )

@@ -1,8 +1,15 @@
 -- SQL: the routine that applies a batch to a fact; cdc.apply calls it. `relation`, `listed` (rejected_changes) and
 -- `deltas` (the function of write_deltas) are as SQL writes their names.
 --
--- step  rebuild: start from the baseline. add: add changes. refill: the same during a rebuild, which has left truncated
---       tables out. list: list what could not be counted.
+-- step        rebuild: start from the baseline. add: add changes; `add plain` where none is a TRUNCATE or a delete.
+--             refill: the same during a rebuild, whose baseline was taken without `truncated` tables. list: list what
+--             could not be counted, change by change.
+-- table_nos   of each source, the reader's number of its table
+-- places      of each source, where a change has the values of its columns
+-- watched     null where no model reads this one; then before and after, its changed rows, stay null
+--
+-- A group's rows are added at once. Where that fails, find_cause takes bad rows out of `good`, or else names the groups
+-- one after the other, which only finds the one whose totals fail: then the model fails.
 create or replace function cdc.write_fact(
     compiled jsonb, routine text, deltas text, relation text, listed text, model_key text, model_name text
 ) returns text
@@ -56,6 +63,8 @@ begin
         return;
     end if;
 
+    -- What `reject` gives is not among them. Changes that look alike are one here, so how far they go is all that is
+    -- kept of it; `list` names each.
     good := cdc.own_changes($3, $4, $5);
     if $1 <> 'list' then
         select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))

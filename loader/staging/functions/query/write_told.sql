@@ -1,6 +1,7 @@
 -- SQL: the rows of a model's groups as they were before a statement and as they are now, in two arrays, with null where
--- a group was not there or is not there any more. `groups` gives their keys and `waltally_row`, the row of now. By its
--- unique index: a join finds those without a null. The others come last.
+-- a group was not there or is not there any more. `groups` gives their keys and `waltally_row`, the row of now. It is
+-- part of the statement that changes the rows, whose snapshot is from before. A join by the unique index finds the
+-- groups without a null; those with one come last.
 create or replace function cdc.write_told(compiled jsonb, relation text, groups text, is_watched text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
