@@ -1,8 +1,8 @@
 -- SQL: the function that gives what changes add to each group of a fact: the query over their new images less the query
 -- over their old ones. Images that look alike are one, with a count; what stands for 5 of them is evaluated with
 -- those that stand for 1 and with those that stand for 4, so that the query runs once for each binary digit. Sources
--- are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the position of a delete
--- that the model goes on counting.
+-- are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the position of a
+-- delete that the model goes on counting.
 create or replace function cdc.write_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
