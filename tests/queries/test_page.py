@@ -69,9 +69,8 @@ def shop(cluster: Cluster) -> Iterator[Lab]:
     lab.connection.close()
 
 
-def test_the_page_has_ten_recipes_and_at_most_2000_words() -> None:
+def test_the_page_has_a_query_and_its_recipes() -> None:
     assert len(MODELS) == 12
-    assert len(PAGE.split()) <= 2000
 
 
 @pytest.mark.parametrize("title", MODELS)

@@ -25,24 +25,30 @@ def server() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_seed_archive_and_replay_run_over_connect(
-    server: str, source: Source, tmp_path: Path
-) -> None:
-    source.fill()
-    log = Log(source, tmp_path / "archive")
-    log.append(3, 3, 12, 1)
-
-    def run(job: str, *flags: str, code: int = 0) -> str:
-        done = run_remotely(server, job, *flags, environment=source.variables)
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
-
-    run("seed")
+def test_a_seed_runs_over_connect(server: str, source: Source) -> None:
+    source.fill_many()
+    done = run_remotely(server, "seed", environment=source.variables)
+    assert done.returncode == 0, done.stderr
     assert source.baseline() == source.recount()
-    assert "19 changes from" in run("archive", "--to", str(log.home), "--slice-changes", "5")
+
+
+@pytest.mark.slow
+def test_archive_and_replay_run_over_connect(
+    server: str, audited: Audited, log: Log, tmp_path: Path
+) -> None:
+    audited.source.insert(7)
+    audited.stage()
+    audited.build()
+    home = str(tmp_path / "of a model")
+    for job, *flags in (("archive", "--to", home), ("replay", "--from", home, "--compare")):
+        done = run_remotely(server, job, *flags, environment=audited.environment())
+        assert done.returncode == 0, done.stdout + done.stderr
+    log.append(3, 3, 12, 1)
+    flags = ["--to", str(log.home), "--slice-changes", "5"]
+    done = run_remotely(server, "archive", *flags, environment=log.source.variables)
+    assert "19 changes from" in done.stdout + done.stderr
     assert archived(log.slot_home) == log.rows()
-    assert "ft_service_stats:" in run("replay", "--from", str(log.home))
-    found = source.read_apart({"SPARK_REMOTE": server})
+    found = log.source.read_apart({"SPARK_REMOTE": server})
     assert found == ("pyspark.sql.connect.session", log.read())
 
 

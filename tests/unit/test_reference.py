@@ -226,3 +226,4 @@ MOST_LINES = 150
 
 def test_it_is_short() -> None:
     assert len(README.splitlines()) <= MOST_LINES
+    assert len((ROOT / "docs/models.md").read_text().split()) <= 2000
