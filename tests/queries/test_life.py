@@ -294,6 +294,21 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
 
 
+def test_a_copy_whose_schema_was_dropped_is_forgotten(life: Life) -> None:
+    life.target.execute(
+        "with copied as ("
+        "insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes) "
+        "select 'dropped.named', name, project, declaration, 'dropped.apply(text)', '[]' "
+        "from cdc.downstream_model where name = 'named' returning declaration) "
+        "insert into cdc.downstream_input (model_name, input_name) "
+        "select distinct 'dropped.named', value ->> 'model' "
+        "from copied cross join jsonb_array_elements(declaration -> 'inputs')"
+    )
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.must_be_exact()
+    assert life.target.value("select count(*) from cdc.downstream_model where name = 'named'") == 1
+
+
 def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
     install = (
         "select cdc.install_model(slot_name, model_name, declared_name, declaration, routine,"
@@ -311,7 +326,7 @@ def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: 
         other = pool.submit(life.target.execute, install, "shops")
         waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
         wait_until(lambda: one.ask(waiting) == [(1,)], "it waits")
-        # It changes the row of every model of the slot, also of the one that the other installs.
+        # It may change the row of every model of the slot, also that of the other's.
         one.ask(install, ("sales",))
         one.commit()
         other.result()

@@ -136,7 +136,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
         for worker in workers.workers:
             for process in (psutil.Process(worker.process.pid), *executors(worker)):
                 process.send_signal(signal.SIGKILL)
-        _, err = seed.communicate(timeout=120)
+    _, err = seed.communicate(timeout=120)
     assert seed.returncode == 47, err
     assert "has had no executor for --timeout, and the seed gave up" in err
     assert "Traceback" not in err

@@ -11,9 +11,7 @@ begin
     -- The same model in another schema, which its project has left.
     delete from cdc.downstream_model as own
     where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model
-        and not exists (
-            select from pg_class as c inner join pg_namespace as n on n.oid = c.relnamespace where n.nspname || '.' || c.relname = own.model_name
-        );
+        and not cdc.is_table(own.model_name);
     select own.declaration into former from cdc.downstream_model as own where own.model_name = model;
     insert into cdc.downstream_model as own (model_name, name, project, declaration, routine, indexes)
     values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, register_downstream.routine, register_downstream.indexes)
