@@ -168,9 +168,9 @@ def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) ->
     manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
     run([LOADER, "setup", "--manifest", manifest], settings, {})
     run([BIN / "dbt", "run", "--quiet", "--select", *MODELS], settings, {})
-    seed(settings, project)
+    seed(settings)
 
 
-def seed(settings: Mapping[str, str], project: Path = ROOT) -> None:
+def seed(settings: Mapping[str, str], checkout: Path = ROOT) -> None:
     """Take the first baselines, for which the models wait; no loader has to run."""
-    run([BIN / "spark-submit", project / "spark/seed.py", "--forget-purged"], settings, {})
+    run([BIN / "spark-submit", checkout / "spark/seed.py", "--forget-purged"], settings, {})
