@@ -28,21 +28,15 @@ MODELS = (1, 10, 50)
 SLOT = "models"
 SERVER = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
-SOURCES = """\
-sources:
-  - name: bench
-    schema: public
-    tables: [{name: notifications}, {name: notification_history}]
-"""
 MODEL = """\
 {{ config(materialized='waltally', ignore_deletes=['public.notification_history']) }}
 
 with notifications as (
     select service_id, template_id, notification_type, notification_status, true as is_live
-    from {{ source('bench', 'notifications') }}
+    from {{ source('app', 'notifications') }}
     union all
     select service_id, template_id, notification_type, notification_status, false
-    from {{ source('bench', 'notification_history') }}
+    from {{ source('app', 'notification_history') }}
 )
 
 select
@@ -62,7 +56,6 @@ def measure(rows: int, rounds: int) -> Iterator[report.Row]:
     for models in MODELS:
         with tempfile.TemporaryDirectory() as project, Cluster(SERVER) as cluster:
             files = {f"models/ft_{number}.sql": MODEL for number in range(models)}
-            files["models/sources.yml"] = SOURCES
             workload.declare(Path(project), files)
             workload.create(cluster)
             workload.set_up(cluster, cluster, SLOT, Path(project))
