@@ -25,7 +25,7 @@ CASES = [
         "update cdc.baseline set system_identifier = '2', baseline_id = gen_random_uuid()",
         ("failed", "another cluster", SEED),
     ),
-    ("delete from cdc.baseline", ("failed", "is gone", "dbt build --full-refresh")),
+    ("delete from cdc.baseline", ("failed", "is gone", SEED)),
     (
         "update cdc.slot_position set position_lsn = start_lsn",
         ("failed", f"the change log only up to {lsn.show(START)}", SEED),
