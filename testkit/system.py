@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -49,7 +50,7 @@ class System(Commands):
         """What every command has beside; it wins."""
         self.limits = short_pauses()
         """What loaders in the background have."""
-        self._logs = 0
+        self._started: list[RunningLoader] = []
 
     @property
     def slot(self) -> str:
@@ -151,10 +152,11 @@ class System(Commands):
 
     def start(self, *arguments: str, **more: str) -> RunningLoader:
         """Start a loader; its pauses between tries are short, unless it is the real command."""
-        self._logs += 1
-        log = self.home / f"{self.slot}{self._logs}.log"
+        log = self.home / f"{self.slot}{len(self._started) + 1}.log"
         limits = None if self.has_processes else self.limits
-        return RunningLoader(self.environment(**more), log, *arguments, limits=limits)
+        running = RunningLoader(self.environment(**more), log, *arguments, limits=limits)
+        self._started.append(running)
+        return running
 
     def follow(self, *arguments: str, **more: str) -> RunningLoader:
         """Start a loader and return it once it follows the slot."""
@@ -175,10 +177,21 @@ class System(Commands):
     def wait_for_log(self) -> None:
         """Return once the loader that follows has staged what is committed now."""
         end = self.source.value("select pg_current_wal_insert_lsn()")
-        # Something to pass for a loader that is idle now.
-        self.source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
         staged = "select position_lsn >= %s::pg_lsn from cdc.slot_position where slot_name = %s"
-        wait_until(lambda: self.target.value(staged, end, self.slot), "it is staged")
+
+        def is_staged() -> bool:
+            # Something to pass for an idle loader, which takes what comes with its own writes for
+            # one of these.
+            self.source.execute("select pg_logical_emit_message(true, 'test', repeat(' ', 2048))")
+            return bool(self.target.value(staged, end, self.slot))
+
+        self._wait_for_loader(is_staged, "it is staged")
 
     def wait_for_staged(self, rows: int) -> None:
-        wait_until(lambda: self.staged() == rows, f"{rows} rows are staged")
+        self._wait_for_loader(lambda: self.staged() == rows, f"{rows} rows are staged")
+
+    def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
+        """Wait; fail with what the loader that was started last said, where it has ended."""
+        last = self._started[-1] if self._started else None
+        wait_until(lambda: condition() or (last and last.process.poll() is not None), claim)
+        assert condition(), f"{claim}: {last and last.said()}"
