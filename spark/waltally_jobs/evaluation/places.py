@@ -29,14 +29,21 @@ select
     coalesce(to_jsonb(own) ->> 'datlocale', to_jsonb(own) ->> 'daticulocale'),
     pg_database_collation_actual_version(own.oid),
     (
-        select md5(string_agg(
-            concat_ws(' ', zone.name, moment at time zone zone.name), ','
-            order by zone.name, moment
-        ))
-        from pg_timezone_names as zone
-        cross join generate_series(
-            '1970-01-01 00:00+00', '2038-01-01 00:00+00', interval '182 days'
-        ) as moment
+        -- Sorted by zone alone: each zone's texts come in the order of its moments.
+        select md5(string_agg(own.moments, ',' order by own.name collate "C"))
+        from (
+            select
+                zone.name,
+                (
+                    select string_agg((moment at time zone zone.name)::text, ' ')
+                    from generate_series(
+                        '1970-01-01 00:00+00', '2038-01-01 00:00+00', interval '182 days'
+                    ) as moment
+                ) as moments
+            from pg_timezone_names as zone
+            -- The same once more.
+            where not starts_with(zone.name, 'posix/')
+        ) as own
     )
 from pg_database as own
 where own.datname = current_database()
