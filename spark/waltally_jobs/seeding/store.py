@@ -193,29 +193,24 @@ def _replace_one(
     target.ask(f"delete from {groups} where slot_name = %s and declared_name = %s", this)
     position = counted.snapshot_lsn
     purged = archived.settle(target, settings, model, position, counted.gaps.get(model.name))
-    query = (
-        "select %(slot)s, %(model)s, part, dimensions, sums::numeric[] as measures"
-        f" from {incoming} where model = %(model)s and reason is null"
+    counts = (
+        f"select part, dimensions, sums from {incoming} where model = %(model)s and reason is null"
     )
     is_kept = purged.outcome == "kept" and purged.groups
+    if is_kept:
+        purges = archived.of_model(target, model, position)
+        counts += f" union all select part, dimensions, measures::text[] {purges}"
+    # Each number is cast where it is added: a cast of the whole array would be made once for each.
+    numbers = [f"sum(sums[{place}]::numeric)" for place in range(1, len(model.measures) + 1)]
+    query = "select %(slot)s, %(model)s, part, dimensions, "
     # A query is evaluated range by range, and a group may have rows in several.
-    if is_kept or model.measures:
-        kept = archived.of_model(target, model, position)
-        places = range(1, len(model.measures) + 1)
-        query = (
-            f"select %(slot)s, %(model)s, part, dimensions,"
-            f" array[{', '.join(f'sum(measures[{place}])' for place in places)}] from ({query}"
-            + (
-                f" union all select %(slot)s, %(model)s, part, dimensions, measures {kept}"
-                if is_kept
-                else ""
-            )
-            + ")"
-            " as together group by part, dimensions"
-        )
-        names = [kept["name"] for kept in model.declaration["kept"]]
+    if numbers:
+        names = [each["name"] for each in model.declaration["kept"]]
+        query += f"array[{', '.join(numbers)}] from ({counts}) as together group by part, dimensions"
         # From an archive come the rows that are gone, too.
-        query += f" having sum(measures[{names.index(model.declaration['rows']) + 1}]) <> 0"
+        query += f" having {numbers[names.index(model.declaration['rows'])]} <> 0"
+    else:
+        query += f"sums::numeric[] from ({counts}) as together"
     target.ask(
         f"insert into {groups} (slot_name, declared_name, part, dimensions, measures) {query}",
         {"slot": target.slot, "model": model.name},
