@@ -206,9 +206,10 @@ def _replace_one(
     # A query is evaluated range by range, and a group may have rows in several.
     if numbers:
         names = [each["name"] for each in model.declaration["kept"]]
-        query += f"array[{', '.join(numbers)}] from ({counts}) as together group by part, dimensions"
+        rows = numbers[names.index(model.declaration["rows"])]
+        query += f"array[{', '.join(numbers)}] from ({counts}) as together"
         # From an archive come the rows that are gone, too.
-        query += f" having {numbers[names.index(model.declaration['rows'])]} <> 0"
+        query += f" group by part, dimensions having {rows} <> 0"
     else:
         query += f"sums::numeric[] from ({counts}) as together"
     target.ask(
