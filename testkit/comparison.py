@@ -34,6 +34,18 @@ class Recount:
     """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
 
+def apart(stored: str, asked: str) -> str:
+    """Return a query for the rows that one query gives and the other does not, as texts.
+
+    Each has its side: what a model has stored, or what its query gives when it is asked.
+    """
+    return (
+        f"with stored as ({stored}\n), asked as ({asked}\n)"
+        " (select 'stored' as side, t::text from (table stored except all table asked) as t)"
+        " union all (select 'asked', t::text from (table asked except all table stored) as t)"
+    )
+
+
 class Difference(NamedTuple):
     """A group whose model and recount differ; None where the group is missing."""
 

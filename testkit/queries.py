@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from testkit.comparison import apart
 from testkit.system import System
 from waltally.tables import Table
 
@@ -143,10 +144,4 @@ class QuerySystem(System):
 
     def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
-        return self.target.execute(
-            f"with one as ({one}), other as ({other})"
-            " (select 'one', to_jsonb(t)::text"
-            " from (select * from one except all select * from other) as t)"
-            " union all (select 'other', to_jsonb(t)::text"
-            " from (select * from other except all select * from one) as t)"
-        )
+        return self.target.execute(apart(one, other))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testkit.commands import run_dbt, wait_until
+from testkit.comparison import apart
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.project import host_project
@@ -140,11 +141,7 @@ class Lab:
             )
             stored = f"select {columns} from analytics.{name}"
             asked = f"select {columns} from ({path.read_text()}) as asked"
-            found += self.target.execute(
-                f"(select '{name} stored', s::text from ({stored} except all {asked}) as s)"
-                " union all "
-                f"(select '{name} asked', a::text from ({asked} except all {stored}) as a)"
-            )
+            found += [(name, *row) for row in self.target.execute(apart(stored, asked))]
         return found
 
     def is_exact(self) -> bool:

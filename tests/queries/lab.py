@@ -12,6 +12,7 @@ import psycopg2
 
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
+from testkit.comparison import apart
 from testkit.servers import connect_target
 from waltally import database
 from waltally.tables import Table
@@ -203,13 +204,8 @@ class Model:
         )
         asked = ", ".join(rounded.get(column[0]) or self._asked(*column) for column in self.columns)
         query = self.lab.named(self.query, "good")
-        return self._in_timezone(
-            f"with model as (select {shown} from lab_models.{self.name}), "
-            f"query as (select {asked} from (\n{query}\n) as query) "
-            "(select 'model', * from (select * from model except all select * from query) as m) "
-            "union all "
-            "(select 'query', * from (select * from query except all select * from model) as m)"
-        )
+        stored = f"select {shown} from lab_models.{self.name}"
+        return self._in_timezone(apart(stored, f"select {asked} from (\n{query}\n) as query"))
 
     def _asked(self, name: str, type_: str, kind: str) -> str:
         if type_ not in ("text", "character varying"):

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg2
 
 from loader.staging import migrate
+from testkit.comparison import apart
 from testkit.servers import connect_target
 from waltally.database import Connection
 from waltally.session_settings import pinned
@@ -260,9 +261,6 @@ class RowsModel:
             query = "select * from lab.good_rows($lab$" + query + f"$lab$, '{self.table}')"
         model = f"select row({texts})::text from lab.{self.name}"
         self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
-        found = self.lab.execute(
-            f"(select 'model', * from ({model} except all {query}) as more) "
-            f"union all (select 'query', * from ({query} except all {model}) as less)"
-        )
+        found = self.lab.execute(apart(model, query))
         self.lab.execute("reset timezone")
         return found
