@@ -132,16 +132,6 @@ class QuerySystem(System):
         self.must("run", "--once")
         self.apply()
 
-    def apply(self) -> None:
-        """Have the database apply all that is staged to the models that are its own."""
-        while any(
-            is_behind
-            for (is_behind,) in self.target.execute(
-                "select is_behind from cdc.apply(%s)", self.slot
-            )
-        ):
-            pass
-
     def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
         return self.target.execute(apart(one, other))

@@ -164,6 +164,12 @@ class System(Commands):
         running.wait_for("following the slot")
         return running
 
+    def apply(self) -> None:
+        """Call cdc.apply until no model that is the database's own is behind, as anybody may."""
+        behind = "select 1 from cdc.apply(%s) as done where done.is_behind"
+        while self.target.execute(behind, self.slot):
+            pass
+
     # What came of it.
 
     def staged(self) -> int:

@@ -131,13 +131,6 @@ class Shop(System):
     def stage(self) -> None:
         self.must("run", "--once")
 
-    def apply(self) -> None:
-        """Apply what is staged, as anybody may."""
-        while self.target.execute(
-            "select 1 from cdc.apply(%s) as done where done.is_behind", self.slot
-        ):
-            pass
-
     def catch_up(self) -> None:
         self.stage()
         self.apply()

@@ -19,6 +19,7 @@ from testkit.servers import Server
 from tests.queries.lab import Lab, Model
 from tests.queries.odd import TABLES, VALUES, Writer
 from tests.queries.rows_lab import RowsLab
+from waltally.tables import quoted
 
 TYPES = {
     "boolean": ("true", "false", "null"),
@@ -141,7 +142,7 @@ class Queries:
         self.catalog = Catalog.of(lab)
         self.tables = {
             name: [
-                (_quoted(column), type_)
+                (quoted(column), type_)
                 for column, type_ in lab.execute(
                     "select attname::text, case when typtype = 'd' then 'numeric' "
                     "else format_type(atttypid, null) end from pg_attribute "
@@ -351,10 +352,6 @@ class Queries:
         if len(arguments) == 1:
             return f"({name} ({arguments[0]}))"
         return f"(({arguments[0]}) {name} ({arguments[1]}))"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass
