@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
 
+from tests.queries.cases import cases
 from tests.queries.lab import Lab
 
 BERLIN = {"timezone": "Europe/Berlin"}
-
-
-def cases(name: str) -> list[tuple[str, str, str]]:
-    """Return of each query of a file the two parts of the comment before it, and itself."""
-    text = (Path(__file__).parent / f"{name}.sql").read_text()
-    found = re.findall(r"^-- (.+)\n([^-\n].*(?:\n.+)*)", text, re.MULTILINE)
-    return [(*head.partition(" | ")[::2], query) for head, query in found]
 
 
 def first_words(text: str) -> str:
