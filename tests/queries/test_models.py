@@ -98,28 +98,6 @@ def change(rng: Random) -> str:
     return f"truncate lab.{table}"
 
 
-REFUSED = {
-    # A part of the reason, and of what to write instead.
-    "select count(*) as n from {project} p left join {project} q on q.id = p.owner": (
-        "project stands on both sides of a LEFT JOIN",
-        "a second model of the same rows",
-    ),
-    "select count(*) as n from {project} p left join {app_user} u on u.id > p.owner": (
-        "compares no column of its right side by =",
-        "an inner join",
-    ),
-    "select owner, cdc.percentile_disc(0.5, array_agg(id order by id),"
-    " array_agg(id order by is_open)) as n from {project} group by 1": (
-        "ORDER BY in an aggregate",
-        "the aggregated value itself first in ORDER BY",
-    ),
-    "select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owner group by 1": (
-        "max() cannot be taken back row by row",
-        "a fact over these models that also groups by the value",
-    ),
-}
-
-
 def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: RowsLab) -> None:
     different = lab.execute(
         """
@@ -143,13 +121,14 @@ def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: RowsLab)
     assert different == []
 
 
-@pytest.mark.parametrize("query", REFUSED)
-def test_a_query_is_refused_with_what_to_write(lab: RowsLab, query: str) -> None:
+@pytest.mark.parametrize(("reason", "remedy", "query"), cases("refused_models"))
+def test_a_query_is_refused_with_what_to_write(
+    lab: RowsLab, reason: str, remedy: str, query: str
+) -> None:
     lab.execute("delete from cdc.installed_model; delete from cdc.downstream_model")
     for name in ("project", "app_user"):
         lab.execute(f"drop table if exists lab.{name} cascade")
         Below(lab, name, BELOW[name], Random(0))
-    reason, remedy = REFUSED[query]
     with pytest.raises(psycopg2.Error) as refused:
         Above(lab, "refused", query)
     assert refused.value.pgcode == "WL003"
