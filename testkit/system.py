@@ -194,7 +194,9 @@ class System(Commands):
         self._wait_for_loader(is_staged, "it is staged")
 
     def wait_for_staged(self, rows: int) -> None:
-        self._wait_for_loader(lambda: self.staged() == rows, f"{rows} rows are staged")
+        """Return once so many rows are staged; fail where there are more of them."""
+        self._wait_for_loader(lambda: self.staged() >= rows, f"{rows} rows are staged")
+        assert self.staged() == rows
 
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
         """Wait; fail with what the loader that was started last said, where it has ended."""
