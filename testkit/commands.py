@@ -16,12 +16,14 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from typer.testing import CliRunner
+from typer import testing
 
 from loader.cli import app
+from loader.staging import migrate
 from testkit.hostile import SECRET
 from testkit.waiting import wait_until as wait_until
 from waltally import failpoints
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 LOADER = Path(sys.executable).parent / "loader"
+
+# Most of what a command takes of this process: to make all commands with their options, and to read
+# the files of some hundred functions. Neither changes while tests run.
+testing._get_command = cache(testing._get_command)  # type: ignore[attr-defined]
+migrate.functions = cache(migrate.functions)
+migrate.in_schema = cache(migrate.in_schema)
 
 
 def short_pauses() -> Limits:
@@ -78,7 +86,7 @@ def run_loader(
     if "WALTALLY_KILL_AT" in environment:
         return run([str(LOADER), *arguments], environment)
     with only_environment(environment), _logging_as_it_was(), limited(short_pauses()):
-        done = CliRunner().invoke(app, list(arguments), prog_name="loader")
+        done = testing.CliRunner().invoke(app, list(arguments), prog_name="loader")
         said = done.stderr
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             said += "".join(traceback.format_exception(done.exception))

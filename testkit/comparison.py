@@ -34,6 +34,18 @@ class Recount:
     """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
 
+def apart(stored: str, asked: str) -> str:
+    """Return a query for the rows that one query gives and the other does not, as texts.
+
+    Each has its side: what a model has stored, or what its query gives when it is asked.
+    """
+    return (
+        f"with stored as ({stored}\n), asked as ({asked}\n)"
+        " (select 'stored' as side, t::text from (table stored except all table asked) as t)"
+        " union all (select 'asked', t::text from (table asked except all table stored) as t)"
+    )
+
+
 class Difference(NamedTuple):
     """A group whose model and recount differ; None where the group is missing."""
 
@@ -47,8 +59,6 @@ def differences(
     recount: Recount,
     sources: Mapping[str, str],
     warehouse: str,
-    schema: str = "analytics",
-    staging: str = "cdc",
     since: str | None = None,
 ) -> list[Difference]:
     """Compare a model with a recount, group by group; an empty list means exact.
@@ -63,9 +73,9 @@ def differences(
         purges = None
         if "%(purges)s" in recount.query:
             model = recount.purges_since or recount.model
-            purges = staged_transactions(warehouse, slot, model, staging, since)
+            purges = staged_transactions(warehouse, slot, model, since)
         wanted |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
-    return compare(recount, wanted, read_model(warehouse, recount, schema))
+    return compare(recount, wanted, read_model(warehouse, recount))
 
 
 def compare(
@@ -80,14 +90,14 @@ def compare(
 
 
 _STAGED = """
-select coalesce(array_agg(distinct xid), '{{}}')
-from {staging}.change_log
+select coalesce(array_agg(distinct xid), '{}')
+from cdc.change_log
 where
     slot_name = %(slot)s
     and commit_lsn >= coalesce(
         %(since)s::pg_lsn,
         (
-            select snapshot_lsn from {staging}.baseline
+            select snapshot_lsn from cdc.baseline
             where slot_name = %(slot)s and declared_name = %(model)s
         ),
         '0/0'
@@ -95,9 +105,7 @@ where
 """
 
 
-def staged_transactions(
-    dsn: str, slot: str, model: str, staging: str = "cdc", since: str | None = None
-) -> list[int]:
+def staged_transactions(dsn: str, slot: str, model: str, since: str | None = None) -> list[int]:
     """Return the ids of the transactions in the change log from a position on.
 
     `since` is the position; None means the model's baseline, or the log's start where it has none.
@@ -105,18 +113,15 @@ def staged_transactions(
     model and no longer in the recount.
     """
     with transaction(dsn) as cursor:
-        cursor.execute(
-            sql.SQL(_STAGED).format(staging=sql.Identifier(staging)),
-            {"slot": slot, "model": model, "since": since},
-        )
+        cursor.execute(_STAGED, {"slot": slot, "model": model, "since": since})
         [[ids]] = cursor.fetchall()
         return [int(xid) for xid in ids]
 
 
-def read_model(dsn: str, recount: Recount, schema: str = "analytics") -> dict[Row, Row]:
+def read_model(dsn: str, recount: Recount) -> dict[Row, Row]:
     """Read what the model holds, by group."""
     columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
-    table = sql.Identifier(schema, recount.model)
+    table = sql.Identifier("analytics", recount.model)
     return _rows(dsn, sql.SQL("select {} from {}").format(columns, table), recount, {})
 
 

@@ -32,9 +32,9 @@ class Database(Commands):
         """The declared models: what LOADER_MANIFEST is for the loader."""
         self.connection = connect(cluster.dsn(name))
 
-    def load_notify(self, identity: str = "full") -> None:
+    def load_notify(self) -> None:
         """Make the application's tables in this empty database."""
-        load_application(self.cluster.dsn(self.name), identity)
+        load_application(self.cluster.dsn(self.name))
 
     def execute(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from testkit.comparison import apart
 from testkit.system import System
 from waltally.tables import Table
 
@@ -131,22 +132,6 @@ class QuerySystem(System):
         self.must("run", "--once")
         self.apply()
 
-    def apply(self) -> None:
-        """Have the database apply all that is staged to the models that are its own."""
-        while any(
-            is_behind
-            for (is_behind,) in self.target.execute(
-                "select is_behind from cdc.apply(%s)", self.slot
-            )
-        ):
-            pass
-
     def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
-        return self.target.execute(
-            f"with one as ({one}), other as ({other})"
-            " (select 'one', to_jsonb(t)::text"
-            " from (select * from one except all select * from other) as t)"
-            " union all (select 'other', to_jsonb(t)::text"
-            " from (select * from other except all select * from one) as t)"
-        )
+        return self.target.execute(apart(one, other))

@@ -51,16 +51,14 @@ def expected(dsn: str, purges: Sequence[int] | None = None) -> Counts:
     return _parts(_count(dsn, purges))
 
 
-def model(dsn: str, schema: str = "analytics") -> Counts:
+def model(dsn: str) -> Counts:
     """Read `ft_service_stats`; groups with neither live nor archived rows are left out."""
-    return _parts(read_model(dsn, _recount(""), schema))
+    return _parts(read_model(dsn, _recount("")))
 
 
 def differences(
     dsn: str,
     target: str | None = None,
-    schema: str = "analytics",
-    staging: str = "cdc",
     slot: str = "waltally",
     every_purge: bool = False,
 ) -> list[Difference]:
@@ -75,9 +73,9 @@ def differences(
     """
     purges = None
     if not every_purge:
-        purges = staged_transactions(target or dsn, slot, "ft_service_stats", staging)
+        purges = staged_transactions(target or dsn, slot, "ft_service_stats")
     recount = _recount("")
-    return compare(recount, _count(dsn, purges), read_model(target or dsn, recount, schema))
+    return compare(recount, _count(dsn, purges), read_model(target or dsn, recount))
 
 
 def _recount(query: str) -> Recount:

@@ -242,12 +242,12 @@ def administer(cluster: Cluster, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def load_application(dsn: str, identity: str = "full") -> None:
-    """Make the application's tables under this replica identity, with services and templates."""
+def load_application(dsn: str) -> None:
+    """Make the application's tables under replica identity full, with services and templates."""
     with closing(connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute((_HERE / "notify.sql").read_text())
         for table in ("notifications", "notification_history"):
-            cursor.execute(f"alter table {table} replica identity {identity}")
+            cursor.execute(f"alter table {table} replica identity full")
         cursor.execute(
             "insert into services (name) select 'service ' || n from generate_series(1, 3) as n;"
             "insert into templates (service_id, template_type, name) "

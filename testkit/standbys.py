@@ -65,13 +65,13 @@ class Copy(Cluster):
 class Standby(Copy):
     """A streaming standby; it has a slot at the primary, which its settings may name."""
 
-    def __init__(self, primary: Cluster, settings: dict[str, str], slot: str) -> None:
+    def __init__(self, primary: Cluster, settings: dict[str, str]) -> None:
         streams = {
             "primary_conninfo": f"'{primary.dsn()}'",
             "wal_retrieve_retry_interval": "100ms",
         }
         super().__init__(primary, {**streams, **settings})
-        administer(primary, f"select pg_create_physical_replication_slot('{slot}', true)")
+        administer(primary, "select pg_create_physical_replication_slot('standby', true)")
         self.take_backup()
 
     def ask(self, query: str) -> object:
@@ -111,9 +111,9 @@ class Family:
         self.primary = Server({"fsync": "off"})
         self.copies: list[Copy] = []
 
-    def standby(self, settings: dict[str, str], slot: str = "standby") -> Standby:
+    def standby(self, settings: dict[str, str]) -> Standby:
         """Make a standby and start it."""
-        made = Standby(self.primary, settings, slot)
+        made = Standby(self.primary, settings)
         self.copies.append(made)
         made.start()
         return made

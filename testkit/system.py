@@ -164,6 +164,12 @@ class System(Commands):
         running.wait_for("following the slot")
         return running
 
+    def apply(self) -> None:
+        """Call cdc.apply until no model that is the database's own is behind, as anybody may."""
+        behind = "select 1 from cdc.apply(%s) as done where done.is_behind"
+        while self.target.execute(behind, self.slot):
+            pass
+
     # What came of it.
 
     def staged(self) -> int:
@@ -188,7 +194,9 @@ class System(Commands):
         self._wait_for_loader(is_staged, "it is staged")
 
     def wait_for_staged(self, rows: int) -> None:
-        self._wait_for_loader(lambda: self.staged() == rows, f"{rows} rows are staged")
+        """Return once so many rows are staged; fail where there are more of them."""
+        self._wait_for_loader(lambda: self.staged() >= rows, f"{rows} rows are staged")
+        assert self.staged() == rows
 
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
         """Wait; fail with what the loader that was started last said, where it has ended."""

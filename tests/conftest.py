@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FewStarts(config, log)
 
 
-SECOND_JVM = "tests/spark/test_rules.py"
+SECOND_JVM = "tests/spark/test_moves.py"
 """Files from here on have the second JVM of tests/spark, those before it the first."""
 
 
@@ -82,7 +82,7 @@ def _runs_jobs(file: str) -> bool:
     return re.search(r"(run|spark)_job\(|\.job\(", (ROOT / file).read_text()) is not None
 
 
-LONGEST = ("spark", "dbt", "properties", "trouble", "runbook", "operations", "partitions")
+LONGEST = ("spark", "dbt", "queries", "trouble", "runbook", "operations", "partitions")
 """Folders whose files take longest: begun last, one of them would keep a single worker busy."""
 
 

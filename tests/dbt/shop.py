@@ -15,6 +15,7 @@ import psycopg2
 
 from testkit import source as notify
 from testkit.commands import run_dbt
+from testkit.comparison import apart
 from testkit.databases import Database
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
@@ -130,13 +131,6 @@ class Shop(System):
     def stage(self) -> None:
         self.must("run", "--once")
 
-    def apply(self) -> None:
-        """Apply what is staged, as anybody may."""
-        while self.target.execute(
-            "select 1 from cdc.apply(%s) as done where done.is_behind", self.slot
-        ):
-            pass
-
     def catch_up(self) -> None:
         self.stage()
         self.apply()
@@ -168,10 +162,7 @@ class Shop(System):
         self.source.execute("select set_config('timezone', %s, false)", timezone or "UTC")
         stored = f"select {columns} from analytics.{name}"
         asked = f"select {columns} from (\n{query}\n) as asked"
-        return self.source.execute(
-            f"(select 'stored', * from ({stored} except all {asked}) as s)"
-            f" union all (select 'asked', * from ({asked} except all {stored}) as a)"
-        )
+        return self.source.execute(apart(stored, asked))
 
     def _downstream_differences(self, name: str) -> list[tuple[Any, ...]]:
         """Compare a model over models with the query that dbt has compiled, over its inputs."""
@@ -184,10 +175,7 @@ class Shop(System):
         )
         stored = f"select {columns} from analytics.{name}"
         asked = f"select {columns} from (\n{path.read_text()}\n) as asked"
-        return self.target.execute(
-            f"(select 'stored', * from ({stored} except all {asked}) as s)"
-            f" union all (select 'asked', * from ({asked} except all {stored}) as a)"
-        )
+        return self.target.execute(apart(stored, asked))
 
     def write(self, dice: Random) -> None:
         """Change all tables in some transactions, of which some roll back to a savepoint."""

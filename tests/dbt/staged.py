@@ -311,9 +311,9 @@ class Warehouse:
         assert model.state == state, model
         return f"{model.reason}\nHINT: {model.remedy}"
 
-    def waits(self, *names: str, refresh: bool = False) -> str:
+    def waits(self, *names: str) -> str:
         """Bring the one model, which must wait, and return why and for what."""
-        return self.refused(*names, state="waits", refresh=refresh)
+        return self.refused(*names, state="waits")
 
     def apply(self, part: Part = "all") -> list[ModelState]:
         """Call cdc.apply until nothing is behind, as the loader does."""

@@ -19,6 +19,7 @@ from testkit.servers import Server
 from tests.queries.lab import Lab, Model
 from tests.queries.odd import TABLES, VALUES, Writer
 from tests.queries.rows_lab import RowsLab
+from waltally.tables import quoted
 
 TYPES = {
     "boolean": ("true", "false", "null"),
@@ -29,38 +30,10 @@ TYPES = {
     "real": ("0", "'-0'", "1.5", "'NaN'", "'infinity'", "0.1"),
     "double precision": ("0", "'-0'", "2.5", "'NaN'", "'-Infinity'", "1e-7", "0.1"),
     "text": (
-        "''",
-        "'a'",
-        "'A'",
-        "'%'",
-        "'today'",
-        "'now'",
-        "'2026-01-01'",
-        "'7'",
-        "'x''y'",
-        "'{a,b}'",
-        "'day'",
-        "'hour'",
-        "'month'",
-        "'week'",
-        "'YYYY-MM-DD'",
-        "'TMMonth'",
-        "'Europe/Berlin'",
-        "'UTC'",
-        "'k'",
-        "'$.k'",
-        "'base64'",
-        "'hex'",
-        "E'\\n'",
-        "',-{name}'",
-        "'null'",
-        "null",
-        "'C'",
-        "'9D99'",
-        "'1 day'",
-        "'[a-z]+'",
-        "'g'",
-        "'i'",
+        "''", "'a'", "'A'", "'%'", "'today'", "'now'", "'2026-01-01'", "'7'", "'x''y'", "'{a,b}'",
+        "'day'", "'hour'", "'month'", "'week'", "'YYYY-MM-DD'", "'TMMonth'", "'Europe/Berlin'",
+        "'UTC'", "'k'", "'$.k'", "'base64'", "'hex'", "E'\\n'", "',-{name}'", "'null'", "null",
+        "'C'", "'9D99'", "'1 day'", "'[a-z]+'", "'g'", "'i'",
     ),
     "character varying": ("'a'", "''", "'ab '"),
     "character": ("'a '", "''"),
@@ -68,42 +41,20 @@ TYPES = {
     "name": ("'x'", "'day'"),
     "bytea": ("'\\x00ff'", "''", "E'\\\\000a'"),
     "date": (
-        "'2026-01-01'",
-        "'01/02/2026'",
-        "'today'",
-        "'infinity'",
-        "'Jan 5 2026'",
-        "'0044-03-15 BC'",
-        "'epoch'",
-        "'yesterday'",
-        "null",
+        "'2026-01-01'", "'01/02/2026'", "'today'", "'infinity'", "'Jan 5 2026'",
+        "'0044-03-15 BC'", "'epoch'", "'yesterday'", "null",
     ),
     "timestamp without time zone": (
-        "'2026-03-29 02:30'",
-        "'now'",
-        "'2026-01-01'",
-        "'02/03/2026 10:00'",
-        "'infinity'",
+        "'2026-03-29 02:30'", "'now'", "'2026-01-01'", "'02/03/2026 10:00'", "'infinity'",
         "'today 5:00'",
     ),
     "timestamp with time zone": (
-        "'2026-03-29 02:30'",
-        "'2026-01-01 00:00+00'",
-        "'now'",
-        "'tomorrow'",
-        "'2026-01-01 00:00 EST'",
-        "'2026-01-01 00:00 IST'",
-        "'infinity'",
+        "'2026-03-29 02:30'", "'2026-01-01 00:00+00'", "'now'", "'tomorrow'",
+        "'2026-01-01 00:00 EST'", "'2026-01-01 00:00 IST'", "'infinity'",
     ),
     "time without time zone": ("'10:00'", "'now'", "'24:00'", "'allballs'"),
     "interval": (
-        "'1 day'",
-        "'24:00'",
-        "'1-2'",
-        "'-1 2:03:04'",
-        "'P1Y'",
-        "'1 mon'",
-        "'1 day -2:00'",
+        "'1 day'", "'24:00'", "'1-2'", "'-1 2:03:04'", "'P1Y'", "'1 mon'", "'1 day -2:00'",
     ),
     "uuid": ("'00000000-0000-0000-0000-000000000001'",),
     "jsonb": ("'{}'", "'null'", "'{\"k\": 1.0}'", "'[1,2]'"),
@@ -116,7 +67,7 @@ TYPES = {
     "cidr": ("'10.0.0.0/8'",),
     "bit": ("B'1'", "B'101'"),
     "bit varying": ("B'101'", "''"),
-}
+}  # fmt: skip
 """The types of expressions, with constants that are read in more than one way."""
 
 _ARRAYS = {"text": "text[]", "integer": "integer[]", "date": "date[]"}
@@ -191,7 +142,7 @@ class Queries:
         self.catalog = Catalog.of(lab)
         self.tables = {
             name: [
-                (_quoted(column), type_)
+                (quoted(column), type_)
                 for column, type_ in lab.execute(
                     "select attname::text, case when typtype = 'd' then 'numeric' "
                     "else format_type(atttypid, null) end from pg_attribute "
@@ -401,10 +352,6 @@ class Queries:
         if len(arguments) == 1:
             return f"({name} ({arguments[0]}))"
         return f"(({arguments[0]}) {name} ({arguments[1]}))"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass

@@ -12,33 +12,25 @@ import psycopg2
 
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
+from testkit.comparison import apart
 from testkit.servers import connect_target
 from waltally import database
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 SLOT = "lab"
 
 
-class Lab:
-    """The database: tables of schema lab, whose changes are written down."""
+class SourceTables:
+    """Tables of schema lab, and one session in their database, which has our functions too."""
 
-    def __init__(self, dsn: str, tables: str) -> None:
+    def __init__(self, dsn: str, *statements: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
         self.connection = database.connect(dsn, "source")
-        self.execute((Path(__file__).parent / "lab.sql").read_text())
-        self.execute(tables)
-        self.tables = [
-            name
-            for (name,) in self.execute(
-                "select relname::text from pg_class where relnamespace = 'lab'::regnamespace "
-                "and relkind = 'r' and relname not in ('change', 'bad', 'rejected') order by 1"
-            )
-        ]
-        self.sources = [self._source(name) for name in self.tables]
-        for name in self.tables:
-            self.execute("select lab.follow(%s)", name)
-        self.execute("select set_config('lab.purged', '', false), set_config('lab.one', '', false)")
+        self.sources: dict[str, dict[str, Any]] = {}
+        """By table what the compiler is told of it."""
+        for statement in statements:
+            self.execute(statement)
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -49,15 +41,18 @@ class Lab:
         ((found,),) = self.execute(query, *values)
         return found
 
-    def _source(self, name: str) -> dict[str, Any]:
+    def read_shape(self, name: str) -> dict[str, Any]:
+        """Read what the compiler is told of a table, whose changes have whole old rows."""
         table = Table("lab", name)
-        return {
+        shape = read_shapes(self.connection, [table])[table]
+        self.sources[name] = {
+            **shape,
             "relation": f'"db"."lab"."{name}"',
             "name": name,
             "table": f"lab.{name}",
             "has_old_rows": True,
-            **read_shapes(self.connection, [table])[table],
         }
+        return self.sources[name]
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
         """Return what the compiler makes of a query that names the tables as {table}.
@@ -65,7 +60,7 @@ class Lab:
         Raises psycopg2.Error: WL003 with the reasons, and PostgreSQL's own.
         """
         text = self.named(query, '"db"."lab"')
-        used = [s for s in self.sources if s["relation"] in text]
+        used = [source for source in self.sources.values() if source["relation"] in text]
         compiled: dict[str, Any] = self.value(
             "select cdc.compile_query(%s, %s, %s)", text, json.dumps(used), json.dumps(options)
         )
@@ -73,13 +68,27 @@ class Lab:
 
     def named(self, query: str, schema: str) -> str:
         """Return the query over the tables or views of a schema."""
-        for name in self.tables:
+        for name in self.sources:
             query = query.replace(f"{{{name}}}", f'{schema}."{name}"')
         return query
 
+
+class Lab(SourceTables):
+    """The database: tables of schema lab, whose changes are written down."""
+
+    def __init__(self, dsn: str, tables: str) -> None:
+        super().__init__(dsn, (Path(__file__).parent / "lab.sql").read_text(), tables)
+        for (name,) in self.execute(
+            "select relname::text from pg_class where relnamespace = 'lab'::regnamespace "
+            "and relkind = 'r' and relname not in ('change', 'bad', 'rejected') order by 1"
+        ):
+            self.read_shape(name)
+            self.execute("select lab.follow(%s)", name)
+        self.execute("select set_config('lab.purged', '', false), set_config('lab.one', '', false)")
+
     def clear(self) -> None:
         """Empty the tables."""
-        self.execute(f"truncate {', '.join(f'lab.{_quoted(name)}' for name in self.tables)}")
+        self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
 
     def log_changes(self) -> None:
         """Let the change log have what was written down, for what could not be counted."""
@@ -132,7 +141,7 @@ class Model:
         lists: dict[str, list[str]] = {}
         for source in given:
             names = self._needs(source)
-            table = next(s for s in self.lab.sources if s["table"] == source["table"])
+            table = self.lab.sources[source["table"].removeprefix("lab.")]
             all_names = [column["name"] for column in table["columns"]]
             if rng.random() < 0.2:
                 names = names + [n for n in rng.sample(all_names, 2) if n not in names]
@@ -165,12 +174,11 @@ class Model:
         to: int | None,
         cancel: int | None = None,
         each: bool = False,
-        truncated: list[str] | None = None,
     ) -> None:
         """Let the routine make a step, over the changes up to a number."""
         self.lab.execute(
             f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
-            f"%s::integer[], %s::text[], null::lab_models.{self.name}[])",
+            f"%s::integer[], null, null::lab_models.{self.name}[])",
             step,
             SLOT,
             json.dumps(self.gives),
@@ -180,7 +188,6 @@ class Model:
             cancel,
             self.table_nos,
             self.places,
-            truncated,
         )
         if to is not None:
             self.applied = to
@@ -192,29 +199,24 @@ class Model:
         """
         self._find_bad()
         rounded = {
-            name: f"lab.significant({_quoted(name)}, {digits})"
+            name: f"lab.significant({quoted(name)}, {digits})"
             for name, type_, kind in self.columns
             if digits and (type_, kind) == ("numeric", "derived")
         }
         shown = ", ".join(
-            rounded.get(name, f"{_quoted(name)}::{type_}")
+            rounded.get(name, f"{quoted(name)}::{type_}")
             + (' collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_, _ in self.columns
         )
         asked = ", ".join(rounded.get(column[0]) or self._asked(*column) for column in self.columns)
         query = self.lab.named(self.query, "good")
-        return self._in_timezone(
-            f"with model as (select {shown} from lab_models.{self.name}), "
-            f"query as (select {asked} from (\n{query}\n) as query) "
-            "(select 'model', * from (select * from model except all select * from query) as m) "
-            "union all "
-            "(select 'query', * from (select * from query except all select * from model) as m)"
-        )
+        stored = f"select {shown} from lab_models.{self.name}"
+        return self._in_timezone(apart(stored, f"select {asked} from (\n{query}\n) as query"))
 
     def _asked(self, name: str, type_: str, kind: str) -> str:
         if type_ not in ("text", "character varying"):
-            return f"{_quoted(name)}::{type_}"
-        text = f"{_quoted(name)}::text"
+            return f"{quoted(name)}::{type_}"
+        text = f"{quoted(name)}::text"
         if kind == "key":
             texts = sum(key["type"] == "text" for key in self.compiled["keys"])
             share = min(1000, 2000 // texts)
@@ -246,7 +248,7 @@ class Model:
         """
         self.lab.execute("delete from lab.bad")
         kept = [k["name"] for k in self.compiled["kept"] if k["type"] == "numeric"]
-        names = ", ".join(map(_quoted, kept)) or "null"
+        names = ", ".join(map(quoted, kept)) or "null"
         finite = f"count(query), count(*) filter (where 'NaN' in ({names}) or 'Infinity' in ({names}) or '-Infinity' in ({names}))"
         for source in self.compiled["sources"]:
             name = source["table"].removeprefix("lab.")
@@ -257,7 +259,7 @@ class Model:
 
     def _cannot_take(self, finite: str) -> bool:
         inputs = ", ".join(
-            f"waltally_source_{n} as (select {_columns(source)} from one.{_quoted(source['table'].removeprefix('lab.'))})"
+            f"waltally_source_{n} as (select {_columns(source)} from one.{quoted(source['table'].removeprefix('lab.'))})"
             for n, source in enumerate(self.compiled["sources"], 1)
         )
         try:
@@ -287,10 +289,6 @@ def _is_of_a_row(error: psycopg2.Error) -> bool:
 
 def _columns(source: dict[str, Any]) -> str:
     return (
-        ", ".join(f"{_quoted(column['name'])}::{column['type']}" for column in source["columns"])
+        ", ".join(f"{quoted(column['name'])}::{column['type']}" for column in source["columns"])
         or "1"
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import Any
 
+from testkit.comparison import apart
 from tests.queries.rows_lab import RowsLab, RowsModel
 
 SCHEMA = "lab"
@@ -96,10 +97,7 @@ class Above:
         model = f"select {names} from lab.{self.name}"
         query = f"select {names} from ({self._named('lab')}) as query"
         self.lab.execute("select set_config('timezone', %s, false)", self.compiled["timezone"])
-        found = self.lab.execute(
-            f"(select 'model', * from ({model} except all {query}) as more) "
-            f"union all (select 'query', * from ({query} except all {model}) as less)"
-        )
+        found = self.lab.execute(apart(model, query))
         self.lab.execute("reset timezone")
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -11,68 +10,15 @@ from typing import Any
 
 import psycopg2
 
-from loader.staging import migrate
-from testkit.servers import connect_target
-from waltally.database import Connection
-from waltally.session_settings import pinned
-
-_SOURCE = """
-select jsonb_build_object(
-    'relation', '"db"."lab".' || quote_ident(c.relname),
-    'name', c.relname,
-    'table', 'lab.' || c.relname,
-    'key', (
-        select coalesce(jsonb_agg(a.attname order by place), '[]')
-        from pg_index as i
-        cross join unnest(i.indkey) with ordinality as one (number, place)
-        inner join pg_attribute as a on a.attrelid = c.oid and a.attnum = one.number
-        where i.indrelid = c.oid and i.indisprimary
-    ),
-    'is_key_deferrable', (
-        select not i.indimmediate from pg_index as i where i.indrelid = c.oid and i.indisprimary
-    ),
-    'columns', (
-        select jsonb_agg(
-            jsonb_build_object('name', a.attname, 'type', case
-                when t.typtype = 'e' then 'text'
-                when t.typnamespace = 'pg_catalog'::regnamespace then format_type(t.oid, -1)
-                else 'other'
-            end) || coalesce((
-                select jsonb_build_object('labels', jsonb_agg(e.enumlabel order by e.enumsortorder))
-                from pg_enum as e where e.enumtypid = t.oid having count(*) > 0
-            ), '{}')
-            order by a.attnum
-        )
-        from pg_attribute as a
-        inner join pg_type as t on t.oid = a.atttypid
-        where a.attrelid = c.oid and a.attnum > 0
-    )
-)
-from pg_class as c
-where c.oid = ('lab.' || quote_ident(%s))::regclass
-"""
+from testkit.comparison import apart
+from tests.queries.lab import SourceTables
 
 
-class RowsLab:
+class RowsLab(SourceTables):
     """The database: tables of schema lab, whose changes are in the log."""
 
     def __init__(self, dsn: str, tables: str) -> None:
-        with closing(connect_target(dsn)) as target:
-            migrate.upgrade(target)
-        self.connection = psycopg2.connect(pinned(dsn).dsn, connection_factory=Connection)
-        self.connection.autocommit = True
-        self.execute((Path(__file__).parent / "rows_lab.sql").read_text())
-        self.execute(tables)
-        self.sources: dict[str, dict[str, Any]] = {}
-
-    def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(query, values or None)
-            return cursor.fetchall() if cursor.description else []
-
-    def value(self, query: str, *values: object) -> Any:
-        ((found,),) = self.execute(query, *values)
-        return found
+        super().__init__(dsn, (Path(__file__).parent / "rows_lab.sql").read_text(), tables)
 
     def follow(
         self,
@@ -82,25 +28,11 @@ class RowsLab:
         identity: tuple[str, ...] = (),
     ) -> None:
         """Write down a table's changes, with whole old rows, their keys alone or other columns."""
-        source = self.value(_SOURCE, table)
+        source = self.read_shape(table)
+        source["has_old_rows"] = has_old_rows
         names = [column["name"] for column in source["columns"]]
         own = names if has_old_rows else source["key"]
         self.execute("select lab.follow(%s, %s, %s)", table, list(identity) or own, leaves_out)
-        self.sources[table] = {**source, "has_old_rows": has_old_rows}
-
-    def compile(self, query: str, **options: object) -> dict[str, Any]:
-        """Return what the compiler makes of a query that names the tables as {table}."""
-        sources = [s for name, s in self.sources.items() if f"{{{name}}}" in query]
-        text = self.named(query, '"db"."lab"')
-        compiled: dict[str, Any] = self.value(
-            "select cdc.compile_query(%s, %s, %s)", text, json.dumps(sources), json.dumps(options)
-        )
-        return compiled
-
-    def named(self, query: str, schema: str) -> str:
-        for name in self.sources:
-            query = query.replace(f"{{{name}}}", f"{schema}.{name}")
-        return query
 
     def transact(self, *statements: str) -> None:
         """Run statements in one transaction; one that a constraint refuses takes no part in it."""
@@ -260,9 +192,6 @@ class RowsModel:
             query = "select * from lab.good_rows($lab$" + query + f"$lab$, '{self.table}')"
         model = f"select row({texts})::text from lab.{self.name}"
         self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
-        found = self.lab.execute(
-            f"(select 'model', * from ({model} except all {query}) as more) "
-            f"union all (select 'query', * from ({query} except all {model}) as less)"
-        )
+        found = self.lab.execute(apart(model, query))
         self.lab.execute("reset timezone")
         return found

@@ -96,7 +96,7 @@ declare
 begin
     for row_id in execute format('select id from lab.%I', name) loop
         begin
-            return query execute replace(query, format('seen.%I', name), format('(select * from seen.%I where id = %L)', name, row_id));
+            return query execute replace(query, format('seen."%s"', name), format('(select * from seen.%I where id = %L)', name, row_id));
         exception
             when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
                 null;

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from testkit.comparison import apart
 from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.models_lab import Above, Below, fill
@@ -205,11 +206,7 @@ def _kinds(below: list[Below], above: list[Above]) -> str:
 def _differences(lab: RowsLab, case: Case) -> tuple[list[tuple[Any, ...]], str]:
     """Return what the two queries do not have in common, and the application's answer."""
     lab.execute("set search_path = lab")
-    both = f"with query as materialized ({case.query}), reads as materialized ({case.reads}) "
-    found = lab.execute(
-        f"{both} (select 'query', x::text from (select * from query except all select * from reads) as x) "
-        "union all (select 'reads', x::text from (select * from reads except all select * from query) as x)"
-    )
+    found = lab.execute(apart(case.reads, case.query))
     answer = lab.execute(f"select x::text from ({case.query}) as x order by 1")
     lab.execute("set search_path = pg_catalog")
     return found, str(answer)

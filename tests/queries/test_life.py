@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,21 @@ class Life(QuerySystem):
         self.source.execute(TABLES)
         self.keep(MODELS)
         self.target.take_baseline()
+        self.as_begun = self.models
+
+    def is_as_begun(self) -> bool:
+        """Whether a test has left the models as they were, and each follows."""
+        is_there = self.target.value("select to_regnamespace('cdc') is not null")
+        if not is_there or self.models != self.as_begun:
+            return False
+        states = self.target.execute("select model_name, state from cdc.model_state")
+        return dict(states) == dict.fromkeys(MODELS, "follows")
+
+    def fill(self) -> None:
+        """Let the tables have their first rows."""
         self.source.execute(
-            "insert into lab.shop select n, 'shop ' || n % 3 from generate_series(1, 6) as n;"
+            "truncate lab.sale, lab.shop;"
+            " insert into lab.shop select n, 'shop ' || n % 3 from generate_series(1, 6) as n;"
             " insert into lab.sale select n, 1 + n % 7, n, 'x' from generate_series(1, 40) as n"
         )
         self.must_be_exact()
@@ -83,12 +96,31 @@ class Life(QuerySystem):
         assert self.differing(*models) == {}
 
 
+@pytest.fixture(scope="module")
+def begun(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], Life]]:
+    """Begin a life, or take that of the test before, where this has left it as it was."""
+    lives: list[Life] = []
+    with ExitStack() as database:
+
+        def begin() -> Life:
+            if not lives or not lives[-1].is_as_begun():
+                database.close()
+                made = database.enter_context(empty_database(cluster))
+                lives.append(Life(made, tmp_path_factory.mktemp("life")))
+                lives[-1].begin()
+            return lives[-1]
+
+        yield begin
+
+
 @pytest.fixture
-def life(cluster: Cluster, tmp_path: Path) -> Iterator[Life]:
-    with empty_database(cluster) as database:
-        made = Life(database, tmp_path)
-        made.begin()
-        yield made
+def life(begun: Callable[[], Life]) -> Life:
+    """The models of the tables' first rows."""
+    made = begun()
+    made.fill()
+    return made
 
 
 def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(life: Life) -> None:
@@ -135,10 +167,13 @@ def test_a_value_that_the_query_cannot_take_stops_the_model_alone(life: Life) ->
 
 def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
     told = "create or replace function cdc.told_rows() returns bigint language sql immutable as"
-    life.target.execute(f"{told} 'select 3::bigint'")
     life.source.execute("update lab.sale set amount = amount + 1")
     life.must("run", "--once")
-    life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
+    life.target.execute(f"{told} 'select 3::bigint'")
+    try:
+        life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
+    finally:
+        life.target.execute(f"{told} 'select 50000::bigint'")
     state, reason, _ = life.state("named")
     assert state == "waits"
     assert reason is not None and reason.endswith(
@@ -146,7 +181,6 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
     )
     assert life.state("most")[1] == "analytics.named, which it reads, is to be filled first"
     life.must_be_exact()
-    life.target.execute(f"{told} 'select 50000::bigint'")
 
 
 def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life: Life) -> None:
@@ -261,39 +295,6 @@ def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> 
     life.must_be_exact()
 
 
-def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Life) -> None:
-    changed = {
-        **MODELS,
-        "sales": (MODELS["sales"][0].replace("group by", "where id > 9 group by"), {}),
-    }
-    life.keep(changed, is_refresh=False)
-    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
-    life.catch_up()
-    state, reason, _ = life.state("sales")
-    assert state == "follows" and reason is not None and "its query has changed" in reason
-    assert life.differing() == {}
-    life.spark_job("spark-submit spark/seed.py --model sales")
-    life.must_be_exact()
-    assert life.target.value("select sum(n) from analytics.sales") == 31
-    life.source.execute("update lab.sale set shop_id = 2 where id % 3 = 0")
-    life.must_be_exact()
-
-
-def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> None:
-    query = f"select s.name, count(*) as pairs, sum(a.amount) as amount, sum(a.n) as n {JOINED} group by 1"
-    life.keep({**MODELS, "named": (query, {})}, is_refresh=False)
-    state, reason, _ = life.state("named")
-    assert state == "waits"
-    assert reason == "it is to be filled from its inputs: its query has changed"
-    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
-    life.must_be_exact()
-    indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"
-    assert life.target.value(indexes) >= 1
-    life.keep({name: MODELS[name] for name in ("sales", "shops")})
-    assert life.target.value(indexes) == 0
-    assert life.target.value("select count(*) from cdc.downstream_model") == 0
-
-
 def test_a_copy_whose_schema_was_dropped_is_forgotten(life: Life) -> None:
     life.target.execute(
         "with copied as ("
@@ -385,6 +386,39 @@ def test_what_spark_applies_is_told_too(life: Life) -> None:
     assert life.target.value(amounts + "analytics.sales") == life.source.value(amounts + "lab.sale")
     assert life.differing() == {}
     assert life.target.execute("select reason from cdc.to_fill") == []
+
+
+def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Life) -> None:
+    changed = {
+        **MODELS,
+        "sales": (MODELS["sales"][0].replace("group by", "where id > 9 group by"), {}),
+    }
+    life.keep(changed, is_refresh=False)
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.catch_up()
+    state, reason, _ = life.state("sales")
+    assert state == "follows" and reason is not None and "its query has changed" in reason
+    assert life.differing() == {}
+    life.spark_job("spark-submit spark/seed.py --model sales")
+    life.must_be_exact()
+    assert life.target.value("select sum(n) from analytics.sales") == 31
+    life.source.execute("update lab.sale set shop_id = 2 where id % 3 = 0")
+    life.must_be_exact()
+
+
+def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> None:
+    query = f"select s.name, count(*) as pairs, sum(a.amount) as amount, sum(a.n) as n {JOINED} group by 1"
+    life.keep({**MODELS, "named": (query, {})}, is_refresh=False)
+    state, reason, _ = life.state("named")
+    assert state == "waits"
+    assert reason == "it is to be filled from its inputs: its query has changed"
+    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
+    life.must_be_exact()
+    indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"
+    assert life.target.value(indexes) >= 1
+    life.keep({name: MODELS[name] for name in ("sales", "shops")})
+    assert life.target.value(indexes) == 0
+    assert life.target.value("select count(*) from cdc.downstream_model") == 0
 
 
 def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:

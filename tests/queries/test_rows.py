@@ -11,6 +11,7 @@ import pytest
 
 from testkit.databases import empty_database
 from testkit.servers import Cluster
+from tests.queries.cases import cases
 from tests.queries.rows_changes import (
     KEY_OF_E,
     TABLES,
@@ -262,51 +263,9 @@ def test_a_change_that_lacks_what_is_needed_is_listed(lab: RowsLab) -> None:
     lab.execute("alter table lab.d drop constraint d_pkey")
 
 
-REFUSED = [
-    ("select kind from {a} as a", "The primary key of lab.a is not selected as it is."),
-    (
-        "select id + 0 as id, kind from {a} as a",
-        "The primary key of lab.a is not selected as it is.",
-    ),
-    (
-        "select id::integer as id from {a} as a",
-        "The primary key of lab.a is not selected as it is.",
-    ),
-    (
-        "with o as (select -id as id from {a} as a) select id from o",
-        "The primary key of lab.a is not selected as it is.",
-    ),
-    (
-        "select x.id, kind from {a} as a left join lateral (select a.id where a.flag) as x on true",
-        "The primary key of lab.a is not selected as it is.",
-    ),
-    ("select region, letter from {b} as b", "The primary key of lab.b is not selected as it is."),
-    ("select id, kind from {d} as d", "lab.d has no primary key: nothing tells its rows apart."),
-    ("select id, unnest(tags) as tag from {a} as a", "a function that makes several rows of one."),
-    ("select id, t from {a} as a, unnest(tags) as t", "a function that makes several rows of one."),
-    (
-        "select id, v from {a} as a cross join (values (1), (2)) as x (v)",
-        "a join with constants, which may make several rows of one.",
-    ),
-    (
-        "select id from {a} as a union all select id from {c} as c",
-        "UNION ALL of rows: two of them could have one key.",
-    ),
-    (
-        "select id from (select id from {a} as a union all select id from {a} as a) as x",
-        "UNION ALL of rows: two of them could have one key.",
-    ),
-    (
-        "with o as (select id from {c} as c) select id from {a} as a",
-        "The query names several tables, and rows of one are kept.",
-    ),
-    ("select a.id from {a} as a, {c} as c", "A join of two tables that change."),
-]
-
-
-@pytest.mark.parametrize(("query", "sentence"), REFUSED)
+@pytest.mark.parametrize(("sentence", "_", "query"), cases("refused_rows"))
 def test_a_query_that_keeps_no_rows_by_key_is_refused(
-    lab: RowsLab, query: str, sentence: str
+    lab: RowsLab, sentence: str, _: str, query: str
 ) -> None:
     for table in "abcd":
         lab.follow(table, has_old_rows=True)

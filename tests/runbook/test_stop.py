@@ -29,9 +29,9 @@ def limit(database: Database, size: str | None) -> None:
     database.execute("select pg_reload_conf()")
 
 
-def write_wal(database: Database, segments: int = 16) -> None:
-    """Fill so many files of 16 MB, more than the server would keep by itself."""
-    for _ in range(segments):
+def write_wal(database: Database) -> None:
+    """Fill 16 files of 16 MB, more than the server would keep by itself."""
+    for _ in range(16):
         database.execute("select pg_logical_emit_message(false, 'x', repeat('x', 1000000))")
         database.execute("select pg_switch_wal()")
     database.execute("checkpoint")

@@ -72,9 +72,9 @@ class Log:
         self.run("update cdc.slot_position set start_lsn = %s", lsn.show(position))
         self.run("delete from cdc.change_log where commit_lsn < %s", lsn.show(position))
 
-    def settings(self, slice_changes: int = 5) -> ArchiveSettings:
+    def settings(self) -> ArchiveSettings:
         return ArchiveSettings(
-            self.source.dsn, self.source.slot, "cdc", str(self.home), slice_changes
+            self.source.dsn, self.source.slot, "cdc", str(self.home), slice_changes=5
         )
 
     def rows(self) -> list[tuple[Any, ...]]:

@@ -63,9 +63,9 @@ def run(orders: Kept, **more: Any) -> list[Applied | LoaderError]:
     return said
 
 
-def state(orders: Kept, name: str = "channels") -> tuple[Any, ...]:
-    query = "select state, remedy from cdc.model_state where model_name = %s"
-    return orders.target.execute(query, name)[0]
+def state(orders: Kept) -> tuple[Any, ...]:
+    query = "select state, remedy from cdc.model_state where model_name = 'channels'"
+    return orders.target.execute(query)[0]
 
 
 def test_the_database_takes_a_model_back_without_a_seed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -20,31 +20,38 @@ from tests.spark.kept import MODELS, Kept
 from waltally import lsn
 
 
+@contextmanager
+def made(cluster: Cluster, home: Path, is_apart: bool = False, name: str = "") -> Iterator[Kept]:
+    """Models of each kind that are right, with rows from before their seed and from after it."""
+    with (
+        empty_database(cluster, name) as database,
+        empty_database(cluster) if is_apart else nullcontext() as target,
+    ):
+        kept = Kept(database, home, target)
+        kept.write(300)
+        kept.write(100, "old_orders")
+        kept.keep(MODELS)
+        kept.must_run("seed")
+        kept.write(100)
+        kept.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
+        kept.source.execute("delete from orders where id % 11 = 1")
+        kept.source.execute("delete from old_orders where id % 3 = 1")
+        kept.must("run", "--once")
+        kept.apply()
+        yield kept
+
+
 @pytest.fixture(params=["one database", "two"])
 def kept(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Kept]:
-    """Models of each kind that are right, with rows from before their seed and from after it."""
-    with empty_database(cluster, WAREHOUSE) as database, _apart(cluster, request.param) as target:
-        made = Kept(database, tmp_path, target)
-        made.write(300)
-        made.write(100, "old_orders")
-        made.keep(MODELS)
-        made.must_run("seed")
-        made.write(100)
-        made.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
-        made.source.execute("delete from orders where id % 11 = 1")
-        made.source.execute("delete from old_orders where id % 3 = 1")
-        made.must("run", "--once")
-        made.apply()
-        yield made
+    with made(cluster, tmp_path, request.param == "two", WAREHOUSE) as own:
+        yield own
 
 
-@contextmanager
-def _apart(cluster: Cluster, kind: str) -> Iterator[Any]:
-    if kind == "one database":
-        yield None
-        return
-    with empty_database(cluster) as made:
-        yield made
+@pytest.fixture(scope="module")
+def right(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    """The same in one database, for tests that leave the models right."""
+    with made(cluster, tmp_path_factory.mktemp("right")) as shared:
+        yield shared
 
 
 one_database = pytest.mark.parametrize("kept", ["one database"], indirect=True)
@@ -168,12 +175,11 @@ def test_a_change_that_the_log_lost_is_found_by_each_model(kept: Kept) -> None:
     assert found_in(report, "numbers") == [("n", "-1")]
 
 
-@one_database
-def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(kept: Kept) -> None:
-    kept.source.execute("insert into orders (note) select 'no number' from generate_series(1, 2)")
-    kept.source.execute("update orders set note = 'neither' where id = 3")
-    with kept.follow():
-        report = audited(kept)
+def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: Kept) -> None:
+    right.source.execute("insert into orders (note) select 'no number' from generate_series(1, 2)")
+    right.source.execute("update orders set note = 'neither' where id = 3")
+    with right.follow():
+        report = audited(right)
     model = report["models"]["numbers"]
     assert model["left_out"] == [
         {
@@ -221,50 +227,47 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
 # A transaction that writes, and what holds the models.
 
 
-@one_database
 def test_a_long_transaction_is_named_and_others_apply_meanwhile(
-    kept: Kept, capsys: pytest.CaptureFixture[str]
+    right: Kept, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
-        kept.follow("--build"),
-        closing(connect(kept.source.cluster.dsn(kept.source.name))) as writer,
+        right.follow("--build"),
+        closing(connect(right.source.cluster.dsn(right.source.name))) as writer,
     ):
         pid = writer.info.backend_pid
         writer.autocommit = False
         writer.ask("insert into orders (channel) values ('open')")
-        code, _, err = kept.run("audit", "--hold", "0.2", "--timeout", "3")
+        code, _, err = right.run("audit", "--hold", "0.2", "--timeout", "3")
         assert code == 31, err
         assert f"pid {pid}" in err and "open for" in err and "--hold" in err
         assert "Nothing was changed." in err
         # What others write is applied all the same.
-        kept.source.execute("insert into orders (channel) values ('meanwhile')")
+        right.source.execute("insert into orders (channel) values ('meanwhile')")
         counted = "select order_count from analytics.purged where channel = 'meanwhile'"
-        wait_until(lambda: kept.target.execute(counted) == [(1,)], "it is applied")
+        wait_until(lambda: right.target.execute(counted) == [(1,)], "it is applied")
         writer.rollback()
-        audited(kept)
+        audited(right)
 
 
-@one_database
-def test_a_model_that_somebody_keeps_locked_is_refused_alone(kept: Kept) -> None:
-    kept.write(3)
-    with kept.follow(), closing(connect(kept.target.cluster.dsn(kept.target.name))) as other:
-        kept.wait_for_log()
+def test_a_model_that_somebody_keeps_locked_is_refused_alone(right: Kept) -> None:
+    right.write(3)
+    with right.follow(), closing(connect(right.target.cluster.dsn(right.target.name))) as other:
+        right.wait_for_log()
         other.autocommit = False
         other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.by_day'))")
-        report = audited(kept, "--hold", "0.5", "--timeout", "4", code=41)
+        report = audited(right, "--hold", "0.5", "--timeout", "4", code=41)
         other.rollback()
         assert set(report["refused"]) == {"by_day"}
         assert "is at" in report["refused"]["by_day"]
         assert all(model["equal"] for model in report["models"].values())
-        audited(kept)
+        audited(right)
 
 
-@one_database
-def test_a_session_that_applies_for_long_is_named(kept: Kept) -> None:
-    with kept.follow(), closing(connect(kept.target.cluster.dsn(kept.target.name))) as other:
+def test_a_session_that_applies_for_long_is_named(right: Kept) -> None:
+    with right.follow(), closing(connect(right.target.cluster.dsn(right.target.name))) as other:
         other.autocommit = False
-        other.ask("select cdc.apply(%s)", (kept.slot,))
-        code, _, err = kept.run("audit", "--timeout", "1")
+        other.ask("select cdc.apply(%s)", (right.slot,))
+        code, _, err = right.run("audit", "--timeout", "1")
         assert code == 41, err
         assert f"pid {other.info.backend_pid}" in err
         other.rollback()

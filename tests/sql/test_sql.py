@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,12 +16,18 @@ from testkit.servers import BIN, Cluster, connect_target
 FILES = sorted(Path(__file__).parent.glob("*.sql"))
 
 
+@pytest.fixture(scope="module")
+def dsn(cluster: Cluster) -> Iterator[str]:
+    """A database with our functions; each file takes back what it does."""
+    with empty_database(cluster) as database:
+        made = cluster.dsn(database.name)
+        with closing(connect_target(made)) as target:
+            migrate.upgrade(target)
+        yield made
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_case_holds(cluster: Cluster, path: Path) -> None:
-    database = empty_database(cluster)
-    dsn = cluster.dsn(database.name)
-    with closing(connect_target(dsn)) as target:
-        migrate.upgrade(target)
+def test_every_case_holds(dsn: str, path: Path) -> None:
     options = ("-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1")
     done = subprocess.run(
         [str(BIN / "psql"), *options, "-d", dsn, "-f", str(path)], capture_output=True, text=True

@@ -1,0 +1,166 @@
+-- Models over the models of test_models.py and over each other, in their order. Before each its name.
+
+-- inner_days
+select d.day, d.channel, r.name as region, sum(d.order_count) as orders,
+sum(d.amount) as amount, count(*) as n from {days} d
+join {customer} c on c.id = d.customer_id join {region} r on r.id = c.region_id
+group by 1, 2, 3
+
+-- left_days
+with customers as (select * from {customer}),
+regions as (select id, name as called from {region})
+select date_trunc('month', d.day::timestamp)::date as month, r.called as region, c.name,
+sum(d.order_count) as orders, sum(d.amount * 2) filter (where d.channel = 'web') as web
+from {days} d left join customers c on c.id = d.customer_id and c.since > '2026-01-05'
+left join regions r on r.id = c.region_id group by 1, 2, 3
+
+-- per_customer
+select customer_id, sum(order_count) as orders, sum(amount) as amount,
+avg(average) as average, sum(amount) - count(*) as rest from {days} group by customer_id
+
+-- nested
+select orders, count(*) as n, sum(amount) as amount from {per_customer} group by orders
+
+-- percentiles
+select channel, sum(order_count) as orders,
+cdc.percentile_disc(
+    0.95, array_agg(hours order by hours), array_agg(order_count order by hours)
+) as p95,
+cdc.percentile_disc(
+    0.5, array_agg(day order by day), array_agg(amount order by day)
+) as half_of_amount from {days} group by channel
+
+-- has_child
+select c.region_id, count(*) as n, count(*) filter (where p.orders > 3) as busy
+from {customer} c join {per_customer} p on p.customer_id = c.id where p.orders > 0
+group by 1
+
+-- has_none
+select c.region_id, count(*) as n from {customer} c
+left join {per_customer} p on p.customer_id = c.id where p.customer_id is null
+group by 1
+
+-- may_see
+select u.name, p.id as project, count(*) as n from {app_user} u
+join {membership} m on m.user_id = u.id join {project} p on p.id = m.project_id
+where u.is_active and (p.is_open or m.role = 'lead' or p.owner = u.id) group by 1, 2
+
+-- finer
+select d.channel, r.name as region, d.customer_id as customer, c.name as called, c.since,
+d.day, d.hours, sum(d.order_count) as orders, sum(d.amount) as amount, count(*) as n
+from {days} d left join {customer} c on c.id = d.customer_id
+left join {region} r on r.id = c.region_id group by 1, 2, 3, 4, 5, 6, 7
+
+-- by_region
+select channel, region, sum(orders) as orders, sum(amount) as amount,
+count(distinct customer) as customers,
+count(distinct called) filter (where hours > 2 or day is null) as names,
+max(since) as newest, min(day) as first_day, max(called) filter (where orders > 1) as last_name,
+percentile_disc(0.3) within group (order by hours) as p30,
+string_agg(called, ',' order by called) filter (where n > 1) as names_of_it,
+stddev(orders) as spread, bool_or(hours > 6) as has_long, max(day) - min(day) as days,
+count(*) as n
+from {finer} where hours is distinct from 7 or channel = 'web' group by 1, 2
+
+-- members
+select project_id, array_agg(distinct user_id) as users, array_agg(role order by role) as roles
+from {membership} group by 1
+
+-- by_channel
+with imported as (select * from {by_region})
+select i.channel as kind, max(newest) as newest, count(distinct customers) as sizes,
+avg(customers) as mean, sum(orders) as orders from imported i where i.n > 1 group by 1
+
+-- diamond
+select v.region, p.orders, count(*) as n, sum(v.amount * p.orders) as x from {finer} v
+join {per_customer} p on p.customer_id = v.customer group by 1, 2
+
+-- diamond3
+select d.channel, b.customers, p.orders, count(*) as n from {days} d
+join {per_customer} p on p.customer_id = d.customer_id
+join {customer} c on c.id = p.customer_id join {region} r on r.id = c.region_id
+join {by_region} b on b.channel = d.channel and b.region = r.name group by 1, 2, 3
+
+-- pairs
+select a.region_id as x, b.region_id as y, count(*) as n, sum(a.id * b.id) as s
+from {customer} a join {customer} b on b.since = a.since and a.id < b.id group by 1, 2
+
+-- triple
+select m1.role as a, m2.role as b, count(*) as n from {membership} m1
+join {membership} m2 on m2.project_id = m1.project_id
+join {membership} m3 on m3.user_id = m2.user_id group by 1, 2
+
+-- either
+select kind, k, count(*) as n, sum(weight) as weight from (
+    select 'customer' as kind, region_id as k, 1 as weight from {customer}
+    union all select 'web', p.orders::integer, c.id from {per_customer} p
+    join {customer} c on c.id = p.customer_id where amount > 3
+    union all select region.name, region.id, 2 from {region} as region
+) as each_of group by 1, 2
+
+-- final
+with days as (select * from {days}), customers as (select * from {customer}),
+joined as (select c.name, c.region_id, d.* from days d left join customers c on c.id = d.customer_id),
+final as (select name, region_id, channel, sum(order_count) as orders, count(*) as n
+from joined where hours > 1 group by name, region_id, channel) select * from final
+
+-- two_parents
+select p.id, u.name as owner, v.name as viewer, m.role, count(*) as n from {membership} m
+join {project} p on p.id = m.project_id left join {app_user} u on u.id = m.user_id
+left join {app_user} v on v.id = m.id and v.is_active group by 1, 2, 3, 4
+
+-- left_fact
+select c.region_id, d.channel, count(d.day) as dated, sum(d.order_count) as orders,
+count(*) as n from {customer} c left join {days} d on c.id = d.customer_id and d.hours > 3
+group by 1, 2
+
+-- two_neighbours
+select p.id % 2 as half, u.name as owner, v.name as member, count(*) as n from {project} p
+left join {membership} m on m.project_id = p.id left join {app_user} u on u.id = p.owner
+left join {app_user} v on v.id = m.user_id group by 1, 2, 3
+
+-- two_columns
+select u.name as one, v.is_active as other, count(*) as n from {membership} m
+left join {app_user} u on u.id = m.user_id left join {app_user} v on v.name = m.role
+group by 1, 2
+
+-- left_arms
+select name, kind, count(*) as n from (
+    select c.name, 'day' as kind from {days} d left join {customer} c on c.id = d.customer_id
+    union all select c.name, 'project' from {project} p left join {customer} c on c.id = p.owner
+    union all select name, 'customer' from {customer}
+) as each_of group by 1, 2
+
+-- spelled
+select concat(channel, hours) as what, max(day) as day, count(distinct customer_id) as n
+from {days} group by 1
+
+-- left_of_an_expression
+select c.region_id, d.amount > 3 as is_large, count(*) as n from {customer} c
+left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
+and d.orders > 0 group by 1, 2
+
+-- total
+select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}
+
+-- beside_a_total
+select name, count(*) as n from {region} join {total} on true group by 1
+
+-- left_of_left
+select c.region_id, p.is_open, count(*) as n from {customer} c
+left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
+left join {project} p on p.owner = d.customer_id group by 1, 2
+
+-- cases
+select channel, sum(distinct case when hours > 2 then hours end) as hours,
+avg(distinct case when hours > 2 then hours end) as mean,
+count(distinct case when hours > 2 then customer_id end) as customers,
+max(hours) filter (where case when channel = 'web' then hours > 4 else true end) as most
+from {days} group by 1
+
+-- greatest
+select max(day) as newest, count(distinct channel) as channels, count(*) as n from {days}
+
+-- lowered
+select lower(channel) || '!' as c, hours / 2 as half, min(amount) as least, sum(amount) as s
+from {days} d group by 1, 2

@@ -1,0 +1,518 @@
+-- Queries that are refused. Before each a part of the reason, and after a bar a part of what to write
+-- instead. Without a reason PostgreSQL itself says in its own words what it does not understand.
+
+-- max() cannot | rows model
+select flag, max(n) from {a} group by 1
+
+-- min() cannot | rows model
+select flag, min(day) from {a} group by 1
+
+-- DISTINCT in an aggregate | rows model
+select flag, count(distinct n) from {a} group by 1
+
+-- DISTINCT | GROUP BY
+select distinct flag, count(*) from {a} group by 1
+
+-- DISTINCT | rows model
+select distinct on (flag) flag, count(*) from {a} group by 1
+
+-- HAVING | a view
+select flag, count(*) from {a} group by 1 having count(*) > 1
+
+-- HAVING | a view
+select count(*) from {a} having true
+
+-- window | a view
+select flag, count(*), sum(count(*)) over () from {a} group by 1
+
+-- LIMIT | a view
+select flag, count(*) from {a} group by 1 limit 5
+
+-- OFFSET | a view
+select flag, count(*) from {a} group by 1 offset 5
+
+-- LIMIT | a view
+select flag, count(*) from {a} group by 1 order by 1 fetch first 2 rows with ties
+
+-- depends on the order | ORDER BY
+select flag, string_agg(name, ',') from {a} group by 1
+
+-- depends on the order | ORDER BY
+select flag, array_agg(n) from {a} group by 1
+
+-- bool_or() cannot | rows model
+select flag, bool_or(flag) from {a} group by 1
+
+-- floats | x::text::numeric
+select flag, sum(ratio) from {a} group by 1
+
+-- floats | x::text::numeric
+select flag, avg(r) from {a} group by 1
+
+-- not known
+select flag, sum(span) from {a} group by 1
+
+-- taken back row by row | rows model
+select flag, stddev(n) from {a} group by 1
+
+-- below the top | a model of its own
+select k, count(*) from (select flag as k, count(*) from {a} group by 1) as x group by 1
+
+-- below the top | a model of its own
+select k, count(*) from (select flag as k, n from {a} group by 1, 2) as x group by 1
+
+-- DISTINCT
+select k, count(*) from (select distinct flag as k from {a}) as x group by 1
+
+-- a sub-select over a table | a fact of these rows
+select flag, count(*) from {a} where n > (select avg(n) from {b}) group by 1
+
+-- a sub-select over a table | a fact
+select flag, count(*) from {a} as a where exists (select from {b} as b where b.id = a.n) group by 1
+
+-- a sub-select over a table | a fact
+with x as (select n from {b}) select flag, count(*) from {a} where n in (select n from x)
+    group by 1
+
+-- UNION | inside FROM
+select flag, count(*) from {a} group by 1 union select true, 1
+
+-- UNION ALL around | inside FROM
+select flag, count(*) from {a} group by 1 union all select flag, count(*) from {b} group by 1
+
+-- INTERSECT | UNION ALL
+select f, count(*) from (select flag as f from {a} intersect all select flag from {b}) x group by 1
+
+-- EXCEPT | UNION ALL
+select f, count(*) from (select flag as f from {a} except select flag from {b}) x group by 1
+
+-- UNION | UNION ALL
+select f, count(*)
+    from (select flag as f from {a} union all (select flag from {b} union select flag from {b})) x
+    group by 1
+
+-- reads no table | a view
+select f, count(*) from (select flag as f from {a} union all select true) x group by 1
+
+-- PostgreSQL says it
+select f, count(*) from (select flag as f from {a} union all values (true)) x group by 1
+
+-- recursive | a column
+with recursive t as (select n from {a} union all select n + 1 from t where n < 5) select count(*)
+    from t
+
+-- A join of two tables | rows model of each source: of lab.a `select id, flag, n from {{ source(...) }}`
+select a.flag, count(*) from {a} as a join {b} as b on a.n = b.id group by 1
+
+-- A join of two tables | rows
+select a.flag, count(*) from {a} as a, {b} as b group by 1
+
+-- A join of two tables | rows
+select x.flag, count(*) from {a} as x join {a} as y on x.id = y.id group by 1
+
+-- NATURAL JOIN | USING
+select a.flag, count(*) from {a} as a natural join (values (true)) as v (flag) group by 1
+
+-- right of a LEFT JOIN | on the left
+select k, count(a.id) from (values ('a'), ('b')) as v (k) left join {a} as a on a.name = v.k
+    group by 1
+
+-- RIGHT or FULL | LEFT JOIN
+select k, count(a.id) from {a} as a right join (values ('a')) as v (k) on a.name = v.k group by 1
+
+-- RIGHT or FULL | LEFT JOIN
+select k, count(a.id) from {a} as a full join (values ('a')) as v (k) on a.name = v.k group by 1
+
+-- a row used as a value | columns
+select flag, count(a) from {a} as a group by 1
+
+-- a row used as a value
+select md5(a::text) as m, count(*) from {a} as a group by 1
+
+-- a row used as a value
+select flag, count(*) filter (where a is not null) from {a} as a group by 1
+
+-- a row used
+select to_jsonb(a) ->> 'n' as x, count(*) from {a} as a group by 1
+
+-- grouping sets | a model
+select flag, n, count(*) from {a} group by grouping sets ((flag), (n))
+
+-- grouping sets | a model
+select flag, n, count(*) from {a} group by rollup (1, 2)
+
+-- TABLESAMPLE
+select flag, count(*) from {a} tablesample system (50) group by 1
+
+-- locking
+select flag, count(*) from (select flag from {a} for update) as x group by 1
+
+-- several statements | a model for each
+select flag, count(*) from {a} group by 1; select 1
+
+-- several statements
+select flag, count(*) from {a} group by 1; drop table lab.a
+
+-- column of the system
+select ctid::text as c, count(*) from {a} group by 1
+
+-- column of the system
+select xmin::text as c, count(*) from {a} group by 1
+
+-- column of the system
+select tableoid::text as c, count(*) from {a} group by 1
+
+-- grouped expression is not selected | Select
+select flag, count(*) from {a} group by 1, n
+
+-- PostgreSQL says it
+select count(*) as n
+
+-- pg_class | source()
+select 1 as n, count(*) from pg_class as c group by 1
+
+-- pg_class | source()
+select a.flag, count(*) from {a} as a join pg_class as c on c.relname = a.name group by 1
+
+-- may take any time | a constant
+select a.flag, count(*) from {a} as a cross join generate_series(1, a.n) as g group by 1
+
+-- may take any time
+select flag, sum(length(repeat(name, n))) from {a} group by 1
+
+---- The clock.
+
+-- current time | keep the time
+select flag, count(*) from {a} where at > now() group by 1
+
+-- current time
+select flag, count(*) from {a} where day = current_date group by 1
+
+-- current time
+select flag, count(*) from {a} where at > clock_timestamp() group by 1
+
+-- current time
+select age(day) as a, count(*) from {a} group by 1
+
+-- off the clock
+select flag, count(*) from {a} where day = 'today' group by 1
+
+-- off the clock
+select flag, count(*) from {a} where day = 'Thu today' group by 1
+
+-- off the clock
+select flag, count(*) from {a} where day = any ('{today}') group by 1
+
+-- off the clock
+select flag, count(*) from {a} where day <@ '[today,infinity)'::daterange group by 1
+
+-- off the clock
+select flag, count(*) from {a} where day = E'\x74oday' group by 1
+
+-- off the clock
+select flag, count(*) from {a} where seen > all ('{now}') group by 1
+
+-- clock
+select flag, count(*) from {a} where seen < 'yesterday allballs' group by 1
+
+-- current time, date or user
+select user, count(*) from {a} group by 1
+
+-- another value at each call
+select random()::text as r, count(*) from {a} group by 1
+
+-- session's settings
+select current_setting('a.b') as r, count(*) from {a} group by 1
+
+-- PostgreSQL says it
+select pg_sleep(n), count(*) from {a} group by 1
+
+-- a function of your own | in the query
+select count(*) from {a} where lab.mine(n) > 1
+
+-- a function of your own
+select count(*) from {a} where n operator(lab.@@@) n > 1
+
+---- What depends on settings.
+
+-- session's time zone | timezone=
+select at::date as d, count(*) from {a} group by 1
+
+-- session's time zone | timezone=
+select date(at) as d, count(*) from {a} group by 1
+
+-- time zone | timezone=
+select date_trunc('day', at) as d, count(*) from {a} group by 1
+
+-- time zone | timezone=
+select extract(hour from at) as h, count(*) from {a} group by 1
+
+-- time zone | timezone=
+select to_char(at, 'YYYY') as y, count(*) from {a} group by 1
+
+-- without an offset | +00
+select flag, count(*) from {a} where at >= '2026-01-01' group by 1
+
+-- time | timezone=
+select flag, count(*) from {a} where at > seen group by 1
+
+-- time zone | timezone=
+select flag, count(*) from {a} where at + '1 day' > '2026-01-01 00:00+00' group by 1
+
+-- spelling of a timestamp with | to_char
+select at::text as t, count(*) from {a} group by 1
+
+-- can say `today` | to_date
+select name::date as d, count(*) from {a} group by 1
+
+-- can say `today`
+select (doc ->> 'k')::timestamp as d, count(*) from {a} group by 1
+
+-- can say `today`
+select name::interval::text as d, count(*) from {a} group by 1
+
+-- today
+select flag, count(*) from {a} where tags::date[] @> '{2026-01-01}' group by 1
+
+-- out of range | datestyle
+select flag, count(*) from {a} where day > '01/02/2026' group by 1
+
+-- out of range | datestyle
+select flag, count(*) from {a} where day = any ('{01/02/2026}') group by 1
+
+-- out of range | datestyle
+select flag, count(*) from {a} where period @> '01/02/2026'::date group by 1
+
+-- IntervalStyle | words
+select flag, count(*) from {a} where span > '-1 2:03:04' group by 1
+
+-- time zone | d::timestamp
+select date_trunc('month', day) as m, count(*) from {a} group by 1
+
+-- age() of two moments | a - b
+select age(at, at)::text as m, count(*) from {a} group by 1
+
+-- format
+select to_char(day::timestamp, 'TMMonth') as m, count(*) from {a} group by 1
+
+-- constant | a sub-select
+select -2.25::numeric as k, count(*) from {a} group by 1
+
+-- format | constant format
+select to_char(n, '9D99') as m, count(*) from {a} group by 1
+
+-- format | constant format
+select to_char(n, 'L99') as m, count(*) from {a} group by 1
+
+-- format
+select to_char(day::timestamp, name) as m, count(*) from {a} group by 1
+
+-- spelling | to_char
+select concat(at, name) as m, count(*) from {a} group by 1
+
+-- spelling
+select format('%s', at) as m, count(*) from {a} group by 1
+
+-- reg
+select flag, count(*) from {a} where 'pg_class'::regclass::oid = n group by 1
+
+---- Types.
+
+-- not built in | column::text
+select cash, count(*) from {a} group by 1
+
+-- PostgreSQL says it
+select flag, sum(cash) from {a} group by 1
+
+-- PostgreSQL says it
+select count(*) from {a} where cash > '1'
+
+-- no one spelling | ::text
+select ratio, count(*) from {a} group by 1
+
+-- no one spelling | ::text
+select span, count(*) from {a} group by 1
+
+-- no one spelling | ::text
+select doc, count(*) from {a} group by 1
+
+-- no one spelling | ::text
+select tags, count(*) from {a} group by 1
+
+-- no one spelling | ::text
+select period, count(*) from {a} group by 1
+
+-- enum
+select flag, count(*) from {a} where mood = 'glad' group by 1
+
+-- enum
+select flag, count(*) from {a} where moods @> '{glad}' group by 1
+
+-- order of an enum | ::text
+select flag, count(*) from {a} where mood > 'ok' group by 1
+
+-- order of an enum | ::text
+select greatest(mood, 'ok') as m, count(*) from {a} group by 1
+
+-- order of an enum | ::text
+select flag, count(*) from {a} where moods > '{ok}' group by 1
+
+-- order of an enum | ::text
+select (select max(m) from unnest(moods) as m) as m, count(*) from {a} group by 1
+
+-- order of an enum | ::text
+select (select m from unnest(moods) as m order by 1 limit 1) as m, count(*) from {a} group by 1
+
+-- order | CASE
+select flag, count(*) from {a} where mood between 'sad' and 'ok' group by 1
+
+-- PostgreSQL says it
+select flag, count(*) from {a} where (mood, n) > ('ok', 1) group by 1
+
+-- order of jsonb
+select flag, count(*) from {a} where doc > '{}' group by 1
+
+-- order of jsonb
+select greatest(doc, '{}')::text as m, count(*) from {a} group by 1
+
+-- jsonb
+select flag, count(*) from {a} where array[doc] > array['{}'::jsonb] group by 1
+
+-- nondeterministic
+select name collate lab.loose as m, count(*) from {a} group by 1
+
+---- Totals.
+
+-- can be 0 | nullif
+select flag, sum(n) / sum(small) as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, sum(n) % count(small) as x from {a} group by 1
+
+-- can be 0 | nullif
+select sum(n) / count(*) as x from {a}
+
+-- can be 0
+select flag, sum(n) / count(*) filter (where flag) as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, sum(n) / nullif(sum(small), 1) as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, 1.0 / round(avg(n)) as x from {a} group by 1
+
+-- numeric total as text | round
+select flag, sum(amount)::text as x from {a} group by 1
+
+-- numeric total as text | round
+select flag, scale(sum(amount)) as x from {a} group by 1
+
+-- numeric total as text
+select flag, array[avg(n)]::text[] as x from {a} group by 1
+
+-- depends on | a view
+select flag, jsonb_build_object('n', count(*)) as x from {a} group by 1
+
+-- beside totals | a view
+select flag, to_char(count(*), '999') as x from {a} group by 1
+
+-- PostgreSQL says it
+select flag, (select count(*)) as x from {a} group by 1
+
+-- beside totals | a view
+select flag, concat(count(*), 'x') as x from {a} group by 1
+
+-- PostgreSQL says it
+select flag, exists (select from unnest(array[sum(n)]) as x) as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) > 0 then sum(n) / count(name) end as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) > 0 then 1 else sum(n) / count(n) end as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) > 0 or flag then sum(n) / count(n) end as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) = 0 then sum(n) / count(n) end as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) >= 0 then sum(n) / count(n) end as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) > 0 then 1 end + sum(n) / count(n) as x from {a} group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) > 0 then 1 when flag then sum(n) / count(n) end as x from {a}
+    group by 1
+
+-- can be 0 | nullif
+select flag, case when count(n) filter (where flag) > 0 then sum(n) / count(n) end as x from {a}
+    group by 1
+
+---- Rows, which may hold labels of an enum.
+
+-- the order of rows | one by one
+select (select row(mood, n) as x) < (select row(name, n) as y) as x, count(*) from {a} group by 1
+
+-- the order of rows
+select array[row(mood, n)] < array[row(mood, 1)] as x, count(*) from {a} group by 1
+
+-- the order of rows
+select (select x is null from (select row(m) as x from unnest(moods) as m) as q order by x limit 1)
+    as x, count(*) from {a} group by 1
+
+-- order of an enum | column::text
+select (select m from unnest(moods) as m limit 1) < (select m from unnest(moods) as m limit 1) as
+    x, count(*) from {a} group by 1
+
+-- order of an enum
+select (select moods) < (select moods) as x, count(*) from {a} group by 1
+
+---- A value that a sub-select hands up.
+
+-- the spelling of a timestamp | to_char
+select (select at)::text as x, count(*) from {a} group by 1
+
+-- spelling depends
+select (select at limit 1) || 'x' as x, count(*) from {a} group by 1
+
+-- spelling depends
+select concat((select (select at)), 'x') as x, count(*) from {a} group by 1
+
+-- spelling depends
+select array_to_string(array(select at), ',') as x, count(*) from {a} group by 1
+
+-- order of an enum
+select (array(select moods)) < (array(select moods)) as x, count(*) from {a} group by 1
+
+-- ONLY | without ONLY
+select flag, count(*) from only {a} group by 1
+
+---- Names.
+
+-- waltally_ | another name
+select flag, count(*) as waltally_rows from {a} group by 1
+
+-- waltally_ | another name
+with waltally_source_1 as (select flag from {a}) select flag, count(*) from waltally_source_1
+    group by 1
+
+-- PostgreSQL says it
+select flag, count(*) from {a} where name = 'a' 'b' group by 1
+
+-- U& | one text
+select flag, count(*) from {a} where name = U&'a' group by 1
+
+-- dollars | quotation marks
+select flag, count(*) from {a} where name = $$a$$ group by 1
+
+-- comment
+select flag, count(*) /* a /* b */ c */ from {a} group by 1
+
+-- PostgreSQL says it
+insert into lab.b (id) values (1) returning 1
+
+-- PostgreSQL says it
+with x as (delete from {a} returning flag) select flag, count(*) from x group by 1
