@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -91,16 +91,9 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
     )
     found = [
         Plan(
-            models[name],
-            ModelState.of(state),
-            lsn.parse(str(begin)),
-            lsn.parse(str(position)),
-            baseline,
-            is_rebuild,
-            is_ready,
-            is_locked,
+            models[name], ModelState.of(state), lsn.parse(str(begin)), lsn.parse(str(end)), *decided
         )
-        for name, begin, position, baseline, is_rebuild, is_ready, is_locked, *state in rows
+        for (name, begin, end, *decided), state in ((row[:7], row[7:]) for row in rows)
         if name in models
     ]
     if not found:
@@ -127,11 +120,21 @@ Start = Callable[[], SparkSession]
 
 @dataclass(frozen=True)
 class Computed:
-    """What a batch adds to a model: the rows that are written, and what could not be counted."""
+    """What a batch adds to a model: the attempts whose rows count, and how many rows they have."""
 
+    plan: Plan
     attempts: list[int]
     row_count: int
     changes: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was computed for models up to a position."""
+
+    id: str
+    to_lsn: int
+    computed: list[Computed]
 
 
 def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]) -> int:
@@ -150,74 +153,49 @@ def compute(
     start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
 ) -> Batch:
     """Write the changes before the position for each model, those that look alike as one."""
-    batch = Batch(str(uuid.uuid4()), to_lsn, list(plans), [])
-    batch.computed += move(start, target, few_changes, plans, batch)
-    return batch
-
-
-def move(
-    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], batch: Batch
-) -> list[Computed]:
-    """Write the changes before the position for models that are queries."""
-    if not plans:
-        return []
+    batch_id = str(uuid.uuid4())
+    counts = [changes.count(target, plan.from_lsn, to_lsn) for plan in plans]
+    is_small = max(counts) <= few_changes
     first = min(plan.from_lsn for plan in plans)
-    is_small, cuts = _cuts(target, few_changes, plans, batch.to_lsn)
-    truncates = changes.truncates(target, first, batch.to_lsn)
+    truncates = changes.truncates(target, first, to_lsn)
     conninfo = resolved(target)
     reads: list[Read] = []
-    for begin, end in itertools.pairwise(cuts):
+    for begin, end in itertools.pairwise(_cuts(target, is_small, plans, to_lsn)):
         query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
         models = [(place, p.model) for place, p in enumerate(plans) if p.from_lsn <= begin]
         reads += changes_of(arrow.queries(conninfo, [query]), models, truncates)
-    place = Place(
-        conninfo,
-        Table(target.schema, "computed_change"),
-        target.slot,
-        tuple(str(plan.model.relation) for plan in plans),
-        batch.id,
-    )
+    names = tuple(str(plan.model.relation) for plan in plans)
+    place = Place(conninfo, Table(target.schema, "computed_change"), target.slot, names, batch_id)
     written = moving.move(None if is_small else start, reads, place)
     failpoints.reach("written")
-    return [
-        Computed(
-            [attempt for attempt, _ in own],
-            sum(row_count for _, row_count in own),
-            changes.count(target, plan.from_lsn, batch.to_lsn),
-        )
-        for plan, own in zip(plans, written, strict=True)
-    ]
+    return Batch(
+        batch_id,
+        to_lsn,
+        [
+            Computed(plan, [attempt for attempt, _ in own], sum(rows for _, rows in own), count)
+            for plan, count, own in zip(plans, counts, written, strict=True)
+        ],
+    )
 
 
 def _cuts(
-    target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
-) -> tuple[bool, list[int]]:
-    """Return whether the changes are few, and the ends of ranges, each plan's begin among them."""
+    target: TargetSession, is_small: bool, plans: Sequence[Plan], to_lsn: int
+) -> Iterator[int]:
+    """Yield the ends of ranges, each plan's begin among them."""
     begins = {plan.from_lsn for plan in plans}
     first = min(begins)
-    is_small = _has_few(target, few_changes, first, to_lsn)
+    yield first
     inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
-    cuts = [first]
     for begin, end in itertools.pairwise(inner):
-        cuts += [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
-    return is_small, cuts
+        yield from [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
 
 
-@dataclass
-class Batch:
-    """What was computed for models up to a position."""
-
-    id: str
-    to_lsn: int
-    plans: list[Plan]
-    computed: list[Computed]
-
-
-def add(target: TargetSession, batch: Batch, plan: Plan, computed: Computed) -> bool:
+def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
     """Have the database add a batch to a model; return whether the model is at its end.
 
     If not, its plan is another one now, or an error is in model_state.
     """
+    plan = computed.plan
     merged = target.ask(
         f"select {target.table('apply_computed')}(%s, %s, %s, %s, %s, %s, row(%s, %s, %s))",
         (
@@ -256,12 +234,3 @@ def fill_downstream(target: TargetSession) -> None:
     fill = f"select from {target.table('apply')}(%s, part => 'behind')"
     while target.ask(due, (target.slot,)):
         target.ask(fill, (target.slot,))
-
-
-def _has_few(target: TargetSession, few: int, begin: int, end: int) -> bool:
-    ((is_few,),) = target.ask(
-        f"select count(*) <= %s from (select from {target.table('change_log')}"
-        " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s limit %s) as first",
-        (few, target.slot, lsn.show(begin), lsn.show(end), few + 1),
-    )
-    return bool(is_few)

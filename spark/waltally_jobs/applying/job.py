@@ -167,17 +167,13 @@ def _step(
     begun = time.monotonic()
     end = batch.end_of(target, settings, plans)
     together = [each for each in plans if each.is_rebuild or each.from_lsn < end]
-    computed = batch.compute(start, target, settings.few_changes, together, end)
+    made = batch.compute(start, target, settings.few_changes, together, end)
     failpoints.reach("computed")
-    added = [
-        (plan.model.name, one.changes)
-        for plan, one in zip(together, computed.computed, strict=True)
-        if batch.add(target, computed, plan, one)
-    ]
+    added = [each for each in made.computed if batch.add(target, made, each)]
     if added:
-        names = tuple(name for name, _ in added)
+        names = tuple(each.plan.model.name for each in added)
         seconds, age = time.monotonic() - begun, batch.age_of(target, end)
-        report(Applied(names, end, max(changes for _, changes in added), seconds, age))
+        report(Applied(names, end, max(each.changes for each in added), seconds, age))
     return bool(added)
 
 

@@ -16,8 +16,8 @@ from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
 from waltally_jobs.common import arrow, messages
 from waltally_jobs.common.arrow import Read
-from waltally_jobs.common.changes import Position
 from waltally_jobs.common.errors import ArchiveIncomplete
+from waltally_jobs.common.messages import Position
 
 _COUNTED = ["commit_lsn", "ordinal", "action", "payload"]
 """What counting needs of a change."""

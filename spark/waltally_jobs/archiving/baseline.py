@@ -11,8 +11,7 @@ from waltally.database import Connection
 from waltally.models import parse
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.archiving.manifests import Baseline, Origin
-from waltally_jobs.common.arrow import Snapshot
-from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
+from waltally_jobs.common.connections import TargetSession, exported_snapshot
 from waltally_jobs.warehouse import groups
 
 _FOUND = """
@@ -56,7 +55,7 @@ class OpenBaseline:
     """A baseline before it has files, in a snapshot that ends with `open_baselines`."""
 
     baseline: Baseline
-    snapshot: Snapshot
+    snapshot: str
     query: str
     archived_query: str
     archived_groups: int
@@ -68,7 +67,6 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
     with exported_snapshot(target) as snapshot:
         found = target.ask(_FOUND.format(schema=quoted(target.schema)), (target.slot,))
         opened = []
-        snapshot_of = Snapshot(resolved(target), snapshot)
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
             identities, rejections, keeps_archived = counted
             model = parse(name, Table(relation_schema, relation_name), declaration)
@@ -91,7 +89,7 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
                 tuple(rejections),
             )
             count = _count(target, archived)
-            opened.append(OpenBaseline(baseline, snapshot_of, query, archived, count))
+            opened.append(OpenBaseline(baseline, snapshot, query, archived, count))
         yield opened
 
 

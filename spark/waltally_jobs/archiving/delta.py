@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waltally import lsn
@@ -18,7 +17,7 @@ from waltally.errors import SettingError
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
-from waltally_jobs.common import changes
+from waltally_jobs.common import arrow, changes
 from waltally_jobs.common.errors import ArchiveIncomplete
 
 APPLICATION = "waltally"
@@ -51,7 +50,7 @@ def publish(folder: Folder, contents: Contents) -> None:
             if begin == contents.to_lsn:
                 return
         named = contents.files(begin, contents.to_lsn)
-        schema = Schema.from_arrow(changes.COLUMNS.append(pa.field("date", pa.string())))
+        schema = Schema.from_arrow(arrow.schema(f"{changes.SCHEMA}, date string"))
         added: list[AddAction] = []
         for name in named:
             size, modified_at = folder.size_and_time(name)

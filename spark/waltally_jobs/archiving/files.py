@@ -16,23 +16,19 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from waltally.errors import SettingError
 from waltally_jobs.archiving import manifests
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
-from waltally_jobs.common.arrow import Read, one_line
+from waltally_jobs.common.arrow import Read, Task, made, one_line
 from waltally_jobs.common.errors import ArchiveIncomplete, ReadFailed, WriteFailed
 
 CHANGES, BASELINES, ARCHIVED = "changes", "baselines", "archived_deletes"
 
-WRITTEN = "file string, row_count bigint"
-"""What a task says of the files that it has written: their names in the folder."""
 
-Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def written_by_day(folder: Folder, range_name: str) -> Write:
+def written_by_day(folder: Folder, range_name: str) -> Task:
     """Return what writes changes into a file for each day on which they were committed."""
 
     def day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -44,27 +40,26 @@ def written_by_day(folder: Folder, range_name: str) -> Write:
     return _written(folder, day)
 
 
-def written_to(folder: Folder, place: str) -> Write:
+def written_to(folder: Folder, place: str) -> Task:
     """Return what writes rows into files of one place."""
     return _written(folder, lambda batch: iter([(place, batch)]))
 
 
 def _written(
     folder: Folder, placed: Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
-) -> Write:
+) -> Task:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writers: dict[str, pq.ParquetWriter] = {}
-        counts: dict[str, int] = {}
-        names: dict[str, str] = {}
+        names: list[str] = []
         try:
             with contextlib.ExitStack() as stack:
                 for place, batch in itertools.chain.from_iterable(map(placed, batches)):
                     if place not in writers:
                         folder.make(place)
-                        names[place] = f"{place}/part-{uuid.uuid4()}.parquet"
+                        names.append(f"{place}/part-{uuid.uuid4()}.parquet")
                         writers[place] = stack.enter_context(
                             pq.ParquetWriter(
-                                folder.at(names[place]),
+                                folder.at(names[-1]),
                                 batch.schema,
                                 filesystem=folder.files,
                                 compression="zstd",
@@ -72,15 +67,17 @@ def _written(
                             )
                         )
                     writers[place].write_batch(batch)
-                    counts[place] = counts.get(place, 0) + batch.num_rows
         except (OSError, pa.ArrowException) as error:
             raise WriteFailed(one_line(error)) from None
-        yield pa.RecordBatch.from_pydict(
-            {"file": list(names.values()), "row_count": [counts[place] for place in names]},
-            pa.schema([("file", pa.string()), ("row_count", pa.int64())]),
-        )
+        yield pa.RecordBatch.from_pydict({"file": pa.array(names, pa.string())})
 
     return write
+
+
+def stored(spark: SparkSession, reads: Sequence[Read], write: Task) -> tuple[str, ...]:
+    """Return the names of the files that tasks write of these reads."""
+    found = made(lambda: spark, reads, write, "file string")
+    return tuple(sorted(name for batch in found for name in batch.column("file").to_pylist()))
 
 
 def write_table(folder: Folder, place: str, table: pa.Table) -> None:

@@ -20,11 +20,11 @@ from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 from waltally_jobs.archiving import baseline, continuity, delta, files, manifests
+from waltally_jobs.archiving.baseline import OpenBaseline
 from waltally_jobs.archiving.continuity import CHANGES_PER_SLICE, ArchiveSettings
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents, Origin, Slice
 from waltally_jobs.common import arrow, changes, session
-from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.command import AsJson, Job
 from waltally_jobs.common.connections import TargetSession, connect_target, resolved
 from waltally_jobs.common.errors import ArchiveIncomplete, CountingFailed, spark_errors
@@ -145,8 +145,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
     rows = changes.count(target, *place)
     task = files.written_by_day(folder, part.name)
     reads = arrow.queries(resolved(target), changes.queries(target, *place) if rows else [])
-    found = arrow.spread(spark, reads, task, files.WRITTEN).collect()
-    names = sorted(row["file"] for row in found)
+    names = files.stored(spark, reads, task)
     stored = rows_read_back(folder, names)
     # On the session that holds the lock: had it ended, another archive could be running.
     now = target.position()
@@ -163,7 +162,7 @@ def store_changes(spark: SparkSession, target: TargetSession, folder: Folder, pa
         )
     folder.make_durable(names)
     failpoints.reach("archive-files")
-    whole = replace(part, rows=rows, files=tuple(sorted(names)))
+    whole = replace(part, rows=rows, files=names)
     folder.write(f"{manifests.FOLDER}/{whole.name}.json", manifests.text(whole))
     failpoints.reach("archive-manifest")
     return whole
@@ -179,19 +178,19 @@ def store_baselines(
     """Archive the slot's baselines that are new; return their ids by model."""
     known = {stored.key for stored in contents.baselines}
     written = []
+
+    def write(kind: str, opened: OpenBaseline, queries: Sequence[str]) -> tuple[str, ...]:
+        reads = arrow.queries(resolved(target), queries, opened.snapshot)
+        task = files.written_to(folder, f"{kind}/{opened.baseline.name}")
+        return files.stored(spark, reads, task)
+
     with baseline.open_baselines(target, Origin.of(slot)) as found:
         for opened in found:
             # A slot that was moved to another cluster keeps the former's baselines until new ones.
             if opened.baseline.origin == Origin.of(slot) and opened.baseline.key not in known:
-                place, archived_place = (
-                    f"{kind}/{opened.baseline.name}" for kind in (files.BASELINES, files.ARCHIVED)
-                )
-                names = store_groups(spark, opened.snapshot, opened.query, folder, place)
-                archived: tuple[str, ...] = ()
-                if opened.archived_groups:
-                    archived = store_groups(
-                        spark, opened.snapshot, opened.archived_query, folder, archived_place
-                    )
+                names = write(files.BASELINES, opened, [opened.query])
+                gone = [opened.archived_query] if opened.archived_groups else []
+                archived = write(files.ARCHIVED, opened, gone)
                 written.append((opened, names, archived))
     for opened, names, archived in written:
         each = opened.baseline
@@ -207,16 +206,6 @@ def store_baselines(
         whole = replace(each, files=names, archived_files=archived)
         folder.write(f"{manifests.FOLDER}/baseline-{whole.name}.json", manifests.text(whole))
     return {each.baseline.model.name: each.baseline.baseline_id for each, *_ in written}
-
-
-def store_groups(
-    spark: SparkSession, snapshot: Snapshot, query: str, folder: Folder, place: str
-) -> tuple[str, ...]:
-    """Write the groups of a query into files of a place; return their names."""
-    task = files.written_to(folder, place)
-    reads = arrow.queries(snapshot.conninfo, [query], snapshot.name)
-    found = arrow.spread(spark, reads, task, files.WRITTEN).collect()
-    return tuple(sorted(row["file"] for row in found))
 
 
 def rows_read_back(folder: Folder, names: Sequence[str]) -> int:

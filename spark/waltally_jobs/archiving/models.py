@@ -5,7 +5,6 @@ The target evaluates the changes. Rows of an archive are changes like others.
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +21,6 @@ from waltally_jobs.common import arrow
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import ArchiveIncomplete
 from waltally_jobs.evaluation import evaluating
-from waltally_jobs.evaluation.queries import GROUP
 from waltally_jobs.moving import reading
 from waltally_jobs.moving.reading import changes_of
 
@@ -79,39 +77,27 @@ def _stored(
     reason: str | None,
 ) -> dict[int, int]:
     """Write archived groups of these parts."""
-    place = model.counting_place
+    place, conninfo = model.counting_place, resolved(target)
     assert place is not None  # of rows, which `write` has refused
 
-    def shaped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            own = batch.filter(compute.is_in(batch.column("part"), pa.array(parts, pa.string())))
-            count = own.num_rows
-            rows = compute.list_element(own.column("sums"), place).cast(pa.int64())
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([model.name] * count, pa.string()),
-                    own.column("part").cast(pa.string()),
-                    own.column("dimensions").cast(pa.list_(pa.string())),
-                    rows,
-                    own.column("sums").cast(pa.list_(pa.string())),
-                    pa.array([reason] * count, pa.string()),
-                ],
-                schema=GROUP,
-            )
-
-    if not names:
-        return {}
-    append = arrow.appending(resolved(target), groups)
-    reads = files.reads_of(archive.folder, names)
-    if archive.session is None:
-        task = append(shaped(itertools.chain.from_iterable(read() for read in reads)))
-        return arrow.written(task)
+    def shaped(batch: pa.RecordBatch) -> pa.RecordBatch:
+        own = batch.filter(compute.is_in(batch.column("part"), pa.array(parts, pa.string())))
+        sums = own.column("sums")
+        columns = {
+            "model": pa.repeat(model.name, own.num_rows),
+            "part": own.column("part").cast(pa.string()),
+            "dimensions": own.column("dimensions").cast(pa.list_(pa.string())),
+            "row_count": compute.list_element(sums, place).cast(pa.int64()),
+            "sums": sums.cast(pa.list_(pa.string())),
+            "reason": pa.repeat(pa.scalar(reason, pa.string()), own.num_rows),
+        }
+        return pa.RecordBatch.from_pydict(columns)
 
     def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from append(shaped(batches))
+        return arrow.append(conninfo, groups, map(shaped, batches))
 
-    found = arrow.spread(archive.session(), reads, store, arrow.WRITTEN)
-    return arrow.written(found.toArrow().to_batches())
+    reads = files.reads_of(archive.folder, names)
+    return arrow.written(arrow.made(archive.session, reads, store, arrow.WRITTEN))
 
 
 def take_away(target: TargetSession, model: Model, groups: Table, went: str) -> dict[int, int]:

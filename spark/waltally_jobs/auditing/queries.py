@@ -153,7 +153,7 @@ def _at(target: TargetSession, built: Built) -> Iterator[None]:
     """Read within the block as of the model's snapshot."""
     target.ask("begin isolation level repeatable read read only")
     try:
-        target.ask(f"set transaction snapshot '{built.snapshot.name}'")
+        target.ask(f"set transaction snapshot '{built.snapshot}'")
         target.ask("set local work_mem to '64MB'")
         yield
     finally:

@@ -15,9 +15,8 @@ from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted
 from waltally.models import Model
-from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.connections import TargetSession, exported_snapshot, resolved
+from waltally_jobs.common.connections import TargetSession, exported_snapshot
 from waltally_jobs.common.errors import AuditIncomplete, SnapshotBlocked
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import snapshot
@@ -37,7 +36,7 @@ def open_snapshots(
     warehouse: TargetSession,
     source: Connection,
     models: Sequence[Model],
-) -> tuple[ExportedSnapshot, Snapshot]:
+) -> tuple[ExportedSnapshot, str]:
     """Return a snapshot of the models' tables, and one of the warehouse with the models there too.
 
     Both live as long as the stack; `warehouse` is in the transaction that has the second one. Apply
@@ -62,7 +61,7 @@ def open_snapshots(
                     _apply(warehouse, relations, exported.position, until)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
-                return exported, Snapshot(resolved(target), name)
+                return exported, name
             except (SnapshotBlocked, AuditIncomplete) as error:
                 if time.monotonic() > deadline:
                     raise type(error)(

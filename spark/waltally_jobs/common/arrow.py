@@ -5,19 +5,23 @@ Executors import this module, so it imports no driver but Arrow's: each takes a 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from waltally import failpoints
 from waltally.tables import Table
-from waltally_jobs.common import kept
 from waltally_jobs.common.errors import ReadFailed, WriteFailed
+
+if TYPE_CHECKING:
+    from adbc_driver_postgresql.dbapi import Connection
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What a task makes of the batches that it reads."""
@@ -30,16 +34,27 @@ LOCK_TIMEOUT = "5s"
 FEW_ROWS = 300_000
 """Up to here starting Spark costs more than its rows do."""
 
+_TYPES = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "timestamp_ltz": pa.timestamp("us", "UTC"),
+    "array<int>": pa.list_(pa.int32()),
+    "array<string>": pa.list_(pa.string()),
+}
 
-@dataclass(frozen=True)
-class Snapshot:
-    """An exported snapshot and the server that has it; `conninfo` may hold a password."""
 
-    conninfo: str
-    name: str
+def schema(ddl: str) -> pa.Schema:
+    """Return what Arrow calls the columns that Spark calls `ddl`: `name type, name type`."""
+    return pa.schema([(name, _TYPES[kind]) for name, kind in map(str.split, ddl.split(", "))])
 
-    def __repr__(self) -> str:
-        return f"Snapshot({self.name})"
+
+def batch_of(columns: pa.Schema, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
+    """Return rows as a batch with these columns."""
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    arrays = [pa.array(own, kind) for own, kind in zip(values, columns.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
 def queries(conninfo: str, texts: Sequence[str], snapshot: str | None = None) -> list[Read]:
@@ -66,6 +81,18 @@ def spread(spark: SparkSession, reads: Sequence[Read], task: Task, ddl: str) -> 
     return spark.range(0, len(reads), 1, len(reads)).mapInArrow(make, ddl)
 
 
+def made(
+    start: Callable[[], SparkSession] | None, reads: Sequence[Read], task: Task, ddl: str
+) -> list[pa.RecordBatch]:
+    """Return what `task` makes of each range; without `start`, which gives the session, here.
+
+    Raises what `spark_errors` makes a sentence of.
+    """
+    if start is None or not reads:
+        return [batch for read in reads for batch in task(read())]
+    return list(spread(start(), reads, task, ddl).toArrow().to_batches())
+
+
 def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the query's rows in bounded memory, as of an exported snapshot or of its own start.
 
@@ -75,7 +102,7 @@ def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[
 
     try:
         # A snapshot is read for long, so it has a session of its own.
-        opened = kept.session(conninfo) if snapshot is None else dbapi.connect(conninfo)
+        opened = _kept_session(conninfo) if snapshot is None else dbapi.connect(conninfo)
         with opened as connection, connection.cursor() as cursor:
             # Autocommit is off: these statements and the read are one transaction.
             if snapshot is None:
@@ -106,18 +133,10 @@ def written(batches: Iterable[pa.RecordBatch]) -> dict[int, int]:
     return {row["attempt"]: row["row_count"] for row in rows}
 
 
-def appending(conninfo: str, table: Table) -> Task:
-    """Return the task that appends rows, with the columns of WRITTEN. Raises WriteFailed."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt, count = append(conninfo, table, batches)
-        yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [count]})
-
-    return write
-
-
-def append(conninfo: str, table: Table, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-    """Append rows, each with its attempt's id in the column `attempt`; return it, and how many.
+def append(
+    conninfo: str, table: Table, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Append rows, each with its attempt's id in the column `attempt`; yield WRITTEN once.
 
     A task that Spark runs twice commits its rows twice. Spark gives the result of one attempt: only
     its rows count. Raises WriteFailed.
@@ -127,19 +146,70 @@ def append(conninfo: str, table: Table, batches: Iterable[pa.RecordBatch]) -> tu
     attempt = secrets.randbits(62)
     count = 0
     try:
-        with kept.session(conninfo) as connection, connection.cursor() as cursor:
+        with _kept_session(conninfo) as connection, connection.cursor() as cursor:
             for batch in batches:
                 mark = pa.array([attempt] * batch.num_rows, pa.int64())
-                marked = pa.RecordBatch.from_arrays(
-                    [*batch.columns, mark], names=[*batch.schema.names, "attempt"]
-                )
+                marked = batch.append_column("attempt", mark)
                 cursor.adbc_ingest(table.name, marked, mode="append", db_schema_name=table.schema)
                 count += batch.num_rows
             connection.commit()
             failpoints.reach("appended")
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         raise WriteFailed(one_line(error)) from None
-    return attempt, count
+    yield pa.RecordBatch.from_pydict({"attempt": [attempt], "row_count": [count]})
+
+
+_idle: dict[str, Connection] = {}
+"""Sessions that live as long as the process, an executor's or the driver's.
+
+Arrow's driver asks the server for all of its types at each login, which costs more than a small
+batch.
+"""
+
+
+@atexit.register
+def _end_idle() -> None:
+    while _idle:
+        _close(_idle.popitem()[1])
+
+
+@contextlib.contextmanager
+def _kept_session(conninfo: str) -> Iterator[Connection]:
+    """Yield a session for one transaction, which the block commits or which is rolled back."""
+    from adbc_driver_postgresql import dbapi
+
+    connection = _idle.pop(conninfo, None)
+    if connection is None or not _is_alive(connection):
+        connection = dbapi.connect(conninfo)
+    try:
+        yield connection
+        connection.rollback()
+    except BaseException:
+        _close(connection)
+        raise
+    _close(_idle.get(conninfo))
+    _idle[conninfo] = connection
+
+
+def _is_alive(connection: Connection) -> bool:
+    from adbc_driver_postgresql import dbapi
+
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select 1")
+            cursor.fetchall()
+    except (dbapi.Error, pa.ArrowException, OSError):
+        _close(connection)
+        return False
+    return True
+
+
+def _close(connection: Connection | None) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    if connection is not None:
+        with contextlib.suppress(dbapi.Error, pa.ArrowException, OSError):
+            connection.close()
 
 
 def one_line(error: Exception) -> str:

@@ -5,36 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from waltally import lsn
 from waltally.tables import Table
 from waltally_jobs.common import messages
 from waltally_jobs.common.connections import TargetSession
-
-Position = tuple[int, int]
-"""A commit LSN, in bytes of WAL, and the place within its transaction."""
+from waltally_jobs.common.messages import Position
 
 SCHEMA = (
     "commit_lsn bigint, ordinal bigint, xid bigint, committed_at timestamp_ltz,"
-    " staged_at timestamp_ltz,"
-    " action string, payload string"
+    " staged_at timestamp_ltz, action string, payload string"
 )
 """The columns of cdc.change_log for Spark; positions are integers, in bytes of WAL."""
-
-_MOMENT = pa.timestamp("us", "UTC")
-COLUMNS = pa.schema(
-    [
-        pa.field("commit_lsn", pa.int64()),
-        pa.field("ordinal", pa.int64()),
-        pa.field("xid", pa.int64()),
-        pa.field("committed_at", _MOMENT),
-        pa.field("staged_at", _MOMENT),
-        pa.field("action", pa.string()),
-        pa.field("payload", pa.string()),
-    ]
-)
-"""The same for Arrow."""
 
 CHANGES_PER_RANGE = 200_000
 """A few seconds of reading, and one step of progress."""

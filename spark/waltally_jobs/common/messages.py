@@ -19,6 +19,9 @@ UNKNOWN_ACTION = "the action is not known"
 NO_TABLE = "the change names no table"
 NO_OLD_ROW = "the replica identity carries no old row"
 
+Position = tuple[int, int]
+"""A change's commit LSN, in bytes of WAL, and its ordinal in the transaction."""
+
 Image = tuple[bytes | None, ...]
 """The JSON of the needed columns; None of a column that the image lacks."""
 
@@ -31,12 +34,15 @@ class Column(msgspec.Struct, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """A change in the plugin's own form."""
+    """A change; only in the plugin's own form it has a schema, a table and an action for sure."""
 
-    schema: str
-    table: str
+    schema: str = ""
+    table: str = ""
     columns: list[Column] = []
     identity: list[Column] | None = None
+    action: str = ""
+    undecodable: object = None
+    """What the loader keeps of a row that the target cannot hold as text."""
 
 
 class Change(NamedTuple):
@@ -58,18 +64,7 @@ Read = Callable[[str | None, bytes], Change | None]
 of any of the tables."""
 
 
-class OtherForm(Message):
-    """A change of which the loader does not say that it has the plugin's form."""
-
-    schema: str = ""
-    table: str = ""
-    action: str = ""
-    undecodable: object = None
-    """What the loader keeps of a row that the target cannot hold as text."""
-
-
-_decode = msgspec.json.Decoder(Message).decode
-decode = msgspec.json.Decoder(OtherForm).decode
+decode = msgspec.json.Decoder(Message).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -83,7 +78,7 @@ def reader(needed: Sequence[tuple[Table, Sequence[str]]]) -> Read:
     def read(letter: str | None, payload: bytes) -> Change | None:
         if letter is None:
             return read_other(payload)
-        message = _decode(payload)
+        message = decode(payload)
         found = images.get((message.schema, message.table))
         return None if found is None else _change(letter, message, *found)
 
@@ -135,7 +130,7 @@ def truncated_table(payload: bytes) -> Table | None:
     return Table(message.schema, message.table)
 
 
-def _other_form(payload: bytes) -> OtherForm | None:
+def _other_form(payload: bytes) -> Message | None:
     """Return what a message says; None where it is no JSON of such a form."""
     try:
         return decode(payload)

@@ -83,23 +83,6 @@ def pack_code(archive: Path, *, compiled: bool = False) -> None:
                     out.write(cached, place.with_suffix(".pyc"))
 
 
-SHUFFLE = {
-    # Adaptive execution merges small partitions; this only limits how large one can get.
-    "spark.sql.shuffle.partitions": "64",
-    # Else one task reads all tables that are a single range, one after another.
-    "spark.sql.unionOutputPartitioning": "false",
-}
-"""What the session of any job has; `--conf` overrides each."""
-
-PINNED = {
-    # In another time zone Spark would print times otherwise than the stream does.
-    "spark.sql.session.timeZone": "UTC",
-    # Without it an overflow is null, and a small decimal is printed with an exponent.
-    "spark.sql.ansi.enabled": "true",
-}
-"""What the numbers depend on; nothing overrides it."""
-
-
 def is_remote() -> bool:
     """Return whether the session is one of Spark Connect, which SPARK_REMOTE names."""
     return "SPARK_REMOTE" in os.environ
@@ -113,10 +96,7 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     Connect nobody can tell.
     Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
-    start = _connected() if is_remote() else submitted.started(work, timeout, SHUFFLE)
-    with start as spark:
-        for key, value in PINNED.items():
-            spark.conf.set(key, value)
+    with _connected() if is_remote() else submitted.started(work, timeout) as spark:
         send_code(spark)
         yield spark
 
@@ -135,7 +115,7 @@ def _connected() -> Iterator[SparkSession]:
         # Its client would try again for minutes.
         socket.create_connection((address.hostname or "", address.port or _PORT), 10).close()
         spark = SparkSession.builder.getOrCreate()
-        for key, value in SHUFFLE.items():
+        for key, value in submitted.SHUFFLE.items():
             spark.conf.set(key, value)
     except (PySparkException, ImportError, OSError) as error:
         raise NoExecutor(

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from waltally.errors import SettingError
 from waltally.settings import parse_conninfo
 from waltally_jobs.common.errors import NoExecutor
 
+# Adaptive execution merges small partitions; this only limits how large one can get.
+SHUFFLE = {"spark.sql.shuffle.partitions": "64"}
 _DEFAULTS = {
+    **SHUFFLE,
     # ERROR would print a stack per attempt; our own sentence says what failed.
     "spark.log.level": "FATAL",
     "spark.ui.enabled": "false",
@@ -36,8 +39,8 @@ _DEFAULTS = {
 
 
 @contextlib.contextmanager
-def started(work: str, timeout: float, more: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield the session, with `more` properties that --conf overrides.
+def started(work: str, timeout: float) -> Iterator[SparkSession]:
+    """Yield the session.
 
     Raises SettingError for a password in Spark's properties, and NoExecutor.
     """
@@ -45,7 +48,7 @@ def started(work: str, timeout: float, more: Mapping[str, str]) -> Iterator[Spar
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     refuse_passwords(conf.getAll())
-    for key, value in {"spark.app.name": f"waltally {work}", **_DEFAULTS, **more}.items():
+    for key, value in {"spark.app.name": f"waltally {work}", **_DEFAULTS}.items():
         conf.setIfMissing(key, value)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:

@@ -42,7 +42,9 @@ from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
 from waltally_jobs.data_source import table_rows
 from waltally_jobs.data_source.table_rows import TableRows
 
-_COLUMNS = changes.COLUMNS.insert(0, pa.field("slot_name", pa.string()))
+SCHEMA = f"slot_name string, {changes.SCHEMA}"
+"""The columns of cdc.change_log; positions are integers, in bytes of WAL."""
+_COLUMNS = arrow.schema(SCHEMA)
 
 
 class Pruned(Exception):
@@ -61,9 +63,9 @@ class Range(InputPartition):
     def batches(self, rows: TableRows | None = None) -> Iterator[pa.RecordBatch]:
         """Yield them in bounded memory: as they are in the log, or as rows of one table."""
         for batch in self.read():
-            slot = pa.array([self.slot] * batch.num_rows, pa.string())
-            columns = [batch.column(each.name).cast(each.type) for each in list(_COLUMNS)[1:]]
-            shaped = pa.RecordBatch.from_arrays([slot, *columns], schema=_COLUMNS)
+            slot = pa.repeat(self.slot, batch.num_rows)
+            named = batch.append_column("slot_name", slot).select(_COLUMNS.names)
+            shaped = named.cast(_COLUMNS)
             yield shaped if rows is None else rows.rows(shaped)
 
 
@@ -272,9 +274,6 @@ def read_archive(path: str, slot: str) -> tuple[Folder, Contents]:
         )
     return folder, contents
 
-
-SCHEMA = f"slot_name string, {changes.SCHEMA}"
-"""The columns of cdc.change_log; positions are integers, in bytes of WAL."""
 
 Offset = dict[str, Any]
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, parse_table
 from waltally_jobs.common.connections import connect
-from waltally_jobs.common.messages import Column, OtherForm, decode, text_of
+from waltally_jobs.common.messages import Column, Message, decode, text_of
 
 _MOMENT = pa.timestamp("us", "UTC")
 _OF_THE_CHANGE = {
@@ -181,7 +181,7 @@ class TableRows:
         for place, action in enumerate(batch.column("action").to_pylist()):
             if action is None:
                 # What the loader could not read may be of this table.
-                message = OtherForm(self.table.schema, self.table.name)
+                message = Message(self.table.schema, self.table.name)
             else:
                 message = decode(payloads[place])
             if (message.schema, message.table) == (self.table.schema, self.table.name):

@@ -23,7 +23,7 @@ from waltally.database import Connection
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, Snapshot, one_line
+from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, one_line
 from waltally_jobs.common.connections import TargetSession, connect, resolved
 from waltally_jobs.common.errors import ReadFailed, WriteFailed
 from waltally_jobs.evaluation import evaluating, queries, ranges
@@ -90,7 +90,7 @@ def fill(
     a sentence of.
     """
     size = ranges.pages_per_range(exported.found, partitions)
-    source = Snapshot(for_readers(exported.conninfo), exported.name)
+    source = for_readers(exported.conninfo), exported.name
     filled = []
     for copy in copies:
         leaves = dict(exported.found)[copy.part.table]
@@ -100,20 +100,17 @@ def fill(
             return f"copy (select {columns} {rows}) to stdout"
 
         reads: list[Read] = [
-            partial(_transfer, source, each.query, resolved(target), copy.table, len(copy.names))
+            partial(_transfer, *source, each.query, resolved(target), copy.table, len(copy.names))
             for each in ranges.plan(leaves, size, query)
         ]
-        if start is None or not reads:
-            found = [batch for read in reads for batch in read()]
-        else:
-            found = arrow.spread(start(), reads, iter, arrow.WRITTEN).toArrow().to_batches()
+        found = arrow.made(start, reads, iter, arrow.WRITTEN)
         attempts = tuple(attempt for attempt, count in arrow.written(found).items() if count)
         filled.append(replace(copy, attempts=attempts))
     return filled
 
 
 def _transfer(
-    source: Snapshot, query: str, target: str, table: Table, columns: int
+    source: str, snapshot: str, query: str, target: str, table: Table, columns: int
 ) -> Iterator[pa.RecordBatch]:
     """Copy rows, those that are alike as one; yield the columns of WRITTEN. For executors.
 
@@ -122,11 +119,11 @@ def _transfer(
     held = io.BytesIO()
     try:
         with (
-            contextlib.closing(psycopg2.connect(source.conninfo)) as session,
+            contextlib.closing(psycopg2.connect(source)) as session,
             session.cursor() as cursor,
         ):
             cursor.execute("set transaction isolation level repeatable read read only")
-            cursor.execute(f"set transaction snapshot '{source.name}'")
+            cursor.execute(f"set transaction snapshot '{snapshot}'")
             # A TRUNCATE that waits for the seed's lock blocks this reader, and would wait for ever.
             cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
             cursor.copy_expert(query, held)
@@ -171,7 +168,7 @@ def count(
 ) -> tuple[dict[int, int], list[pa.RecordBatch]]:
     """Write the groups of the copies into a table like the incoming one.
 
-    Returns by attempt how many, and the rows that the queries cannot take, with queries.COLUMNS.
+    Returns by attempt how many, and the rows that the queries cannot take, as queries.GROUP.
     """
     attempt = secrets.randbits(62)
 

@@ -5,7 +5,6 @@ What ranges have of one group is added up by the target. No rule of a query is w
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +17,17 @@ from waltally.database import Connection, Row, Target
 from waltally.errors import LoaderError, RowTooLarge
 from waltally.models import Model, ModelTable
 from waltally.tables import quoted
+from waltally_jobs.common import arrow
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.connections import connect
 from waltally_jobs.common.progress import Progress
 from waltally_jobs.evaluation import ranges
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers, imported
 
-GROUP = pa.schema(
-    [
-        pa.field("model", pa.string()),
-        pa.field("part", pa.string()),
-        pa.field("dimensions", pa.list_(pa.string())),
-        pa.field("row_count", pa.int64()),
-        pa.field("sums", pa.list_(pa.string())),
-        pa.field("reason", pa.string()),
-    ]
+GROUP = arrow.schema(
+    "model string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
+    " reason string, example string"
 )
-COLUMNS = GROUP.append(pa.field("example", pa.string()))
+"""A group of a model's table, or with a reason rows that its query cannot take, and one of them."""
 MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
 ROW_AT_FAULT = (
@@ -93,7 +86,8 @@ def counted(
         if isinstance(found, RejectedRow):
             yield batch_of_rejected(model, part, found)
         elif found:
-            yield _batch(model, part, [(*row, None, None) for row in found])
+            rows = [(model.name, part.name, *row, None, None) for row in found]
+            yield arrow.batch_of(GROUP, rows)
 
 
 def at_source(
@@ -120,9 +114,7 @@ def at_source(
         for leaf in leaves[part.table]
         for condition in ranges.cut(leaf, size)
     ]
-    with contextlib.closing(connect(for_readers(exported.conninfo), "source")) as source:
-        source.ask("begin isolation level repeatable read read only")
-        source.ask(f"set transaction snapshot '{exported.name}'")
+    with imported(for_readers(exported.conninfo), exported.name) as source:
         yield from evaluated(source, target, _followed(work, exported), take)
 
 
@@ -232,22 +224,7 @@ from ({query}) as once
 
 
 def batch_of_rejected(model: Model, part: ModelTable, row: RejectedRow) -> pa.RecordBatch:
-    """Return a row that a query cannot take, with COLUMNS."""
-    return _batch(model, part, [([], row.count, [], row.reason, row.example)])
-
-
-def _batch(model: Model, part: ModelTable, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
-    dimensions, counts, sums, reasons, examples = zip(*rows, strict=True)
-    count = len(rows)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([model.name] * count, pa.string()),
-            pa.array([part.name] * count, pa.string()),
-            pa.array(dimensions, pa.list_(pa.string())),
-            pa.array(counts, pa.int64()),
-            pa.array(sums, pa.list_(pa.string())),
-            pa.array(reasons, pa.string()),
-            pa.array(examples, pa.string()),
-        ],
-        schema=COLUMNS,
-    )
+    """Return a row that a query cannot take, with the columns of GROUP."""
+    nothing: list[str] = []
+    cells = (model.name, part.name, nothing, row.count, nothing, row.reason, row.example)
+    return arrow.batch_of(GROUP, [cells])

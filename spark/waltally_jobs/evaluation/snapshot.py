@@ -35,12 +35,13 @@ def leaves_of(connection: Connection, models: Sequence[Model]) -> Leaves:
     return [(table, ranges.leaves(connection, table)) for table in source_tables(models)]
 
 
-def leaves_in_snapshot(conninfo: str, name: str, models: Sequence[Model]) -> Leaves:
-    """Return the same as an exported snapshot has it: what is attached later is not the table's."""
+@contextlib.contextmanager
+def imported(conninfo: str, name: str) -> Iterator[Connection]:
+    """Yield a session of its own at the source, which reads in an exported snapshot."""
     with contextlib.closing(connect(conninfo, "source")) as importer:
         importer.ask("begin isolation level repeatable read read only")
         importer.ask(f"set transaction snapshot '{name}'")
-        return leaves_of(importer, models)
+        yield importer
 
 
 def changed_table(found: Leaves, locked: Leaves) -> Table | None:
@@ -143,7 +144,9 @@ def export(
             position, name = open_slot(holder, monitor, settings, deadline)
             wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
             # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
-            found = leaves_in_snapshot(conninfo, name, models)
+            with imported(conninfo, name) as importer:
+                # What is attached later is not the table's.
+                found = leaves_of(importer, models)
             # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
             locks = stack.enter_context(contextlib.closing(connect(conninfo, "source")))
             lock(locks, settings, models, deadline)
@@ -283,12 +286,10 @@ def wait_until_safe(
     conninfo: str, name: str, monitor: Connection, deadline: float, timeout: float
 ) -> None:
     """Wait until every transaction that the snapshot takes for finished has ended."""
-    with contextlib.closing(connect(conninfo, "source")) as importer:
-        importer.ask("begin isolation level repeatable read read only")
-        importer.ask(f"set transaction snapshot '{name}'")
-        imported = current_snapshot(importer)
+    with imported(conninfo, name) as importer:
+        shown = current_snapshot(importer)
     notified = time.monotonic()
-    while running := unfinished(imported, current_snapshot(monitor)):
+    while running := unfinished(shown, current_snapshot(monitor)):
         now = time.monotonic()
         if now > deadline:
             raise SnapshotBlocked(

@@ -14,11 +14,8 @@ import pyarrow as pa
 
 from waltally.models import Model
 from waltally.tables import Table
-from waltally_jobs.common import messages
-from waltally_jobs.common.messages import Image, text_of
-
-Position = tuple[int, int]
-"""A change's commit LSN and its ordinal in the transaction."""
+from waltally_jobs.common import arrow, messages
+from waltally_jobs.common.messages import Image, Position, text_of
 
 MOVED = (
     "model int, source_no int, action string, commit_lsn bigint, is_cancelled boolean,"
@@ -30,24 +27,10 @@ MOVED = (
 A source's number and the places of missing values count from 1, as in SQL.
 """
 
-ALIKE = ("model", "source_no", "action", "commit_lsn", "is_cancelled", "problem")
-IMAGES = ("old_values", "new_values", "missing")
-
-SCHEMA = pa.schema(
-    [
-        pa.field("model", pa.int32()),
-        pa.field("source_no", pa.int32()),
-        pa.field("action", pa.string()),
-        pa.field("commit_lsn", pa.int64()),
-        pa.field("is_cancelled", pa.bool_()),
-        pa.field("problem", pa.string()),
-        pa.field("old_values", pa.list_(pa.string())),
-        pa.field("new_values", pa.list_(pa.string())),
-        pa.field("change_count", pa.int64()),
-        pa.field("last_lsn", pa.int64()),
-        pa.field("missing", pa.list_(pa.int32())),
-    ]
-)
+SCHEMA = arrow.schema(MOVED)
+"""The same for Arrow."""
+ALIKE = tuple(name for name in SCHEMA.names if name not in ("change_count", "last_lsn"))
+"""The columns that are the same in changes that look alike."""
 _HELD = 200_000
 """Changes that do not look alike and are held at a time."""
 _ROWS = 20_000
@@ -137,9 +120,7 @@ class Collapsing:
         found = list(self._rows())
         self._alike.clear()
         for begin in range(0, len(found), _ROWS):
-            columns = zip(*found[begin : begin + _ROWS], strict=True)
-            arrays = [pa.array(each, kind.type) for each, kind in zip(columns, SCHEMA, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+            yield arrow.batch_of(SCHEMA, found[begin : begin + _ROWS])
 
     def _rows(self) -> Iterator[tuple[object, ...]]:
         again: dict[tuple[object, ...], list[int]] = {}

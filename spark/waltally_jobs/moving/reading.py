@@ -7,6 +7,7 @@ makes changes in one function, so that no payload goes through Spark.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,8 @@ from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Read
-from waltally_jobs.moving.changes import ALIKE, IMAGES, MOVED, SCHEMA, Collapsing, Position
+from waltally_jobs.common.messages import Position
+from waltally_jobs.moving.changes import ALIKE, MOVED, SCHEMA, Collapsing
 
 SLICE = 200_000
 """Changes that the database evaluates at once: an attempt of a task has as many at most."""
@@ -73,8 +75,8 @@ def move(
     if start is None or not reads:
         written = list(_write(place, itertools.chain.from_iterable(read() for read in reads)))
     else:
-        changes = arrow.spread(start(), reads, _unchanged, MOVED)
-        together = changes.groupBy(*ALIKE, *IMAGES).agg(
+        changes = arrow.spread(start(), reads, iter, MOVED)
+        together = changes.groupBy(*ALIKE).agg(
             sql.sum("change_count").alias("change_count"), sql.max("last_lsn").alias("last_lsn")
         )
         rows = together.select(*SCHEMA.names).mapInArrow(partial(_write, place), WRITTEN)
@@ -85,38 +87,27 @@ def move(
     return found
 
 
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
-
-
 def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Append changes in slices, each an attempt; yield the columns of WRITTEN."""
     remaining = iter(batches)
     for first in remaining:
-        counts: dict[int, int] = {}
-        attempt, _ = arrow.append(
-            place.conninfo, place.table, _slice(place, first, remaining, counts)
-        )
-        yield pa.RecordBatch.from_pydict(
-            {
-                "model": pa.array([*counts], pa.int32()),
-                "attempt": pa.array([attempt] * len(counts), pa.int64()),
-                "row_count": pa.array([*counts.values()], pa.int64()),
-            }
-        )
+        counts: Counter[int] = Counter()
+        rows = _slice(place, first, remaining, counts)
+        (attempt,) = arrow.written(arrow.append(place.conninfo, place.table, rows))
+        columns = arrow.schema(WRITTEN)
+        yield arrow.batch_of(columns, [(model, attempt, count) for model, count in counts.items()])
 
 
 def _slice(
     place: Place,
     first: pa.RecordBatch,
     remaining: Iterator[pa.RecordBatch],
-    counts: dict[int, int],
+    counts: Counter[int],
 ) -> Iterator[pa.RecordBatch]:
     rows = 0
     for batch in itertools.chain([first], remaining):
         models = batch.column("model").to_pylist()
-        for model in models:
-            counts[model] = counts.get(model, 0) + 1
+        counts.update(models)
         columns = {
             "slot_name": pa.array([place.slot] * len(models), pa.string()),
             "model_name": pa.array([place.models[model] for model in models], pa.string()),

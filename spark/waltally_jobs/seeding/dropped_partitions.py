@@ -15,7 +15,7 @@ from waltally import locks, lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import literal, quoted
 from waltally_jobs.common import changes
-from waltally_jobs.common.arrow import FEW_ROWS, Snapshot, queries
+from waltally_jobs.common.arrow import FEW_ROWS, queries
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.evaluation import evaluating
@@ -103,7 +103,7 @@ def _beyond(
     with target.transaction():
         # Until the end nobody applies to it, so its position and its rows belong together.
         locks.wait(target, "model", str(model.relation))
-        built = read(target, model, Snapshot(resolved(target), ""))
+        built = read(target, model, "")
         parts = built.emptied_parts(emptied)
         for part in parts:
             _require_known(built)

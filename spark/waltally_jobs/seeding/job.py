@@ -144,7 +144,7 @@ def count(
         parts = rows.parts_to_move(source, target, models, exported)
         groups = queries.counted(settings, target, models, exported, parts)
         with spark_errors("seed", exported.check):
-            written = arrow.written(store.writing(target)(groups))
+            written = store.append(target, groups)
         with copies.made(target, parts) as empty:
             is_small = ranges.rows_of(exported.found) <= arrow.FEW_ROWS
             with spark_errors("seed", exported.check):
@@ -155,7 +155,7 @@ def count(
             own, rejected = copies.count(target, filled, target.incoming)
             written |= own
             if rejected:
-                written |= arrow.written(store.writing(target)(iter(rejected)))
+                written |= store.append(target, rejected)
     store.keep(target, written)
     return replace(found, written=written)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from psycopg2 import DataError, IntegrityError
 
 from loader.source import table_identity
@@ -16,7 +17,6 @@ from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.models import Model
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import Task
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
@@ -96,12 +96,9 @@ def acquire_seed_lock(
             target.ask(f"drop table if exists {incoming}")
 
 
-def writing(target: TargetSession) -> Task:
-    """Return the task that appends groups, with the columns counts.COLUMNS, to the incoming table.
-
-    It says which attempt it is, for `keep`.
-    """
-    return arrow.appending(resolved(target), target.incoming)
+def append(target: TargetSession, groups: Iterable[pa.RecordBatch]) -> dict[int, int]:
+    """Append groups to the incoming table; return by attempt how many, for `keep`."""
+    return arrow.written(arrow.append(resolved(target), target.incoming, groups))
 
 
 def keep(target: TargetSession, written: Mapping[int, int]) -> None:

@@ -11,7 +11,6 @@ from loader.staging.records import STATE_COLUMNS, ModelState
 from waltally import lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
-from waltally_jobs.common.arrow import Snapshot
 from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession
 
@@ -21,14 +20,14 @@ class Built:
     """The model as it was at `position`: every change with a commit LSN below it is applied.
 
     It was built on the baseline at `baseline_lsn`, None where on none. The change log begins at
-    `log_start`.
+    `log_start`. `snapshot` is the name of one in which it is read.
     """
 
     model: Model
     position: int
     log_start: int
     baseline_lsn: int | None
-    snapshot: Snapshot
+    snapshot: str
     counted: TableIdentities
     rejected: Rejected
 
@@ -56,7 +55,7 @@ def is_gap(target: TargetSession, model: Model, position: int) -> bool:
     return any(position < at for at, kind, *_ in limits if kind != "baseline")
 
 
-def read(target: TargetSession, model: Model, snapshot: Snapshot) -> Built:
+def read(target: TargetSession, model: Model, snapshot: str) -> Built:
     """Return a model as the session sees it, in the transaction that exported the snapshot.
 
     Raises NotSetUp or BuildFailed where it does not follow the change log.
