@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.applying import batch
-from waltally_jobs.common import arrow
+from waltally_jobs.common import arrow, messages
 from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
-from waltally_jobs.common.messages import truncated_table
 from waltally_jobs.evaluation import copies
 from waltally_jobs.evaluation import places as rows
 from waltally_jobs.moving import reading
@@ -101,11 +100,9 @@ def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
     """Return what Python makes of the log, as the model needs it."""
     log = log_of(system)
     model = Wide(system, name).model
-    truncates = {
-        table: (at, ordinal)
-        for at, ordinal, action, payload in log
-        if action in (None, "T") and (table := truncated_table(payload))
-    }
+    truncates = messages.truncates(
+        ((at, ordinal), payload) for at, ordinal, action, payload in log if action in (None, "T")
+    )
     found: Counter[tuple[Any, ...]] = Counter()
     for made in Collapsing([(0, model)], truncates).batches(log):
         for row in made.to_pylist():
@@ -458,6 +455,26 @@ def test_servers_that_differ_are_told(cluster: Cluster) -> None:
         assert not rows.differ(one.connection, one.connection)
         assert not rows.differ(one.connection, same.connection)
         assert rows.differ(one.connection, latin.connection)
+
+
+def test_small_partitions_are_copied_together(
+    system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "differ", lambda *_: True)
+    system.source.execute(
+        "create table lab.parts (id int, code text) partition by list (code);"
+        "create table lab.parts_a partition of lab.parts for values in ('a');"
+        "create table lab.parts_b partition of lab.parts for values in ('b');"
+        "alter table lab.parts_a replica identity full;"
+        "alter table lab.parts_b replica identity full;"
+        "insert into lab.parts values (1, 'a'), (2, 'a'), (3, 'b')"
+    )
+    query = "select code, count(*) as n from {parts} group by 1"
+    system.keep({"coded": (query, {}), "counted": ("select count(*) as n from {parts}", {})})
+    system.spark_job("spark-submit spark/seed.py")
+    system.catch_up()
+    assert system.compare("table analytics.coded", query.format(parts="lab.parts")) == []
+    assert system.target.value("select n from analytics.counted") == 3
 
 
 def test_rows_of_many_groups_are_moved(

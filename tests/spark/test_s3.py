@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
-from waltally_jobs.data_source.change_log import read_archive
+from waltally_jobs.archiving.files import read_archive
 
 from testkit.commands import wait_until
 from testkit.servers import free_port

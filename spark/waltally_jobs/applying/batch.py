@@ -10,10 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
 
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
@@ -22,7 +20,7 @@ from waltally.models import Model
 from waltally.settings import SlotSettings
 from waltally.tables import Table
 from waltally_jobs.common import arrow, changes
-from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.arrow import Read, Start
 from waltally_jobs.common.command import DEFAULT_TIMEOUT
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.moving import reading as moving
@@ -113,9 +111,6 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
 
 CHANGES_PER_TASK = 50_000
 """A second of one core."""
-
-Start = Callable[[], SparkSession]
-"""Starts Spark when it is first asked for, which takes seconds that few changes do not need."""
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from waltally import failpoints, lsn
 from waltally.errors import LoaderError, combine
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.applying import batch
-from waltally_jobs.applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan, Start
+from waltally_jobs.applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan
 from waltally_jobs.common import session
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Job, Models
 from waltally_jobs.common.connections import TargetSession, connect_target
 from waltally_jobs.common.errors import spark_errors
@@ -97,10 +96,7 @@ def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> 
         target.position()
         batch.read(target, settings)
 
-        @cache
-        def start() -> SparkSession:
-            return stack.enter_context(session.running("apply", settings.timeout))
-
+        start = session.on_demand(stack, "apply", settings.timeout)
         with spark_errors("apply"):
             if settings.interval is None:
                 _once(start, target, settings, report, stop)

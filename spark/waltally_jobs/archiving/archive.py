@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow.compute as compute
-from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.tables import Table
@@ -15,7 +13,7 @@ from waltally_jobs.archiving import files
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Contents
 from waltally_jobs.common import arrow, messages
-from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.arrow import Read, Start
 from waltally_jobs.common.errors import ArchiveIncomplete
 from waltally_jobs.common.messages import Position
 
@@ -28,20 +26,14 @@ class Archive:
     """The archive of one slot."""
 
     slot: str
-    start: Callable[[], SparkSession]
-    """Gives the session."""
+    start: Start
     folder: Folder
     contents: Contents
 
     @classmethod
-    def open(cls, start: Callable[[], SparkSession], path: str, slot: str) -> Archive:
+    def open(cls, start: Start, path: str, slot: str) -> Archive:
         """Return the slot's archive in a folder. Raises ArchiveIncomplete where it has none."""
-        folder, contents = files.read_manifests(path, slot)
-        if not contents.slices:
-            raise ArchiveIncomplete(
-                f"{folder.uri} holds no changes", "spark-submit spark/archive.py --to the same path"
-            )
-        return cls(slot, start, folder, contents)
+        return cls(slot, start, *files.read_archive(path, slot))
 
     @property
     def row_count(self) -> int:
@@ -50,8 +42,8 @@ class Archive:
         return changes + sum(each.groups for each in self.contents.baselines)
 
     @property
-    def session(self) -> Callable[[], SparkSession] | None:
-        """What gives the session; None where there are so few rows that none is needed."""
+    def session(self) -> Start | None:
+        """What starts Spark; None where there are so few rows that none is needed."""
         return None if self.row_count <= arrow.FEW_ROWS else self.start
 
     def require(self, begin: int, end: int) -> None:
@@ -75,14 +67,11 @@ class Archive:
         """Return where each table was last emptied in between, as this machine reads the files."""
         action = compute.field("action")
         within = files.between(begin, end) & (action.is_null() | (action == "T"))
-        found: dict[Table, Position] = {}
-        for name in self.contents.files(begin, end):
+        return messages.truncates(
+            ((row["commit_lsn"], row["ordinal"]), row["payload"].encode())
+            for name in self.contents.files(begin, end)
             # Few files have any: their long payloads are not read.
-            if any(files.batches(self.folder, name, within, ["action"])):
-                for batch in files.batches(self.folder, name, within, _COUNTED):
-                    for row in batch.to_pylist():
-                        table = messages.truncated_table(row["payload"].encode())
-                        if table is not None:
-                            position = row["commit_lsn"], row["ordinal"]
-                            found[table] = max(found.get(table, position), position)
-        return found
+            if any(files.batches(self.folder, name, within, ["action"]))
+            for batch in files.batches(self.folder, name, within, _COUNTED)
+            for row in batch.to_pylist()
+        )

@@ -162,6 +162,17 @@ def read_manifests(path: str, slot: str) -> tuple[Folder, Contents]:
         ) from None
 
 
+def read_archive(path: str, slot: str) -> tuple[Folder, Contents]:
+    """Return the same of an archive that is read. Raises ArchiveIncomplete, SettingError."""
+    folder, contents = read_manifests(path, slot)
+    if not contents.slices:
+        raise ArchiveIncomplete(
+            f"{path} has no changes of the slot {slot}",
+            "spark-submit spark/archive.py --to the same path, or name another one",
+        )
+    return folder, contents
+
+
 def delete_unnamed(folder: Folder, contents: Contents) -> None:
     """Delete the files that killed runs have left."""
     named = {name for part in contents.slices for name in part.files}

@@ -74,13 +74,9 @@ class Folder:
         """Return the whole URI of a name."""
         return f"{self.uri}/{name}"
 
-    def within(self, name: str) -> Folder:
-        """Return a folder in this one."""
-        return Folder(self.path(name))
-
-    def exists(self, name: str = "") -> bool:
-        """Return whether the file or folder exists; without a name, whether this folder does."""
-        return bool(self.files.get_file_info(self.at(name)).type != fs.FileType.NotFound)
+    def exists(self) -> bool:
+        """Return whether the folder exists."""
+        return bool(self.files.get_file_info(self.at()).type != fs.FileType.NotFound)
 
     def missing(self, names: Sequence[str]) -> list[str]:
         """Return those of the files that do not exist."""

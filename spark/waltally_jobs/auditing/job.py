@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from operator import attrgetter
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
@@ -33,8 +31,9 @@ from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
 from waltally_jobs.auditing import downstream, queries, stopped
-from waltally_jobs.auditing.report import ModelReport, Report, UpperReport
+from waltally_jobs.auditing.report import ModelReport, Report
 from waltally_jobs.common import arrow, session
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
@@ -66,9 +65,6 @@ APPLY_SECONDS = 10.0
 _OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
 """What keeps one model from being compared, and no other."""
 
-Start = Callable[[], SparkSession] | None
-"""Gives the session; None where the audit needs none, as its tables have few rows."""
-
 
 def audit(settings: Settings, limit: int = 50) -> Report:
     """Compare the models with the tables; change nothing. Raises LoaderError where it cannot.
@@ -98,11 +94,8 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         rows = ranges.row_estimate(source, source_tables(models))
         rows += ranges.row_estimate(target, [model.relation for model in models])
 
-        @cache
-        def session_of_all() -> SparkSession:
-            return stack.enter_context(session.running(work, settings.timeout))
-
-        start = None if rows <= arrow.FEW_ROWS else session_of_all
+        is_small = rows <= arrow.FEW_ROWS
+        start = None if is_small else session.on_demand(stack, work, settings.timeout)
         built: list[Built] = []
         reports: list[ModelReport] = []
         with contextlib.ExitStack() as snapshots:
@@ -125,7 +118,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 except _OF_ONE as error:
                     refused[model.name] = error
         upper = downstream.compare(target, above, refused, limit)
-        differing = {each.name for each in reports if each.comparison.difference_count} | {*refused}
+        differing = {each.name for each in reports if each.difference_count} | {*refused}
         note_audited(target, [each for each in built if each.model.name not in differing])
     if not reports:
         raise combine(list(refused.values()))
@@ -306,27 +299,13 @@ def run(
         limit,
     )
     print_lines([json.dumps(report.as_json())] if as_json else report.lines())
-    found: list[LoaderError] = [
-        *map(finding, report.differing),
-        *map(upper_finding, report.differing_upper),
-        *report.refused.values(),
+    differing = [
+        AuditDiffers(
+            f"{each.relation} differs from {each.counted} in"
+            f" {plural(each.difference_count, 'value')}",
+            f"{each.remedy()} (docs/runbook.md, The audit differs)",
+        )
+        for each in report.differing
     ]
-    if found:
+    if found := [*differing, *report.refused.values()]:
         raise combine(found)
-
-
-def finding(report: ModelReport) -> AuditDiffers:
-    """Return the error for a model that differs from its tables."""
-    return AuditDiffers(
-        f"{report.relation} differs from the tables in"
-        f" {plural(report.comparison.difference_count, 'value')}",
-        f"{report.remedy()} (docs/runbook.md, The audit differs)",
-    )
-
-
-def upper_finding(report: UpperReport) -> AuditDiffers:
-    """Return the error for a model over models that differs from its query."""
-    return AuditDiffers(
-        f"{report.relation} differs from its query in {plural(report.difference_count, 'value')}",
-        f"{report.remedy()} (docs/runbook.md, The audit differs)",
-    )

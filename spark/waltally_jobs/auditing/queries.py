@@ -8,17 +8,16 @@ table of the target's session, where SQL adds it up and compares it with what th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from tempfile import TemporaryFile
 from typing import IO
-
-from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.database import Connection
 from waltally.models import Declaration, Model, parse
 from waltally.tables import literal
 from waltally_jobs.auditing.report import LeftOut
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.compared import Comparison
 from waltally_jobs.common.connections import TargetSession
@@ -49,7 +48,7 @@ def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
 
 
 def compare(
-    start: Callable[[], SparkSession] | None,
+    start: Start | None,
     settings: Settings,
     target: TargetSession,
     source: Connection,
@@ -95,7 +94,7 @@ def require_query(target: TargetSession, model: Model) -> None:
 
 
 def _evaluate(
-    start: Callable[[], SparkSession] | None,
+    start: Start | None,
     settings: Settings,
     target: TargetSession,
     source: Connection,

@@ -45,6 +45,13 @@ class ModelReport:
     left_out: Sequence[LeftOut]
     notes: Sequence[str]
     is_whole: bool
+    counted = "the tables"
+    """What it is compared with."""
+
+    @property
+    def difference_count(self) -> int:
+        """How many values differ."""
+        return self.comparison.difference_count
 
     def remedy(self) -> str:
         """Return what makes the model right, as the end of an error."""
@@ -57,12 +64,12 @@ class ModelReport:
         """Return the model's part of what --json prints."""
         comparison, first = self.comparison, self.rejected.first_lsn
         return {
-            "equal": comparison.difference_count == 0,
+            "equal": self.difference_count == 0,
             "relation": self.relation,
             "model_lsn": lsn.show(self.model_lsn),
             "group_count": comparison.group_count,
             "totals": {each.measure: each.as_json() for each in comparison.totals},
-            "difference_count": comparison.difference_count,
+            "difference_count": self.difference_count,
             "differences": [each.as_json() for each in comparison.differences],
             "purged": dict(self.purged),
             "unseen": dict(self.unseen),
@@ -78,10 +85,10 @@ class ModelReport:
         """Yield the model's part of the report."""
         comparison = self.comparison
         yield from map(str, comparison.differences)
-        if hidden := comparison.difference_count - len(comparison.differences):
+        if hidden := self.difference_count - len(comparison.differences):
             are = "is" if hidden == 1 else "are"
             yield f"and {plural(hidden, 'difference')} that {are} not larger; --limit shows more"
-        if comparison.difference_count:
+        if self.difference_count:
             yield from (f"Note: {note}" for note in self.notes)
         for each in self.left_out:
             yield f"Left out: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
@@ -99,7 +106,7 @@ class ModelReport:
             )
         yield from (f"in all {total}" for total in comparison.totals)
         yield (
-            f"{plural(comparison.difference_count, 'difference')} in"
+            f"{plural(self.difference_count, 'difference')} in"
             f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
             f" {lsn.show(self.model_lsn)}, and the tables at {lsn.show(snapshot_lsn)}"
         )
@@ -132,6 +139,8 @@ class UpperReport:
     group_count: int
     difference_count: int
     differences: Sequence[Wrong]
+    counted = "its query"
+    """What it is compared with."""
 
     def remedy(self) -> str:
         """Return what makes it right."""
@@ -158,20 +167,16 @@ class Report:
     upper: Sequence[UpperReport] = ()
 
     @property
-    def differing(self) -> list[ModelReport]:
+    def differing(self) -> list[ModelReport | UpperReport]:
         """The models that differ."""
-        return [each for each in self.models if each.comparison.difference_count]
-
-    @property
-    def differing_upper(self) -> list[UpperReport]:
-        """The models over models that differ."""
-        return [each for each in self.upper if each.difference_count]
+        compared: list[ModelReport | UpperReport] = [*self.models, *self.upper]
+        return [each for each in compared if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""
         return {
             "version": JSON_VERSION,
-            "equal": not (self.differing or self.differing_upper or self.refused),
+            "equal": not (self.differing or self.refused),
             "slot": self.slot,
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "models": {each.name: each.as_json() for each in self.models},

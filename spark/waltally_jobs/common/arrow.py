@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What a task makes of the batches that it reads."""
 
+Start = Callable[[], SparkSession]
+"""Starts Spark when it is first asked for, which takes seconds that few rows do not need."""
+
 Read = Callable[[], Iterator[pa.RecordBatch]]
 """Reads a range; executors call it."""
 
@@ -81,10 +84,8 @@ def spread(spark: SparkSession, reads: Sequence[Read], task: Task, ddl: str) -> 
     return spark.range(0, len(reads), 1, len(reads)).mapInArrow(make, ddl)
 
 
-def made(
-    start: Callable[[], SparkSession] | None, reads: Sequence[Read], task: Task, ddl: str
-) -> list[pa.RecordBatch]:
-    """Return what `task` makes of each range; without `start`, which gives the session, here.
+def made(start: Start | None, reads: Sequence[Read], task: Task, ddl: str) -> list[pa.RecordBatch]:
+    """Return what `task` makes of each range; without `start` in this process.
 
     Raises what `spark_errors` makes a sentence of.
     """

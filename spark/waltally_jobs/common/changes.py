@@ -83,15 +83,12 @@ def truncates(target: TargetSession, from_lsn: int, to_lsn: int) -> dict[Table, 
         f"select log.commit_lsn::text, ordinal, payload from {target.table('change_log')} as log"
         " where slot_name = %s and commit_lsn >= %s and commit_lsn < %s"
         # The condition of the index change_log_truncates, word for word.
-        " and (action is null or action = 'T') order by log.commit_lsn, ordinal",
+        " and (action is null or action = 'T')",
         (target.slot, lsn.show(from_lsn), lsn.show(to_lsn)),
     )
-    found: dict[Table, Position] = {}
-    for at, ordinal, payload in rows:
-        table = messages.truncated_table(payload.encode())
-        if table is not None:
-            found[table] = lsn.parse(at), ordinal
-    return found
+    return messages.truncates(
+        ((lsn.parse(at), ordinal), payload.encode()) for at, ordinal, payload in rows
+    )
 
 
 def count(target: TargetSession, from_lsn: int, to_lsn: int) -> int:

@@ -6,7 +6,7 @@ The function that cdc.write_reader writes does the same in SQL, and a test compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -122,12 +122,15 @@ def text_of(value: bytes) -> str | None:
     return None if first == b"n" else value.decode()
 
 
-def truncated_table(payload: bytes) -> Table | None:
-    """Return the table that a message says was truncated; None where it says nothing like that."""
-    message = _other_form(payload)
-    if message is None or message.action != "T":
-        return None
-    return Table(message.schema, message.table)
+def truncates(rows: Iterable[tuple[Position, bytes]]) -> dict[Table, Position]:
+    """Return where each table was last emptied, as these payloads say at their positions."""
+    found: dict[Table, Position] = {}
+    for position, payload in rows:
+        message = _other_form(payload)
+        if message is not None and message.action == "T":
+            table = Table(message.schema, message.table)
+            found[table] = max(found.get(table, position), position)
+    return found
 
 
 def _other_form(payload: bytes) -> Message | None:

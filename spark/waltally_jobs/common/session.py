@@ -14,6 +14,7 @@ import socket
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from pyspark.sql import SparkSession
 import loader
 import waltally
 from waltally_jobs.common import submitted
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import DEFAULT_TIMEOUT
 from waltally_jobs.common.errors import NoExecutor, first_line
 
@@ -99,6 +101,13 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     with _connected() if is_remote() else submitted.started(work, timeout) as spark:
         send_code(spark)
         yield spark
+
+
+def on_demand(
+    stack: contextlib.ExitStack, work: str = "seed", timeout: float = DEFAULT_TIMEOUT
+) -> Start:
+    """Return what starts the session when it is first asked for; the stack ends it."""
+    return cache(lambda: stack.enter_context(running(work, timeout)))
 
 
 _PORT = 15002

@@ -38,7 +38,7 @@ from waltally_jobs.archiving.manifests import Contents
 from waltally_jobs.common import arrow, changes
 from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.connections import connect_target, resolved
-from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
+from waltally_jobs.common.errors import SnapshotTooOld
 from waltally_jobs.data_source import table_rows
 from waltally_jobs.data_source.table_rows import TableRows
 
@@ -169,7 +169,7 @@ class Log:
             ) from None
         self._folder, self._contents = Folder(""), Contents()
         if options.archive is not None:
-            self._folder, self._contents = read_archive(options.archive, options.slot)
+            self._folder, self._contents = files.read_archive(options.archive, options.slot)
 
     def close(self) -> None:
         """End the session."""
@@ -178,8 +178,8 @@ class Log:
     @property
     def begin(self) -> int:
         """The first position from which on everything is there."""
-        start = self._target.position().start_lsn
-        return min(start, self._contents.from_lsn) if self._reaches(start) else start
+        start, held = self._target.position().start_lsn, self._contents
+        return min(start, held.from_lsn) if held.slices and start <= held.to_lsn else start
 
     @property
     def end(self) -> int:
@@ -209,7 +209,7 @@ class Log:
         archived_lsn = self._archived(begin, end)
         if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
             # A stream that runs for long: the archive has grown, and the log was pruned.
-            _, self._contents = read_archive(self._options.archive, self._options.slot)
+            _, self._contents = files.read_archive(self._options.archive, self._options.slot)
             archived_lsn = self._archived(begin, end)
         if end > slot.position_lsn or archived_lsn < min(slot.start_lsn, end):
             raise SnapshotTooOld(
@@ -256,23 +256,9 @@ class Log:
         held = self._contents.slices and self._contents.from_lsn <= begin
         return max(begin, min(end, self._contents.to_lsn)) if held else begin
 
-    def _reaches(self, position: int) -> bool:
-        return bool(self._contents.slices) and position <= self._contents.to_lsn
-
     def _held(self) -> str:
         begin, end = self._contents.from_lsn, self._contents.to_lsn
         return f"those from {lsn.show(begin)} up to {lsn.show(end)}"
-
-
-def read_archive(path: str, slot: str) -> tuple[Folder, Contents]:
-    """Return the slot's archive. Raises ArchiveIncomplete, SettingError."""
-    folder, contents = files.read_manifests(path, slot)
-    if not contents.slices:
-        raise ArchiveIncomplete(
-            f"{path} has no changes of the slot {slot}",
-            "run spark/archive.py --to the same path, or leave the option archive out",
-        )
-    return folder, contents
 
 
 Offset = dict[str, Any]
@@ -300,12 +286,8 @@ class ChangeLogSource(DataSource):
     def schema(self) -> str:
         """Return the columns, where the user has given none."""
         options = Options.of(self.options)
-        if options.table is None:
-            return SCHEMA
-        return table_rows.schema(options.table, options.source)
-
-    def _rows(self, options: Options, schema: StructType) -> TableRows | None:
-        return None if options.table is None else TableRows.of(options.table, schema)
+        table = options.table
+        return SCHEMA if table is None else table_rows.schema(table, options.source)
 
     @_remedies()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -315,7 +297,7 @@ class ChangeLogSource(DataSource):
             raise SettingError(
                 "maxChanges and reader are options of a stream", "leave them out of spark.read"
             )
-        return Batch(options, self._rows(options, schema))
+        return Batch(options, schema)
 
     @_remedies()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -323,16 +305,25 @@ class ChangeLogSource(DataSource):
         options = Options.of(self.options)
         if options.end is not None:
             raise SettingError("a stream has no end", "leave end out, or use spark.read")
-        return Stream(options, self._rows(options, schema))
+        return Stream(options, schema)
 
 
-class Batch(DataSourceReader):
-    """Reads the changes between two positions once."""
+class _Reader:
+    """What reads a range, in a task."""
 
-    def __init__(self, options: Options, rows: TableRows | None) -> None:
-        """Read with these options; `rows` makes rows of one table."""
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Read with these options, for columns that Spark has asked `ChangeLogSource` for."""
         self._options = options
-        self._rows = rows
+        self._rows = None if options.table is None else TableRows.of(options.table, schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the changes of a range."""
+        assert isinstance(partition, Range)
+        return partition.batches(self._rows)
+
+
+class Batch(_Reader, DataSourceReader):
+    """Reads the changes between two positions once."""
 
     @_remedies()
     def partitions(self) -> Sequence[InputPartition]:
@@ -343,22 +334,14 @@ class Batch(DataSourceReader):
                 log.begin if begin is None else begin, log.end if end is None else end
             )
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the changes of a range."""
-        assert isinstance(partition, Range)
-        return partition.batches(self._rows)
 
-
-class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes from a position on; an offset is the position before which all are read."""
 
-    def __init__(self, options: Options, rows: TableRows | None) -> None:
-        """Read with these options; `rows` makes rows of one table."""
-        self._options = options
-        self._rows = rows
-        self._log: Log | None = None
-        self._last: int | None = None
-        self._is_registered = False
+    _log: Log | None = None
+    _last: int | None = None
+    """Where it ends, of a query that ends."""
+    _is_registered = False
 
     def initialOffset(self) -> Offset:
         """Return where a new query begins."""
@@ -395,11 +378,6 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the ranges of a batch, one task each."""
         return self._ask(lambda log: log.ranges(_position(start), _position(end)))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the changes of a range."""
-        assert isinstance(partition, Range)
-        return partition.batches(self._rows)
 
     def commit(self, end: Offset) -> None:
         """Write down that everything before the offset is done with."""

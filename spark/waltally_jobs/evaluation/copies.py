@@ -10,20 +10,19 @@ import contextlib
 import io
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import psycopg2
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from waltally import failpoints
 from waltally.database import Connection
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, one_line
+from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, Start, one_line
 from waltally_jobs.common.connections import TargetSession, connect, resolved
 from waltally_jobs.common.errors import ReadFailed, WriteFailed
 from waltally_jobs.evaluation import evaluating, queries, ranges
@@ -78,7 +77,7 @@ def made(target: TargetSession, parts: Sequence[tuple[Model, ModelTable]]) -> It
 
 
 def fill(
-    start: Callable[[], SparkSession] | None,
+    start: Start | None,
     target: TargetSession,
     copies: Sequence[Copy],
     exported: ExportedSnapshot,
@@ -86,22 +85,16 @@ def fill(
 ) -> list[Copy]:
     """Fill the copies at the snapshot; return them with the attempts that count.
 
-    Without `start`, which gives the session, this process reads. Raises what `spark_errors` makes
-    a sentence of.
+    Without `start` this process reads. Raises what `spark_errors` makes a sentence of.
     """
     size = ranges.pages_per_range(exported.found, partitions)
     source = for_readers(exported.conninfo), exported.name
     filled = []
     for copy in copies:
         leaves = dict(exported.found)[copy.part.table]
-        columns = ", ".join(map(quoted, copy.names))
-
-        def query(rows: str, columns: str = columns) -> str:
-            return f"copy (select {columns} {rows}) to stdout"
-
         reads: list[Read] = [
-            partial(_transfer, *source, each.query, resolved(target), copy.table, len(copy.names))
-            for each in ranges.plan(leaves, size, query)
+            partial(_transfer, *source, query, resolved(target), copy.table, len(copy.names))
+            for query in ranges.plan(leaves, size, ", ".join(map(quoted, copy.names)))
         ]
         found = arrow.made(start, reads, iter, arrow.WRITTEN)
         attempts = tuple(attempt for attempt, count in arrow.written(found).items() if count)
@@ -126,7 +119,7 @@ def _transfer(
             cursor.execute(f"set transaction snapshot '{snapshot}'")
             # A TRUNCATE that waits for the seed's lock blocks this reader, and would wait for ever.
             cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-            cursor.copy_expert(query, held)
+            cursor.copy_expert(f"copy ({query}) to stdout", held)
     except (psycopg2.Error, OSError) as error:
         raise ReadFailed(one_line(error)) from None
     alike = Counter(held.getvalue().split(b"\n")[:-1])

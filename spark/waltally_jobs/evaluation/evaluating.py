@@ -23,16 +23,17 @@ _MADE = (
     " inner join pg_namespace as n on n.oid = c.relnamespace"
     " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'"
 )
-_GROUPS = (
+GROUPS = (
     "model text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
     " example text, attempt bigint"
 )
+"""The columns of a table of groups: queries.GROUP, and the attempt that has written a row."""
 
 
 @contextlib.contextmanager
 def tables(target: TargetSession) -> Iterator[tuple[Table, Table]]:
     """Make a table for changes, like computed_change, and one for groups, for the block."""
-    with made(target, [f"like {target.table('computed_change')}", _GROUPS]) as (moved, groups):
+    with made(target, [f"like {target.table('computed_change')}", GROUPS]) as (moved, groups):
         yield moved, groups
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from psycopg2 import errors
 
@@ -58,19 +57,6 @@ SAMPLED_PAGES = 300
 ROWS_PER_GROUP = 10
 MAX_GROUPS = 100_000
 """Up to here grouping costs the server less than sending the rows, and takes some 20 MB."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The rows of a range and the groups that they have."""
-
-    rows: float
-    groups: float
-
-    @property
-    def are_few(self) -> bool:
-        """Whether the server should count."""
-        return self.groups <= min(self.rows / ROWS_PER_GROUP, MAX_GROUPS)
 
 
 def differ(source: Connection, target: Connection) -> bool:
@@ -134,4 +120,5 @@ def _has_few_groups(
         return True
     # How ANALYZE estimates distinct values: the Duj1 estimator of Haas and Stokes.
     unseen = singles / rows * (1 - share) if rows else 0.0
-    return Estimate(rows / share, groups / max(1 - unseen, share)).are_few
+    estimate = groups / max(1 - unseen, share)
+    return bool(estimate <= min(rows / share / ROWS_PER_GROUP, MAX_GROUPS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -70,14 +70,6 @@ class Leaf:
     definition: str = ""
 
 
-@dataclass(frozen=True)
-class Range:
-    """What one task reads, and the number of pages."""
-
-    query: str
-    pages: int
-
-
 def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
     """Return about how many rows the tables hold, by their size: rows of 64 bytes."""
     return rows_of([(table, leaves(connection, table)) for table in tables])
@@ -121,33 +113,25 @@ def pages_per_range(
     return max(-(-total // partitions), 1) if partitions else most
 
 
-def plan(leaves: Sequence[Leaf], pages: int, query: Callable[[str], str]) -> list[Range]:
-    """Return the ranges of a table, of so many pages each; small leaves are read together.
-
-    `query` makes what is read of a FROM clause with a condition.
-    """
-    ranges = []
+def plan(leaves: Sequence[Leaf], pages: int, columns: str) -> list[str]:
+    """Return queries of a table's ranges, of so many pages each; small leaves are read together."""
+    queries = []
     together: list[Leaf] = []
     for leaf in leaves:
         conditions = cut(leaf, pages)
         if len(conditions) > 1:
-            ranges += [
-                Range(query(_from(leaf, each)), min(pages, leaf.pages)) for each in conditions
-            ]
+            queries += [_query([leaf], columns, each) for each in conditions]
             continue
         size = sum(each.pages for each in together)
         is_full = size + leaf.pages > min(pages, _PAGES_TOGETHER)
         if together and (is_full or len(together) == _LEAVES_TOGETHER):
-            ranges.append(_joined(together, query))
+            queries.append(_query(together, columns))
             together = []
         together.append(leaf)
-    return [*ranges, _joined(together, query)] if together else ranges
+    return [*queries, _query(together, columns)] if together else queries
 
 
-def _joined(leaves: Sequence[Leaf], query: Callable[[str], str]) -> Range:
-    texts = (query(_from(leaf, "true")) for leaf in leaves)
-    return Range(" union all ".join(texts), sum(leaf.pages for leaf in leaves))
-
-
-def _from(leaf: Leaf, condition: str) -> str:
-    return f"from only {leaf.table.quoted} where {condition}"
+def _query(leaves: Sequence[Leaf], columns: str, condition: str = "true") -> str:
+    return " union all ".join(
+        f"select {columns} from only {leaf.table.quoted} where {condition}" for leaf in leaves
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent import futures
+from dataclasses import dataclass, field
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg2 import Error, errors
@@ -15,7 +15,7 @@ from psycopg2 import Error, errors
 from loader.source import slot_admin
 from loader.source.remedies import slot_finding
 from waltally import lsn
-from waltally.database import Connection, Row
+from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted, LoaderError
 from waltally.models import Model, needed_columns, source_tables
 from waltally.server_errors import ServerError
@@ -103,14 +103,11 @@ class ExportedSnapshot:
 
     position: int
     name: str
-    conninfo: str
+    conninfo: str = field(repr=False)
     found: Leaves
     monitor: Connection
     pids: tuple[int, int]
     work: str
-
-    def __repr__(self) -> str:
-        return f"ExportedSnapshot({self.name})"
 
     def check(self) -> None:
         """Raise SnapshotLost unless the snapshot's session and the locks' session are there."""
@@ -237,48 +234,42 @@ def open_slot(
     The server first waits for every transaction that is writing. The snapshot ends with the
     session's next command, so the session must not run one.
     """
-    made: list[Row] = []
-    failed: list[LoaderError] = []
-
-    def create() -> None:
-        try:
-            made.extend(
-                holder.ask(
-                    f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
-                    " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
-                )
-            )
-        except LoaderError as error:
-            failed.append(error)
-
-    # In a thread, because the command blocks until the server ends or cancels it.
-    creation = threading.Thread(target=create, daemon=True)
-    creation.start()
+    command = (
+        f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+        " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
+    )
     notified = time.monotonic()
-    while creation.is_alive():
-        creation.join(_POLL_SECONDS)
-        now = time.monotonic()
-        if creation.is_alive() and now > deadline:
-            writers = _writers(monitor)
-            holder.cancel()
-            creation.join()
-            raise SnapshotBlocked(
-                f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
-                f" transaction that is writing, {slot_admin.describe_writers(writers)}",
-                "let them end or end them, or raise --timeout"
-                + slot_admin.ends_of_prepared(writers),
-            )
-        if creation.is_alive() and now > notified + 5:
-            notified = now
-            print_status(f"waiting for writers, {slot_admin.describe_writers(_writers(monitor))}")
-    if failed:
-        cause = failed[0].__cause__
+    with futures.ThreadPoolExecutor(1) as pool:
+        creation = pool.submit(holder.ask, command)
+        try:
+            while not futures.wait([creation], _POLL_SECONDS).done:
+                now = time.monotonic()
+                if now > deadline:
+                    writers = _writers(monitor)
+                    raise SnapshotBlocked(
+                        f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for"
+                        " every transaction that is writing,"
+                        f" {slot_admin.describe_writers(writers)}",
+                        "let them end or end them, or raise --timeout"
+                        + slot_admin.ends_of_prepared(writers),
+                    )
+                if now > notified + 5:
+                    notified = now
+                    writers = _writers(monitor)
+                    print_status(f"waiting for writers, {slot_admin.describe_writers(writers)}")
+        finally:
+            # Else the thread waits until the server ends the command.
+            if not creation.done():
+                holder.cancel()
+    try:
+        ((_, position, name, _),) = creation.result()
+    except LoaderError as error:
+        cause = error.__cause__
         assert isinstance(cause, Error)
         raise slot_admin.creation_finding(cause, holder) or SnapshotLost(
             f"the slot could not be made: {str(cause).strip()}",
             f"run the {settings.work} again",
         ) from None
-    ((_, position, name, _),) = made
     return lsn.parse(position), name
 
 

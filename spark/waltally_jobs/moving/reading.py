@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import Read
+from waltally_jobs.common.arrow import Read, Start
 from waltally_jobs.common.messages import Position
 from waltally_jobs.moving.changes import ALIKE, MOVED, SCHEMA, Collapsing
 
@@ -64,12 +63,10 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, str | None, byte
     return zip(*(each.to_pylist() for each in columns), strict=True)
 
 
-def move(
-    start: Callable[[], SparkSession] | None, reads: Sequence[Read], place: Place
-) -> list[list[tuple[int, int]]]:
+def move(start: Start | None, reads: Sequence[Read], place: Place) -> list[list[tuple[int, int]]]:
     """Write what the reads give; return by model the attempts that count, and their numbers.
 
-    Without `start`, which gives the session, this process reads. What looks alike in several ranges
+    Without `start` this process reads. What looks alike in several ranges
     becomes one change. Raises what `spark_errors` makes a sentence of.
     """
     if start is None or not reads:

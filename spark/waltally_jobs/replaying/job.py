@@ -6,14 +6,12 @@ import contextlib
 import json
 import shlex
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from waltally import lsn
 from waltally.errors import SettingError, combine
@@ -25,6 +23,7 @@ from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.manifests import Baseline, Contents
 from waltally_jobs.common import session
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import AsJson, Job, Models
 from waltally_jobs.common.connections import TargetSession, connect_target
 from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers, spark_errors
@@ -161,11 +160,8 @@ def position_at(archive: Archive, moment: datetime) -> int:
     )
 
 
-def replay(settings: ReplaySettings, start: Callable[[], SparkSession]) -> Replay:
-    """Compute the models from the archive alone, and store or compare them. Raises LoaderError.
-
-    `start` gives the session of Spark: few rows need none.
-    """
+def replay(settings: ReplaySettings, start: Start) -> Replay:
+    """Compute the models from the archive alone, and store or compare them. Raises LoaderError."""
     begun = time.monotonic()
     with spark_errors("replay"):
         output = Folder.of(settings.output) if settings.output else None
@@ -266,7 +262,7 @@ def run(
         compare,
     )
     with contextlib.ExitStack() as stack:
-        result = replay(settings, cache(lambda: stack.enter_context(session.running("replay"))))
+        result = replay(settings, session.on_demand(stack, "replay"))
     print_lines([json.dumps(result.as_json())] if as_json else result.lines())
     if result.differing:
         raise combine(

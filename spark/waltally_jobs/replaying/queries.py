@@ -46,11 +46,8 @@ def replayed(
     with evaluating.tables(target) as (moved, counted):
         archived.write(target, archive, baseline, position, moved, counted, "went")
         query = _rebuilt(model, counted)
-        totals = "".join(
-            f", coalesce(trim_scale(sum(sums[{place}]::numeric)), 0)::text"
-            for place, _ in enumerate(model.measures, 1)
-        )
-        ((count, *numbers),) = target.ask(f"select count(*){totals} from ({query}) as rebuilt")
+        totals = groups.summed(model, "coalesce(trim_scale(sum(sums[{}]::numeric)), 0)::text")
+        ((count, numbers),) = target.ask(f"select count(*), {totals} from ({query}) as rebuilt")
         if output is not None:
             _store(target, output, model, query)
         comparison = None
@@ -62,13 +59,7 @@ def replayed(
             )
             with target.transaction():
                 comparison, _ = groups.compare(
-                    target,
-                    model,
-                    _PRESENT,
-                    right,
-                    False,
-                    MAX_DIFFERENCES,
-                    purged=False,
+                    target, model, _PRESENT, right, False, MAX_DIFFERENCES, purged=False
                 )
     named = dict(zip((each.name for each in model.measures), numbers, strict=True))
     return ReplayedModel(model, position, baseline, count, named, comparison)
@@ -76,13 +67,10 @@ def replayed(
 
 def _rebuilt(model: Model, counted: Table) -> str:
     """Return the query of the groups that are left, with the texts of their sums."""
-    sums = ", ".join(
-        f"sum(sums[{place}]::numeric)::text" for place, _ in enumerate(model.measures, 1)
-    )
-    place = model.counting_place
+    sums, place = groups.summed(model, "sum(sums[{}]::numeric)::text"), model.counting_place
     assert place is not None  # of rows, which `write` has refused
     return (
-        f"select dimensions, array[{sums}]::text[] as sums from {counted.quoted}"
+        f"select dimensions, {sums}::text[] as sums from {counted.quoted}"
         f" where reason is null group by dimensions having sum(sums[{place + 1}]::numeric) <> 0"
     )
 

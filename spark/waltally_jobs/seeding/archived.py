@@ -21,6 +21,7 @@ from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.warehouse import loader_progress
+from waltally_jobs.warehouse.groups import summed
 from waltally_jobs.warehouse.model import is_gap
 
 FORGET = "--forget-purged counts the stored rows alone"
@@ -159,12 +160,11 @@ def settle(
     if settings.forget_purged:
         target.ask(f"delete {before}")
         return Purged("forgotten", rows, groups)
-    places = range(1, len(model.measures) + 1)
-    summed = ", ".join(f"sum(measures[{place}])" for place in places)
+    total = summed(model, "sum(measures[{}])")
     target.ask(
         f"with gone as (delete {before} returning *)"
         f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
-        f" select slot_name, model_name, part, max(commit_lsn), dimensions, array[{summed}]"
+        f" select slot_name, model_name, part, max(commit_lsn), dimensions, {total}"
         " from gone group by slot_name, model_name, part, dimensions"
     )
     return Purged("kept", rows, groups, gap_lsn)

@@ -7,15 +7,13 @@ that are stored there and the archived deletes before it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-
-from pyspark.sql import SparkSession
+from collections.abc import Collection, Mapping, Sequence
 
 from waltally import locks, lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import literal, quoted
 from waltally_jobs.common import changes
-from waltally_jobs.common.arrow import FEW_ROWS, queries
+from waltally_jobs.common.arrow import FEW_ROWS, Start, queries
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.evaluation import evaluating
@@ -26,7 +24,7 @@ from waltally_jobs.warehouse.model import Built, read
 
 
 def write(
-    spark: Callable[[], SparkSession],
+    spark: Start,
     target: TargetSession,
     models: Sequence[Model],
     position: int,
@@ -90,7 +88,7 @@ select count(*) from written
 
 
 def _beyond(
-    start: Callable[[], SparkSession],
+    start: Start,
     target: TargetSession,
     model: Model,
     position: int,

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
@@ -22,6 +20,7 @@ from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.common import arrow, session
+from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -83,7 +82,7 @@ def from_tables(
         loader_progress.require_follower(target, settings, archived.FORGET)
     stack.enter_context(acquire_seed_lock(target, settings, models))
     loader_progress.wait_until_followed(target, settings, models)
-    spark = cache(lambda: stack.enter_context(session.running(timeout=settings.timeout)))
+    spark = session.on_demand(stack, timeout=settings.timeout)
     counted = count(spark, target, source, settings, models, bool(remembering))
     # Again: a model may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, models)
@@ -105,11 +104,8 @@ def from_archive(
     stack.enter_context(acquire_seed_lock(target, settings, models))
     loader_progress.wait_until_followed(target, settings, models)
     with spark_errors("seed"):
-        archive = Archive.open(
-            cache(lambda: stack.enter_context(session.running(timeout=settings.timeout))),
-            settings.archive,
-            target.slot,
-        )
+        start = session.on_demand(stack, timeout=settings.timeout)
+        archive = Archive.open(start, settings.archive, target.slot)
         at = archived_models.position(archive, slot, settings)
         checks.not_older(target, models, at)
         print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
@@ -120,7 +116,7 @@ def from_archive(
 
 
 def count(
-    spark: Callable[[], SparkSession],
+    spark: Start,
     target: TargetSession,
     source: Connection,
     settings: Settings,

@@ -21,9 +21,10 @@ from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
 from waltally_jobs.common.progress import print_status
-from waltally_jobs.evaluation import checks
+from waltally_jobs.evaluation import checks, evaluating
 from waltally_jobs.seeding import archived
 from waltally_jobs.seeding.archived import Purged
+from waltally_jobs.warehouse.groups import summed
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,7 @@ def acquire_seed_lock(
     incoming = target.incoming.quoted
     # A killed seed leaves its table.
     target.ask(f"drop table if exists {incoming}")
-    target.ask(
-        f"create unlogged table {incoming} (model text, part text, dimensions text[],"
-        " row_count bigint, sums text[], reason text, example text, attempt bigint)"
-    )
+    target.ask(f"create unlogged table {incoming} ({evaluating.GROUPS})")
     # Rows of no group are few among millions of groups.
     target.ask(f"create index on {incoming} (model, reason) where reason is not null")
     try:
@@ -193,22 +191,20 @@ def _replace_one(
     counts = (
         f"select part, dimensions, sums from {incoming} where model = %(model)s and reason is null"
     )
-    is_kept = purged.outcome == "kept" and purged.groups
-    if is_kept:
+    if purged.outcome == "kept" and purged.groups:
         purges = archived.of_model(target, model, position)
         counts += f" union all select part, dimensions, measures::text[] {purges}"
-    # Each number is cast where it is added: a cast of the whole array would be made once for each.
-    numbers = [f"sum(sums[{place}]::numeric)" for place in range(1, len(model.measures) + 1)]
     query = "select %(slot)s, %(model)s, part, dimensions, "
-    # A query is evaluated range by range, and a group may have rows in several.
-    if numbers:
-        names = [each["name"] for each in model.declaration["kept"]]
-        rows = numbers[names.index(model.declaration["rows"])]
-        query += f"array[{', '.join(numbers)}] from ({counts}) as together"
-        # From an archive come the rows that are gone, too.
-        query += f" group by part, dimensions having {rows} <> 0"
-    else:
+    if (place := model.counting_place) is None:
         query += f"sums::numeric[] from ({counts}) as together"
+    else:
+        # A query is evaluated range by range, and a group may have rows in several; from an archive
+        # come the rows that are gone, too. Each number is cast where it is added: a cast of the
+        # whole array would be made once for each.
+        query += (
+            f"{summed(model, 'sum(sums[{}]::numeric)')} from ({counts}) as together"
+            f" group by part, dimensions having sum(sums[{place + 1}]::numeric) <> 0"
+        )
     target.ask(
         f"insert into {groups} (slot_name, declared_name, part, dimensions, measures) {query}",
         {"slot": target.slot, "model": model.name},

@@ -26,6 +26,12 @@ def archived_query(model: Model, target: TargetSession) -> str:
     )
 
 
+def summed(model: Model, term: str) -> str:
+    """Return SQL: an array of what `term` gives for the place of each measure."""
+    places = range(1, len(model.measures) + 1)
+    return f"array[{', '.join(term.format(place) for place in places)}]"
+
+
 def compare(
     target: TargetSession,
     model: Model,
