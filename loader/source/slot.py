@@ -56,6 +56,20 @@ class SlotState:
         return None if self.restart_lsn is None else max(0, wal_end - self.restart_lsn)
 
 
+def of_another_source(server: Server, record: SlotPosition) -> LoaderError | None:
+    """Return why the record is not of this cluster and database, None where it is."""
+    cluster = (record.system_identifier, record.source_database)
+    if (server.system_identifier, server.database) == cluster:
+        return None
+    return AnotherCluster(
+        f"The source is database {server.database} of cluster {server.system_identifier}, but "
+        f"the change log is of {record.source_database} of {record.system_identifier}",
+        "name the right source; if the cluster was replaced for good: "
+        f"`loader setup --renew --source-is-gone`{THEN_SEED}",
+        record.safe,
+    )
+
+
 def why_not_followable(
     name: str, server: Server, slot: SlotState | None, record: SlotPosition
 ) -> LoaderError | None:
@@ -65,15 +79,8 @@ def why_not_followable(
     record, the changes between the two are lost.
     """
     safe = record.safe
-    cluster = (record.system_identifier, record.source_database)
-    if (server.system_identifier, server.database) != cluster:
-        return AnotherCluster(
-            f"The source is database {server.database} of cluster {server.system_identifier}, but "
-            f"the change log is of {record.source_database} of {record.system_identifier}",
-            "name the right source; if the cluster was replaced for good: "
-            f"`loader setup --renew --source-is-gone`{THEN_SEED}",
-            safe,
-        )
+    if (finding := of_another_source(server, record)) is not None:
+        return finding
     if server.in_recovery and (slot is None or slot.is_copy):
         return lost.no_slot_here(name, slot is not None, safe)
     if slot is None:
@@ -127,9 +134,8 @@ class SlotInfo:
     @property
     def is_of_another_source(self) -> bool:
         """Whether the record is of another cluster or database, where its slot is too."""
-        here = (self.server.system_identifier, self.server.database)
         record = self.record
-        return record is not None and (record.system_identifier, record.source_database) != here
+        return record is not None and of_another_source(self.server, record) is not None
 
     @property
     def finding(self) -> LoaderError | None:

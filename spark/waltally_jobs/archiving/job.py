@@ -13,9 +13,8 @@ import typer
 from pyspark.sql import SparkSession
 
 from loader.staging.records import SlotPosition
+from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
-from waltally.errors import NotSetUp
-from waltally.models import Model
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.units import plural
@@ -116,19 +115,11 @@ def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     )
 
 
-def registered(target: TargetSession) -> tuple[Model, ...]:
-    """Return the models that are registered for the slot; none where the log is for no model."""
-    try:
-        return tuple(target.registered_models())
-    except NotSetUp:
-        return ()
-
-
 def slices(
     target: TargetSession, settings: ArchiveSettings, begin: int, slot: SlotPosition
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
-    models = registered(target)
+    models = tuple(read_registration(target).models)
     held = continuity.held(target)
     for end in changes.ends(target, begin, slot.position_lsn, settings.slice_changes):
         yield Slice(Origin.of(slot), begin, end, 0, (), models, held)

@@ -5,7 +5,6 @@ The target evaluates the changes. Rows of an archive are changes like others.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as compute
 
 from waltally import lsn
 from waltally.models import Model
-from waltally.tables import Table
+from waltally.tables import Table, literal
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.manifests import Baseline
@@ -102,14 +101,11 @@ def _stored(
 
 def take_away(target: TargetSession, model: Model, groups: Table, went: str) -> dict[int, int]:
     """Take the archived deletes out of the groups; a seed adds them from where they are kept."""
-    attempt = secrets.randbits(62)
-    ((rows,),) = target.ask(
-        f"with taken as (insert into {groups.quoted} (model, part, dimensions, row_count, sums,"
-        " attempt) select model, part, dimensions, -row_count,"
-        " array(select (-number::numeric)::text from unnest(sums) with ordinality"
-        " as one (number, place) order by place), %s"
-        f" from {groups.quoted} where model = %s and reason = %s returning 1)"
-        " select count(*) from taken",
-        (attempt, model.name, went),
+    return evaluating.insert(
+        target,
+        groups,
+        "model, part, dimensions, row_count, sums",
+        "select model, part, dimensions, -row_count, array(select (-number::numeric)::text"
+        " from unnest(sums) with ordinality as one (number, place) order by place)"
+        f" from {groups.quoted} where model = {literal(model.name)} and reason = {literal(went)}",
     )
-    return {attempt: rows}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.asking_tables import ask_table
 from loader.source.server_checks import server_findings
-from loader.source.slot import why_not_followable
+from loader.source.slot import of_another_source, why_not_followable
 from loader.source.standbys.actions import read_history
 from loader.source.standbys.lost import lost_commits
 from loader.source.standbys.timelines import Timeline
@@ -18,7 +18,6 @@ from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import (
-    AnotherCluster,
     IsStandby,
     LoaderError,
     MissingRight,
@@ -57,22 +56,15 @@ def source(connection: Connection, position: SlotPosition) -> None:
     The findings are those of `loader setup`; all are raised together.
     """
     # No slot name: the snapshot needs a free replication slot.
-    models = ask_server(connection, "")
-    ((identifier, database),) = connection.ask(
-        "select system_identifier::text, current_database() from pg_control_system()"
-    )
-    if (identifier, database) != (position.system_identifier, position.source_database):
-        raise AnotherCluster(
-            f"the change log was staged from database {position.source_database} of cluster"
-            f" {position.system_identifier}; the source is {database} of {identifier}",
-            "point LOADER_SOURCE_DSN or PGHOST at the database that `loader setup` was run on",
-        )
-    if models.in_recovery:
+    server = ask_server(connection, "")
+    if (finding := of_another_source(read_server(connection), position)) is not None:
+        raise finding
+    if server.in_recovery:
         raise IsStandby(
             "the source is a standby, where no snapshot of a slot is taken",
             "name the primary in --source or LOADER_SOURCE_DSN",
         )
-    if found := server_findings(models):
+    if found := server_findings(server):
         raise combine(found)
     timeline(connection, position)
 

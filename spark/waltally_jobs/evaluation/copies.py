@@ -20,7 +20,7 @@ import pyarrow as pa
 from waltally import failpoints
 from waltally.database import Connection
 from waltally.models import Model, ModelTable
-from waltally.tables import Table, quoted
+from waltally.tables import Table, literal, quoted
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, Start, one_line
 from waltally_jobs.common.connections import TargetSession, connect, resolved
@@ -163,27 +163,21 @@ def count(
 
     Returns by attempt how many, and the rows that the queries cannot take, as queries.GROUP.
     """
-    attempt = secrets.randbits(62)
 
-    def insert(session: Connection, rows: Rows, query: str) -> int:
-        ((count,),) = session.ask(
-            f"with counted as (insert into {groups.quoted}"
-            " (model, part, dimensions, row_count, sums, attempt)"
-            f" select %s, %s, dimensions, row_count, sums, %s from ({_escaped(query)}) as counted"
-            " returning 1) select count(*) from counted",
-            (rows.model.name, rows.part.name, attempt),
+    def insert(session: Connection, rows: Rows, query: str) -> dict[int, int]:
+        return evaluating.insert(
+            session,
+            groups,
+            "model, part, dimensions, row_count, sums",
+            f"select {literal(rows.model.name)}, {literal(rows.part.name)}, dimensions, row_count,"
+            f" sums from ({query}) as counted",
         )
-        return int(count)
 
-    written, rejected = 0, []
+    written: dict[int, int] = {}
+    rejected = []
     for model, part, found in evaluated(target, copies, insert):
         if isinstance(found, RejectedRow):
             rejected.append(queries.batch_of_rejected(model, part, found))
         else:
-            written += found
-    return ({attempt: written} if copies else {}), rejected
-
-
-def _escaped(query: str) -> str:
-    # The driver would take it for a placeholder.
-    return query.replace("%", "%%")
+            written |= found
+    return written, rejected

@@ -11,10 +11,11 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 from waltally import locks
+from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.models import Model
 from waltally.settings import jobs_schema
-from waltally.tables import Table
+from waltally.tables import Table, literal
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.moving.reading import Place
 
@@ -77,6 +78,20 @@ def not_countable(
     return (rows[0][0], rows[0][1]) if rows else None
 
 
+def insert(session: Connection, groups: Table, columns: str, query: str) -> dict[int, int]:
+    """Insert what a query gives of these columns into a table of groups.
+
+    Returns how many rows, by their attempt.
+    """
+    attempt = secrets.randbits(62)
+    # No parameters: beside them a % in the query would be one too.
+    ((rows,),) = session.ask(
+        f"with written as (insert into {groups.quoted} (attempt, {columns})"
+        f" select {attempt}, own.* from ({query}) as own returning 1) select count(*) from written"
+    )
+    return {attempt: rows}
+
+
 def count(
     target: TargetSession,
     model: Model,
@@ -90,19 +105,13 @@ def count(
     Returns what it has written there, by attempt. With the reason `went` groups are deletes that
     the model ignores.
     """
-    written = {}
+    columns = "part, dimensions, row_count, sums, reason, example"
+    texts = map(literal, (json.dumps(model.declaration), moved.quoted, str(model.relation)))
+    function = f"{target.table('count_moved')}({', '.join(texts)}"
+    written: dict[int, int] = {}
     for attempt in attempts:
-        own = secrets.randbits(62)
-        ((rows,),) = target.ask(
-            f"with counted as (insert into {groups.quoted} (model, part, dimensions, row_count,"
-            " sums, reason, example, attempt)"
-            " select %s, part, dimensions, row_count, sums, reason, example, %s"
-            f" from {target.table('count_moved')}(%s, %s, %s, %s, %s) returning 1)"
-            " select count(*) from counted",
-            (
-                *(model.name, own, json.dumps(model.declaration), moved.quoted),
-                *(str(model.relation), attempt, went),
-            ),
+        query = (
+            f"select {literal(model.name)}, {columns} from {function}, {attempt}, {literal(went)})"
         )
-        written[own] = rows
+        written |= insert(target, groups, f"model, {columns}", query)
     return written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from loader.source.table_identity import TableIdentities
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.models import Model
-from waltally.tables import Table
+from waltally.tables import Table, literal
 from waltally_jobs.archiving import models as queries
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.archiving.manifests import Baseline
@@ -102,19 +101,17 @@ def _rejected(
     target: TargetSession, baseline: Baseline, emptied: Collection[Table]
 ) -> dict[int, int]:
     """Write the rows that the baseline could not count, but for those of emptied tables."""
-    attempt, model = secrets.randbits(62), baseline.model
+    model = baseline.model
     gone = {part.name for part in model.tables if part.table in emptied}
     rows = [each for each in baseline.rejections if each["part"] not in gone]
-    for each in rows:
-        target.ask(
-            f"insert into {target.incoming.quoted} (model, part, dimensions, row_count, sums,"
-            " reason, example, attempt) values (%s, %s, '{}', %s, '{}', %s, %s, %s)",
-            (
-                *(model.name, each["part"], each["row_count"], each["reason"]),
-                *(json.dumps(each["example"]), attempt),
-            ),
-        )
-    return {attempt: len(rows)}
+    return evaluating.insert(
+        target,
+        target.incoming,
+        "model, part, dimensions, row_count, sums, reason, example",
+        f"select {literal(model.name)}, part, '{{}}'::text[], row_count, '{{}}'::text[], reason,"
+        f" example::text from jsonb_to_recordset({literal(json.dumps(rows))})"
+        " as rejected (part text, row_count bigint, reason text, example jsonb)",
+    )
 
 
 def _seed_it(model: Model) -> str:

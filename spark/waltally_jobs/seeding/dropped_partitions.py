@@ -6,7 +6,6 @@ that are stored there and the archived deletes before it.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 
 from waltally import locks, lsn
@@ -73,17 +72,11 @@ beyond as (
     select array[{keys}]::text[] as dimensions, array[{sums}]::text[] as sums, {rows} as row_count
     from known
     group by 1
-),
-
-written as (
-    insert into {incoming} (model, part, dimensions, row_count, sums, reason, attempt)
-    -- A negative number is another fault.
-    select {model}, {part}, dimensions, row_count, sums, {went}, {attempt} from beyond
-    where row_count > 0
-    returning 1
 )
 
-select count(*) from written
+select {model}, {part}, dimensions, row_count, sums, {went} from beyond
+-- A negative number is another fault.
+where row_count > 0
 """
 
 
@@ -124,26 +117,23 @@ def _beyond(
         evaluating.count(target, model, moved, own, later, WENT)
         archived = f"{groups.archived_query(model, target)} and commit_lsn < '{lsn.show(position)}'"
         for part in parts:
-            attempt = secrets.randbits(62)
-            ((rows,),) = target.ask(
-                _BEYOND.format(
-                    of_model=_own(model, part),
-                    archived=archived,
-                    part=literal(part.name),
-                    model=literal(model.name),
-                    incoming=target.incoming.quoted,
-                    later=later.quoted,
-                    keys=", ".join(
-                        f"dimensions[{number}]::{key.type}::text"
-                        for number, key in enumerate(model.dimensions, 1)
-                    ),
-                    sums=", ".join(sums),
-                    rows=sums[kept.index(model.declaration["rows"])],
-                    went=literal(WENT),
-                    attempt=attempt,
-                )
+            query = _BEYOND.format(
+                of_model=_own(model, part),
+                archived=archived,
+                part=literal(part.name),
+                model=literal(model.name),
+                incoming=target.incoming.quoted,
+                later=later.quoted,
+                keys=", ".join(
+                    f"dimensions[{number}]::{key.type}::text"
+                    for number, key in enumerate(model.dimensions, 1)
+                ),
+                sums=", ".join(sums),
+                rows=sums[kept.index(model.declaration["rows"])],
+                went=literal(WENT),
             )
-            attempts[attempt] = rows
+            columns = "model, part, dimensions, row_count, sums, reason"
+            attempts |= evaluating.insert(target, target.incoming, columns, query)
             target.ask(f"drop table {_own(model, part)}")
     return attempts
 
