@@ -36,15 +36,11 @@ class Archive:
         return cls(slot, start, *files.read_archive(path, slot))
 
     @property
-    def row_count(self) -> int:
-        """How many changes and groups it holds."""
-        changes = sum(part.rows for part in self.contents.slices)
-        return changes + sum(each.groups for each in self.contents.baselines)
-
-    @property
     def session(self) -> Start | None:
         """What starts Spark; None where there are so few rows that none is needed."""
-        return None if self.row_count <= arrow.FEW_ROWS else self.start
+        changes = sum(part.rows for part in self.contents.slices)
+        groups = sum(each.groups for each in self.contents.baselines)
+        return None if changes + groups <= arrow.FEW_ROWS else self.start
 
     def require(self, begin: int, end: int) -> None:
         """Raise ArchiveIncomplete where it lacks changes from `begin` up to `end`."""

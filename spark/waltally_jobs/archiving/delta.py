@@ -37,20 +37,25 @@ def publish(folder: Folder, contents: Contents) -> None:
     """Let the table have every change of the archive. Raises ArchiveIncomplete, SettingError."""
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import DeltaError
-    from deltalake.transaction import AddAction, create_table_with_add_actions
+    from deltalake.transaction import AddAction
 
     place = folder.path(files.CHANGES)
+    schema = Schema.from_arrow(arrow.schema(f"{changes.SCHEMA}, date string"))
     try:
-        table = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
-        reached = None if table is None else table.transaction_version(APPLICATION)
+        if DeltaTable.is_deltatable(place):
+            table = DeltaTable(place)
+        else:
+            settings = {"delta.appendOnly": "true"}
+            table = DeltaTable.create(
+                place, schema, partition_by=["date"], name="change_log", configuration=settings
+            )
+        reached = table.transaction_version(APPLICATION)
         begin = contents.from_lsn if reached is None else reached
-        if table is not None:
-            listed = table.get_add_actions(flatten=True).column("path").to_pylist()
-            _require_same(place, {f"{files.CHANGES}/{path}" for path in listed}, contents, begin)
-            if begin == contents.to_lsn:
-                return
+        listed = table.get_add_actions(flatten=True).column("path").to_pylist()
+        _require_same(place, {f"{files.CHANGES}/{path}" for path in listed}, contents, begin)
+        if begin == contents.to_lsn:
+            return
         named = contents.files(begin, contents.to_lsn)
-        schema = Schema.from_arrow(arrow.schema(f"{changes.SCHEMA}, date string"))
         added: list[AddAction] = []
         for name in named:
             size, modified_at = folder.size_and_time(name)
@@ -58,20 +63,7 @@ def publish(folder: Folder, contents: Contents) -> None:
             day = {"date": path.partition("/")[0].removeprefix("date=")}
             added.append(AddAction(path, size, day, modified_at, True, _statistics(folder, name)))
         at = CommitProperties(app_transactions=[Transaction(APPLICATION, contents.to_lsn)])
-        if table is not None:
-            table.create_write_transaction(
-                [*added], "append", schema, ["date"], commit_properties=at
-            )
-            return
-        create_table_with_add_actions(
-            place,
-            schema,
-            added,
-            partition_by=["date"],
-            name="change_log",
-            configuration={"delta.appendOnly": "true"},
-            commit_properties=at,
-        )
+        table.create_write_transaction([*added], "append", schema, ["date"], commit_properties=at)
     except (DeltaError, OSError) as error:
         raise SettingError(
             f"the Delta table in {place} cannot be written: {_one_line(error)}",

@@ -11,7 +11,6 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,11 +101,6 @@ def require_there(folder: Folder, names: Sequence[str]) -> None:
             + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
             "bring the files back from a copy",
         )
-
-
-def reads_of(folder: Folder, names: Sequence[str]) -> list[Read]:
-    """Return what reads the rows of each file."""
-    return [partial(batches, folder, name) for name in names]
 
 
 def between(begin: int, end: int) -> pc.Expression:

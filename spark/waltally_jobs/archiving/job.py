@@ -72,19 +72,14 @@ class Summary:
 def archive(settings: ArchiveSettings, spark: SparkSession) -> Summary:
     """Archive the changes up to the position of record. Raises LoaderError; what it held stays."""
     begun = time.monotonic()
-    with (
-        contextlib.closing(connect_target(settings, "archive")) as target,
-        spark_errors("archive"),
-    ):
+    with contextlib.closing(connect_target(settings, "archive")) as target, spark_errors("archive"):
         continuity.acquire_archive_lock(target)
         folder, contents = files.read_manifests(settings.path, settings.slot)
         slot = target.position()
         recorded = continuity.recorded_lsn(target, folder.uri)
         # Also before a refusal: a prune must not rely on files that are missing or of another log.
         continuity.record(
-            target,
-            folder.uri,
-            contents if continuity.continues(slot, contents) else Contents(),
+            target, folder.uri, contents if continuity.continues(slot, contents) else Contents()
         )
         continuity.check(slot, contents, recorded, folder.uri)
         files.delete_unnamed(folder, contents)
@@ -242,14 +237,7 @@ def run(
 
     For instance: spark-submit spark/archive.py --to s3://backups/waltally
     """
-    settings = ArchiveSettings(
-        target or source,
-        slot,
-        schema,
-        to,
-        slice_changes,
-        format == "delta",
-    )
+    settings = ArchiveSettings(target or source, slot, schema, to, slice_changes, format == "delta")
     if settings.is_delta:
         delta.check()
     with session.running("archive") as spark:

@@ -6,6 +6,7 @@ The target evaluates the changes. Rows of an archive are changes like others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as compute
@@ -95,7 +96,7 @@ def _stored(
     def store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return arrow.append(conninfo, groups, map(shaped, batches))
 
-    reads = files.reads_of(archive.folder, names)
+    reads = [partial(files.batches, archive.folder, name) for name in names]
     return arrow.written(arrow.made(archive.session, reads, store, arrow.WRITTEN))
 
 

@@ -136,30 +136,23 @@ def comparable(
     """
     checks.source(source, checks.staging(target, settings, stores=False))
     declared = queries.applied(target, target.registered_models(settings.models))
-    models, refused = readable(target, declared)
+    deadline = time.monotonic() + APPLY_SECONDS
+    while is_rebuild_due(target, declared) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    models: list[Model] = []
+    refused: Refused = {}
+    for model in declared:
+        try:
+            # Before Spark starts, which takes seconds.
+            applied_lsn(target, model)
+            models.append(model)
+        except LoaderError as error:
+            refused[model.name] = error
     if not models:
         raise combine(list(refused.values()))
     checks.tables(source, settings, models)
     loader_progress.require_follower(target, settings)
     return models, refused
-
-
-def readable(
-    target: TargetSession, models: Sequence[Model]
-) -> tuple[list[Model], dict[str, LoaderError]]:
-    """Return the models that can be compared, and by name why the others cannot."""
-    deadline = time.monotonic() + APPLY_SECONDS
-    while is_rebuild_due(target, models) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    fit, refused = [], {}
-    for model in models:
-        try:
-            # Before Spark starts, which takes seconds.
-            applied_lsn(target, model)
-            fit.append(model)
-        except LoaderError as error:
-            refused[model.name] = error
-    return fit, refused
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:

@@ -34,15 +34,9 @@ _SELECT = """
 """
 
 
-def queries(
-    target: TargetSession,
-    from_lsn: int,
-    to_lsn: int,
-    changes: int = CHANGES_PER_RANGE,
-    columns: str = _ALL,
-) -> list[str]:
+def queries(target: TargetSession, from_lsn: int, to_lsn: int, columns: str = _ALL) -> list[str]:
     """Return the SQL of ranges that hold the changes with from_lsn <= commit_lsn < to_lsn."""
-    cuts = [from_lsn, *ends(target, from_lsn, to_lsn, changes)]
+    cuts = [from_lsn, *ends(target, from_lsn, to_lsn)]
     return [
         query(target.schema, target.slot, *bounds, columns) for bounds in itertools.pairwise(cuts)
     ]
@@ -60,10 +54,7 @@ def query(schema: str, slot: str, from_lsn: int, to_lsn: int, columns: str = _AL
 
 
 def ends(
-    target: TargetSession,
-    from_lsn: int,
-    to_lsn: int,
-    changes: int = CHANGES_PER_RANGE,
+    target: TargetSession, from_lsn: int, to_lsn: int, changes: int = CHANGES_PER_RANGE
 ) -> Iterator[int]:
     """Yield the ends of ranges of about `changes` changes; each lies between two transactions.
 

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,26 +119,26 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
     its WAL meanwhile.
     """
     ended = threading.Event()
-    watch = (spark.sparkContext, seconds, ended.wait)
-    thread = threading.Thread(target=_watch, args=watch, daemon=True)
+    context = spark.sparkContext
+
+    def watch() -> None:
+        tracker = context.statusTracker()
+        seen = time.monotonic()
+        while not ended.wait(_WATCH_SECONDS):
+            with contextlib.suppress(Py4JError, OSError):  # Spark has died, which the job notices
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                if not stages or any(each is not None and each.numActiveTasks for each in stages):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > seconds:
+                    context.cancelAllJobs()
+
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-
-
-def _watch(context: SparkContext, seconds: float, ended: Callable[[float], bool]) -> None:
-    tracker = context.statusTracker()
-    seen = time.monotonic()
-    while not ended(_WATCH_SECONDS):
-        with contextlib.suppress(Py4JError, OSError):  # Spark has died, which the job notices
-            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            if not stages or any(each is not None and each.numActiveTasks for each in stages):
-                seen = time.monotonic()
-            elif time.monotonic() - seen > seconds:
-                context.cancelAllJobs()
 
 
 class SubmitterStderr(io.TextIOBase):

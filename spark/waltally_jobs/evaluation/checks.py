@@ -17,14 +17,7 @@ from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
-from waltally.errors import (
-    IsStandby,
-    LoaderError,
-    MissingRight,
-    SourceBehind,
-    TableUnfit,
-    combine,
-)
+from waltally.errors import IsStandby, LoaderError, MissingRight, SourceBehind, TableUnfit, combine
 from waltally.models import Model, needed_columns, source_tables
 from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted

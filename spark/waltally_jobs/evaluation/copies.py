@@ -111,10 +111,7 @@ def _transfer(
     """
     held = io.BytesIO()
     try:
-        with (
-            contextlib.closing(psycopg2.connect(source)) as session,
-            session.cursor() as cursor,
-        ):
+        with contextlib.closing(psycopg2.connect(source)) as session, session.cursor() as cursor:
             cursor.execute("set transaction isolation level repeatable read read only")
             cursor.execute(f"set transaction snapshot '{snapshot}'")
             # A TRUNCATE that waits for the seed's lock blocks this reader, and would wait for ever.

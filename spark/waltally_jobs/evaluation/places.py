@@ -70,8 +70,6 @@ def parts_to_move(
     source: Connection, target: TargetSession, models: Sequence[Model], exported: ExportedSnapshot
 ) -> list[tuple[Model, ModelTable]]:
     """Return the tables of which the target evaluates each row, and not the source."""
-    if not models:
-        return []
     leaves = dict(exported.found)
     all_parts = [(model, part) for model in models for part in model.tables]
     if differ(source, target):

@@ -128,10 +128,7 @@ def _followed(work: Sequence[tuple[Rows, int]], exported: ExportedSnapshot) -> I
 
 
 def evaluated(
-    session: Connection,
-    target: Target,
-    work: Iterable[Rows],
-    take: Take[Taken],
+    session: Connection, target: Target, work: Iterable[Rows], take: Take[Taken]
 ) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
     """Yield what is taken of rows in a session, which is in a transaction.
 

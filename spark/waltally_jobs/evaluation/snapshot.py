@@ -267,8 +267,7 @@ def open_slot(
         cause = error.__cause__
         assert isinstance(cause, Error)
         raise slot_admin.creation_finding(cause, holder) or SnapshotLost(
-            f"the slot could not be made: {str(cause).strip()}",
-            f"run the {settings.work} again",
+            f"the slot could not be made: {str(cause).strip()}", f"run the {settings.work} again"
         ) from None
     return lsn.parse(position), name
 

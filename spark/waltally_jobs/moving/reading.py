@@ -96,10 +96,7 @@ def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _slice(
-    place: Place,
-    first: pa.RecordBatch,
-    remaining: Iterator[pa.RecordBatch],
-    counts: Counter[int],
+    place: Place, first: pa.RecordBatch, remaining: Iterator[pa.RecordBatch], counts: Counter[int]
 ) -> Iterator[pa.RecordBatch]:
     rows = 0
     for batch in itertools.chain([first], remaining):

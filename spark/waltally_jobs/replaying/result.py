@@ -70,9 +70,7 @@ class Replay:
     @property
     def differing(self) -> list[ReplayedModel]:
         """The models that differ from what dbt has built."""
-        return [
-            each for each in self.models if each.comparison and each.comparison.difference_count
-        ]
+        return [each for each in self.models if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints: a contract."""

@@ -81,11 +81,7 @@ where row_count > 0
 
 
 def _beyond(
-    start: Start,
-    target: TargetSession,
-    model: Model,
-    position: int,
-    emptied: Mapping[str, int],
+    start: Start, target: TargetSession, model: Model, position: int, emptied: Mapping[str, int]
 ) -> dict[int, int]:
     """Write what the model has at the position beyond what is counted and written down."""
     attempts: dict[int, int] = {}
@@ -105,7 +101,7 @@ def _beyond(
     truncates = changes.truncates(target, position, end)
     if {part.table for part in model.tables} & truncates.keys():
         raise unknown(model, "a table was truncated while the seed was counting; run it again")
-    log = changes.queries(target, position, end, columns=changes.COUNTED)
+    log = changes.queries(target, position, end, changes.COUNTED)
     reads = reading.changes_of(queries(resolved(target), log), [(0, model)], truncates)
     is_small = changes.count(target, position, end) <= FEW_ROWS
     with evaluating.tables(target) as (moved, later):

@@ -235,9 +235,7 @@ def _replace_one(
     )
     found = {name: (rows, count) for name, rows, count in totals}
     return StoredBaseline(
-        {part.name: found.get(part.name, (0, 0)) for part in model.tables},
-        rejections,
-        purged,
+        {part.name: found.get(part.name, (0, 0)) for part in model.tables}, rejections, purged
     )
 
 

@@ -41,26 +41,23 @@ def emit_message(source: Connection) -> None:
 
 
 def require_follower(
-    target: TargetSession,
-    settings: Settings,
-    otherwise: str | None = None,
+    target: TargetSession, settings: Settings, otherwise: str | None = None
 ) -> None:
     """Return when a loader follows the slot. Raises AuditIncomplete after a few seconds.
 
     A loader between two attempts to connect cannot be told from none, so this says at once who is
     missing, and waits for the next attempt. `otherwise` is another remedy for the error to name.
     """
-    begun = time.monotonic()
-    is_notified = False
+    if is_followed(target):
+        return
+    print_status(
+        f"nobody follows the slot {target.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
+        " `loader run` that connects again"
+    )
+    deadline = time.monotonic() + _FOLLOWER_SECONDS
     while not is_followed(target):
-        if time.monotonic() - begun > _FOLLOWER_SECONDS:
+        if time.monotonic() > deadline:
             raise not_followed(settings, otherwise)
-        if not is_notified:
-            is_notified = True
-            print_status(
-                f"nobody follows the slot {target.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
-                " `loader run` that connects again"
-            )
         time.sleep(_POLL_SECONDS)
 
 
