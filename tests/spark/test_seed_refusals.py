@@ -36,7 +36,11 @@ PARTITIONED = """
         ("delete from cdc.registered_model", errors.NotSetUp, "no model is registered"),
         ("delete from cdc.slot_position", errors.NotSetUp, "has no row"),
         ("update cdc.slot_position set system_identifier = '1'", errors.AnotherCluster, "cluster"),
-        ("update cdc.slot_position set source_database = 'x'", errors.AnotherCluster, "database x"),
+        (
+            "update cdc.slot_position set source_database = 'x'",
+            errors.AnotherCluster,
+            "log is of x of",
+        ),
         ("update cdc.slot_position set timeline = 7", errors.SourceBehind, "follows timeline 7"),
         ("update cdc.slot_position set position_lsn = 'F000/0'", errors.SourceBehind, "WAL ends"),
         (
