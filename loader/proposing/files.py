@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 
 import yaml
 from postgast import pg_query_pb2 as pb
@@ -44,10 +45,9 @@ def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> d
 
 
 def _text(book: Book, select: pb.SelectStmt) -> str:
-    other = pb.SelectStmt()
-    other.CopyFrom(select)
-    for target in tree.find(other, "res_target"):
-        is_column = target.val.WhichOneof("node") == "column_ref"
+    other = deepcopy(select)
+    for target in tree.find(other, pb.ResTarget):
+        is_column = target.val.HasField("column_ref")
         if is_column and tree.names(target.val.column_ref)[-1] == target.name:
             target.name = ""
     return book.render(

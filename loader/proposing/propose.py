@@ -86,7 +86,7 @@ def _name_columns(book: Book, asked: Asked) -> None:
     """Give the view's columns the query's names; of two that are the same, the second a number."""
     targets = asked.select.target_list
     if not targets or any(
-        "*" in tree.names(r) for t in targets for r in tree.find(t.res_target.val, "column_ref")
+        "*" in tree.names(r) for t in targets for r in tree.find(t, pb.ColumnRef)
     ):
         return
     taken: list[str] = []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import postgast
 from google.protobuf.message import Message
@@ -12,6 +12,7 @@ from postgast import pg_query_pb2 as pb
 
 from waltally.errors import SettingError
 
+_M = TypeVar("_M", bound=Message)
 _EMPTY = "select 1"
 _VERSION = postgast.parse(_EMPTY).version
 
@@ -57,10 +58,10 @@ def sql_of_value(node: pb.Node) -> str:
         return ""
 
 
-def sources_of(select: pb.SelectStmt) -> str:
+def sources_of(entries: Iterable[pb.Node]) -> str:
     """Return what stands behind FROM, as text."""
     holder = parse(_EMPTY)[0]
-    holder.from_clause.extend(select.from_clause)
+    holder.from_clause.extend(entries)
     return statement(holder)[len("select 1 from ") :]
 
 
@@ -80,13 +81,11 @@ def walk(message: Message, stop: Callable[[Message], bool] = lambda _: False) ->
             yield from walk(child, stop)
 
 
-def find(message: Message, kind: str, stop: Callable[[Message], bool] | None = None) -> list[Any]:
-    """Return what is of a kind, by the name that Node has for it."""
-    return [
-        getattr(one, kind)
-        for one in walk(message, stop or (lambda _: False))
-        if isinstance(one, pb.Node) and one.WhichOneof("node") == kind
-    ]
+def find(
+    message: Message, kind: type[_M], stop: Callable[[Message], bool] = lambda _: False
+) -> list[_M]:
+    """Return what is of a kind."""
+    return [one for one in walk(message, stop) if isinstance(one, kind)]
 
 
 def change(message: Message, rule: Callable[[pb.Node], pb.Node | None]) -> None:
@@ -96,6 +95,13 @@ def change(message: Message, rule: Callable[[pb.Node], pb.Node | None]) -> None:
             child.CopyFrom(other)
         else:
             change(child, rule)
+
+
+def changed(node: pb.Node, rule: Callable[[pb.Node], pb.Node | None]) -> pb.Node:
+    """Return a copy of an expression, itself or what is in it replaced as by `change`."""
+    holder = pb.List(items=[node])
+    change(holder, rule)
+    return holder.items[0]
 
 
 def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
@@ -117,7 +123,7 @@ def here(select: pb.SelectStmt) -> Callable[[Message], bool]:
 
 def names(ref: pb.ColumnRef) -> list[str]:
     """Return the parts of a column's name; a star is `*`."""
-    return [part.string.sval if part.WhichOneof("node") == "string" else "*" for part in ref.fields]
+    return [part.string.sval or "*" for part in ref.fields]
 
 
 def column(*parts: str) -> pb.Node:
@@ -129,13 +135,12 @@ def column(*parts: str) -> pb.Node:
 
 def conjuncts(node: pb.Node) -> list[pb.Node]:
     """Return what a condition joins by AND; BETWEEN is two comparisons."""
-    kind = node.WhichOneof("node")
-    if kind == "bool_expr" and node.bool_expr.boolop == pb.AND_EXPR:
+    if node.bool_expr.boolop == pb.AND_EXPR:
         return [one for arg in node.bool_expr.args for one in conjuncts(arg)]
-    if kind == "a_expr" and node.a_expr.kind == pb.AEXPR_BETWEEN:
+    if node.a_expr.kind == pb.AEXPR_BETWEEN:
         value, (low, high) = node.a_expr.lexpr, node.a_expr.rexpr.list.items
         return [compare(value, ">=", low), compare(value, "<=", high)]
-    return [node] if kind else []
+    return [node] if node.WhichOneof("node") else []
 
 
 def compare(left: pb.Node, operator: str, right: pb.Node) -> pb.Node:
@@ -149,6 +154,14 @@ def all_of(conditions: list[pb.Node]) -> pb.Node:
     if len(conditions) < 2:
         return conditions[0] if conditions else pb.Node()
     return pb.Node(bool_expr=pb.BoolExpr(boolop=pb.AND_EXPR, args=conditions))
+
+
+def set_where(select: pb.SelectStmt, conditions: list[pb.Node]) -> None:
+    """Let the query ask for the rows for which all conditions hold."""
+    where = all_of(conditions)
+    select.ClearField("where_clause")
+    if conditions:
+        select.where_clause.CopyFrom(where)
 
 
 def pretty(text: str) -> str:
