@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import grain, tree
-from loader.proposing.book import Model
+from loader.proposing.book import Model, free
 from loader.proposing.reading import is_read
 from loader.proposing.scope import Item, Scope, scoped_refs
 from waltally.errors import SettingError
@@ -67,8 +67,7 @@ class Keep:
 
     def _new_alias(self) -> str:
         """Return an alias that nothing in the query has."""
-        taken = {alias.aliasname for alias in tree.find(self.select, pb.Alias)}
-        return next(name for name in ("m", *(f"m{n}" for n in range(2, 100))) if name not in taken)
+        return free("m", {alias.aliasname for alias in tree.find(self.select, pb.Alias)})
 
     # What belongs where
 
@@ -110,8 +109,7 @@ class Keep:
         taken = {*self.keys.values(), *self.measures.values()}
         if not is_column:
             taken |= self.joined_by
-        numbers = [name, *(f"{name}_{n}" for n in range(2, 100))]
-        return next(one for one in numbers if one not in taken and not one.startswith("waltally"))
+        return free(name, taken)
 
     def measure(self, text: str, hint: str) -> str:
         """Return the model's column that has an aggregate."""
@@ -181,7 +179,7 @@ class Keep:
 
     def _push(self) -> None:
         """Take the conditions on the kept entries alone into the model."""
-        rest = []
+        rest: list[pb.Node] = []
         for one in tree.conjuncts(self.select.where_clause):
             is_pushed = not self.is_nullable and self.is_own(one)
             (self.pushed if is_pushed else rest).append(one)
@@ -306,10 +304,9 @@ def complete_groups(scope: Scope) -> None:
         if not isinstance(message, pb.Node) or inner is not scope:
             return False
         call = message.func_call
-        is_aggregate = (
-            scope.book.catalog.is_aggregate(tree.called(call)) if call.funcname else False
-        )
-        return is_aggregate and not call.HasField("over") or tree.sql_of_value(message) in groups
+        if scope.book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over"):
+            return True
+        return tree.sql_of_value(message) in groups
 
     for part in (
         *(target.res_target.val for target in select.target_list),

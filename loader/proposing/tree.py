@@ -113,7 +113,7 @@ def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
 
 def called(call: pb.FuncCall) -> str:
     """Return a function's name."""
-    return str(call.funcname[-1].string.sval)
+    return call.funcname[-1].string.sval if call.funcname else ""
 
 
 def here(select: pb.SelectStmt) -> Callable[[Message], bool]:

@@ -153,13 +153,14 @@ def test_a_terminal_is_asked_what_no_text_says(shop: Database, tmp_path: Path) -
     )
     query = asked(tmp_path, DAYS)
     said = on_terminal(shop, "y\nAsia/Tokyo\nhour\ny\n", str(tmp_path / "live"), "--query", query)
-    questions = [line.partition(" [")[0] for line in said.splitlines() if "]: " in line]
-    assert [question.split("\x1b[K")[-1] for question in questions] == [
+    lines = said.replace("\x1b[K", "\n").replace("]: ", "]: \n").splitlines()
+    assert [line.partition(" [")[0] for line in lines if "]: " in line] == [
         "customer_id is compared with 7: does the application fill it in",
         "The time zone of the query's dates",
-        "All bounds of placed_at that are sent begin a (day, hour, minute or second)",
-        "Rows of public.orders were deleted: do they stay counted, as after a purge",
+        "The bounds sent for placed_at begin a day, hour, minute or second",
+        "Rows of public.orders were deleted: do they stay counted, as in a purge",
     ], said
+    assert said.count("splitting the query") == 3, "once, and after the two answers that matter"
     by_answers = contents(tmp_path / "live")
     model = by_answers["models/sales_counts.sql"]
     assert "ignore_deletes=['public.orders']" in model
