@@ -48,6 +48,10 @@ class Model:
     options: dict[str, object] = field(default_factory=dict)
     kind: str = ""
     """What the compiler calls it."""
+    keys: list[str] = field(default_factory=list)
+    """The columns of its unique index."""
+    hidden: int = 0
+    """How many columns its table has beside these: numbers of rows and values."""
     meanings: dict[str, str] = field(default_factory=dict)
     """What its columns are."""
     grains: dict[str, str] = field(default_factory=dict)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from psycopg2.extras import Json
+
 from loader.proposing.book import Book, Model
 from loader.setup.compile_queries import Undone, compile_one, refused_query
 from loader.setup.query import Query
@@ -50,7 +52,12 @@ class Compiler:
             except LoaderError:
                 raise error from None
         self.compiled[Table(_SCHEMA, model.name)] = made
-        ((model.kind,),) = self.target.ask_staging("select {}.say_model(%s)", (_json(made),))
+        model.keys = [key["name"] for key in made["keys"]]
+        ((model.kind, count),) = self.target.ask_staging(
+            "select {0}.say_model(%s), (select count(*) from {0}.list_columns(%s))",
+            (Json(made), Json(made)),
+        )
+        model.hidden = max(count - len(model.columns), 0)
 
     def _ask(self, book: Book, model: Model) -> Mapping[str, Any]:
         tables: dict[str, Table] = {}
@@ -85,12 +92,6 @@ class Compiler:
             raise refused_query(query, error) from error
         finally:
             self.target.ask("rollback to savepoint before")
-
-
-def _json(value: Mapping[str, Any]) -> Any:
-    from psycopg2.extras import Json
-
-    return Json(value)
 
 
 @contextmanager

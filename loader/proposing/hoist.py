@@ -13,8 +13,7 @@ from loader.proposing.scope import Scope
 def raise_conditions(scope: Scope) -> None:
     """Move conditions that need a parameter or the clock to the query around their sub-select."""
     select = scope.select
-    listed = pb.SelectStmt(target_list=select.target_list)
-    if any(tree.names(ref)[-1] == "*" for ref in tree.find(listed, pb.ColumnRef)):
+    if tree.has_star(select):
         return
     for item in scope.items:
         if item.kind != "query" or item.is_nullable:

@@ -120,9 +120,7 @@ def _split(
 def _name_columns(book: Book, asked: Asked) -> None:
     """Give the view's columns the query's names; of two that are the same, the second a number."""
     targets = asked.select.target_list
-    if not targets or any(
-        "*" in tree.names(r) for t in targets for r in tree.find(t, pb.ColumnRef)
-    ):
+    if not targets or tree.has_star(asked.select):
         return
     taken: list[str] = []
     for (name, _), target in zip(book.columns(asked.original), targets, strict=True):

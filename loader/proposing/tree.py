@@ -126,6 +126,12 @@ def names(ref: pb.ColumnRef) -> list[str]:
     return [part.string.sval or "*" for part in ref.fields]
 
 
+def has_star(select: pb.SelectStmt) -> bool:
+    """Return whether a star is among what is selected."""
+    listed = pb.List(items=select.target_list)
+    return any("*" in names(ref) for ref in find(listed, pb.ColumnRef))
+
+
 def column(*parts: str) -> pb.Node:
     """Return a reference to a column."""
     return pb.Node(

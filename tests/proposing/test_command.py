@@ -196,12 +196,16 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
         " from generate_series(1, 150000) as n; analyze visits"
     )
     text = (
-        "select max(page % 3) as last from visits; select id, count(*) as n from visits group by 1"
+        "select max(page % 3) as last from visits; select id, count(*) as n from visits group by 1;"
+        "select date_trunc('hour', at at time zone 'UTC') as hour, count(*) as n from visits group by 1"
     )
     query = asked(tmp_path, text)
     said = shop.must("init", str(tmp_path / "live"), "--query", query).splitlines()
     assert said[0].startswith("sales_2_counts saves little: about 1")
     assert any(line.startswith("sales_counts: about 3 rows") for line in said), said
+    # Rows of an hour are stored together, so that most hours are in no block of the sample.
+    (hours,) = [line for line in said if line.startswith("sales_3_counts: about")]
+    assert 1_900 < float(hours.split()[2].replace(",", "")) < 3_300, "there are 2,501"
 
 
 def test_what_was_derived_follows_and_equals_the_query(shop: Database, tmp_path: Path) -> None:
