@@ -81,7 +81,7 @@ def with_grain_and_deletes(book: Book, wish: Wish, ask: Ask | None) -> Wish:
         for name, relation in counted.items()
         if name not in book.purged
         and book.catalog.has_deletes(relation)
-        and ask(f"Rows of {name} were deleted: do they stay counted, as in a purge", False)
+        and ask(f"Do deleted rows of {name} stay counted, as in a purge", False)
     ]
     return replace(wish, grain=grain, ignore_deletes=(*wish.ignore_deletes, *purged))
 

@@ -148,17 +148,23 @@ def init_command(
 
 def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
     from loader.proposing.propose import propose
-    from loader.setup.project import missing_tools, next_steps, write_project
+    from loader.setup.project import write_project
+    from waltally.units import plural
 
     texts = {_name(path): _read(path) for path in paths}
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     made = propose(settings, texts, wish, _ask if is_terminal else None)
     is_new = write_project(folder, made.files, made.tables)
-    lines = [*made.lines, f"Wrote {len(made.models)} models in {folder / 'models'}, read by:"]
-    lines += [f"  {folder / path}" for path in made.readers]
-    tools = missing_tools(Path(sys.executable).parent)
-    steps = next_steps(folder, made.seeded if not is_new else made.models, is_new, tools)
-    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
+    wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
+    text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])
+    _write_steps(folder, made.models if is_new else made.seeded, is_new)
+
+
+def _write_steps(folder: Path, models: list[str], is_new: bool) -> None:
+    from loader.setup.project import missing_tools, next_steps
+
+    steps = next_steps(folder, models, is_new, missing_tools(Path(sys.executable).parent))
+    text_lines.write(["", "Next:", *(f"  {step}" for step in steps)])
 
 
 def _ask(question: str, proposal: str | bool) -> str | bool:
@@ -187,7 +193,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     from contextlib import closing
 
     from loader.setup.cost import cost_lines
-    from loader.setup.project import missing_tools, model_name, next_steps, write_fact
+    from loader.setup.project import model_name, write_fact
     from loader.setup.proposal import MOST_VALUES, model_names, propose, source_call
     from loader.setup.read_catalog import read_columns
     from waltally.database import connect
@@ -224,9 +230,8 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
         )
     lines += cost_lines(proposal, columns)
     what = f"the dbt project {folder}, with the model" if is_new else "the model"
-    lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
-    steps = next_steps(folder, [proposal.name], is_new, missing_tools(Path(sys.executable).parent))
-    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
+    text_lines.echo([*lines, f"Wrote {what} in {folder / 'models' / proposal.name}.sql"])
+    _write_steps(folder, [proposal.name], is_new)
 
 
 def _names(by: str) -> tuple[str, ...]:

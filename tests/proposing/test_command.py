@@ -158,7 +158,7 @@ def test_a_terminal_is_asked_what_no_text_says(shop: Database, tmp_path: Path) -
         "customer_id is compared with 7: does the application fill it in",
         "The time zone of the query's dates",
         "The bounds sent for placed_at begin a day, hour, minute or second",
-        "Rows of public.orders were deleted: do they stay counted, as in a purge",
+        "Do deleted rows of public.orders stay counted, as in a purge",
     ], said
     assert said.count("splitting the query") == 3, "once, and after the two answers that matter"
     by_answers = contents(tmp_path / "live")
