@@ -44,7 +44,7 @@ def prepare(
     raw = text.encode()
     named = dict(_named_constants(raw))
     asked = []
-    for one in postgast.parse(text).stmts if tree.parse(text) else ():
+    for one in tree.statements(text):
         end = one.stmt_location + one.stmt_len if one.stmt_len else len(raw)
         original = _marked(book, raw, one.stmt.select_stmt, one.stmt_location, end)
         select = one.stmt.select_stmt
@@ -108,13 +108,13 @@ def _set_parameters(book: Book, select: pb.SelectStmt, named: dict[int, str]) ->
         tree.change(condition, one)
 
 
-def _conditions(select: pb.SelectStmt) -> Iterator[pb.Node]:
-    """Yield WHERE and ON, here and below."""
-    for part in tree.walk(select):
-        if isinstance(part, pb.SelectStmt) and part.HasField("where_clause"):
-            yield part.where_clause
-        if isinstance(part, pb.JoinExpr) and part.HasField("quals"):
-            yield part.quals
+def _conditions(select: pb.SelectStmt) -> list[pb.Node]:
+    """Return WHERE and ON, here and below."""
+    joins = tree.find(select, pb.JoinExpr)
+    return [
+        *(one.where_clause for one in tree.find(select, pb.SelectStmt)),
+        *(j.quals for j in joins),
+    ]
 
 
 def _compared_constants(select: pb.SelectStmt) -> Iterator[tuple[int, tuple[str, pb.Node]]]:

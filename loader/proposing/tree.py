@@ -18,18 +18,22 @@ _VERSION = postgast.parse(_EMPTY).version
 
 
 def parse(text: str) -> list[pb.SelectStmt]:
-    """Return the statements. Raises SettingError where one is no query, or the text no SQL."""
+    """Return the queries. Raises SettingError."""
+    return [one.stmt.select_stmt for one in statements(text)]
+
+
+def statements(text: str) -> list[pb.RawStmt]:
+    """Return the queries with their places; SettingError where one is none, or no SQL."""
     try:
-        tree = postgast.parse(text)
+        parsed = list(postgast.parse(text).stmts)
     except postgast.PgQueryError as error:
         raise SettingError(
             f"The query is no SQL that PostgreSQL reads: {error}",
             "give it as the application sends it; parameters may be $1, :name or %(name)s",
         ) from None
-    statements = [one.stmt for one in tree.stmts]
-    if not statements or any(one.WhichOneof("node") != "select_stmt" for one in statements):
+    if not parsed or not all(one.stmt.HasField("select_stmt") for one in parsed):
         raise SettingError("The file has something beside SELECT", "leave the queries alone in it")
-    return [one.select_stmt for one in statements]
+    return parsed
 
 
 def expression(text: str) -> pb.Node:

@@ -203,7 +203,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     with closing(connect(source, "source")) as connection:
         connection.give_up_locks()
         columns = read_columns(connection, counted)
-    named = _names(by)
+    named = parse_names(by, "--by", "--by")
     proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
     name = model_name(folder, source_call(counted), model_names(counted))
     proposal = replace(proposal, name=name)
@@ -232,12 +232,3 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     what = f"the dbt project {folder}, with the model" if is_new else "the model"
     text_lines.echo([*lines, f"Wrote {what} in {folder / 'models' / proposal.name}.sql"])
     _write_steps(folder, [proposal.name], is_new)
-
-
-def _names(by: str) -> tuple[str, ...]:
-    """Return the columns of --by; a plain one may have a path behind it."""
-    from waltally.tables import parse_names
-
-    if '"' in by:
-        return parse_names(by, "--by", "--by")
-    return tuple(name.strip() for name in by.split(",") if name.strip())
