@@ -27,8 +27,7 @@ def raise_conditions(scope: Scope) -> None:
         for (_, rest, columns), arm in zip(moved, tree.arms(item.query), strict=True):
             tree.set_where(arm, rest)
             for name, text in columns.items():
-                target = pb.ResTarget(name=name, val=tree.expression(text))
-                arm.target_list.append(pb.Node(res_target=target))
+                tree.add_column(arm, name, text)
         tree.set_where(select, [*tree.conjuncts(select.where_clause), *moved[0][0]])
 
 

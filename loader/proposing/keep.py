@@ -9,7 +9,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import grain, tree
 from loader.proposing.book import Model, free
-from loader.proposing.reading import is_read
+from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Item, Scope, scoped_refs
 from waltally.errors import SettingError
 
@@ -127,8 +127,7 @@ class Keep:
         from loader.proposing import aggregates
 
         kind = node.WhichOneof("node")
-        is_call = kind == "func_call" and not node.func_call.HasField("over")
-        if is_call and self.book.catalog.is_aggregate(tree.called(node.func_call)):
+        if is_aggregate(self.book, node.func_call):
             return aggregates.put_together(self, node.func_call)
         if kind == "sub_link":
             return self._sub_link(node)
@@ -303,10 +302,8 @@ def complete_groups(scope: Scope) -> None:
         """Whether it is a group, or an aggregate of this query."""
         if not isinstance(message, pb.Node) or inner is not scope:
             return False
-        call = message.func_call
-        if scope.book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over"):
-            return True
-        return tree.sql_of_value(message) in groups
+        is_summed = is_aggregate(scope.book, message.func_call)
+        return is_summed or tree.sql_of_value(message) in groups
 
     for part in (
         *(target.res_target.val for target in select.target_list),

@@ -112,7 +112,9 @@ def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
         block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
         if not model.copied:
             block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
-    _select(query, waltally_rows=rows, waltally_block=block, waltally_blocks=blocks)
+    columns = {"waltally_rows": rows, "waltally_block": block, "waltally_blocks": blocks}
+    for name, expression in columns.items():
+        tree.add_column(query, name, expression)
     return Model(model.name, tree.statement(query))
 
 
@@ -132,17 +134,11 @@ def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
         if not any(aliases):
             continue
         for arm, of in zip(arms, aliases, strict=True):
-            # Of a table that is read whole all groups are known.
-            if not of:
-                _select(arm, waltally_block="null::float8", waltally_blocks=str(_OFTEN + 1))
-            elif not tree.has_star(arm):
-                names = ("waltally_block", "waltally_blocks")
-                _select(arm, **{name: f"{of}.{name}" for name in names})
+            if not (of and tree.has_star(arm)):
+                # Of a table that is read whole all groups are known.
+                block = f"{of}.waltally_block" if of else "null::float8"
+                blocks = f"{of}.waltally_blocks" if of else str(_OFTEN + 1)
+                tree.add_column(arm, "waltally_block", block)
+                tree.add_column(arm, "waltally_blocks", blocks)
         return str(sub.alias.aliasname)
     return ""
-
-
-def _select(query: pb.SelectStmt, **columns: str) -> None:
-    for name, text in columns.items():
-        target = pb.ResTarget(name=name, val=tree.expression(text))
-        query.target_list.append(pb.Node(res_target=target))

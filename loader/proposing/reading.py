@@ -13,6 +13,11 @@ CLOCKS = (
 )  # fmt: skip
 
 
+def is_aggregate(book: Book, call: pb.FuncCall) -> bool:
+    """Return whether a call is an aggregate, and no window."""
+    return book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
+
+
 def is_read(book: Book, message: Message) -> bool:
     """Return whether an expression can only be computed when somebody reads."""
     for one in tree.walk(message):

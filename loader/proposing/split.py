@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 from postgast import pg_query_pb2 as pb
 
@@ -13,7 +12,7 @@ from loader.proposing.book import Book
 from loader.proposing.copies import copy_rows
 from loader.proposing.keep import Keep, complete_groups
 from loader.proposing.prepare import is_plain
-from loader.proposing.reading import is_read
+from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Item, Scope, named_ctes
 from waltally.errors import LoaderError, SettingError
 
@@ -34,7 +33,9 @@ class Split:
     def split(self, select: pb.SelectStmt) -> None:
         """Change the query to read models alone. Raises LoaderError where it is not kept."""
         calls = tree.find(select, pb.FuncCall)
-        self.has_aggregates = bool(select.distinct_clause) or any(map(self._is_aggregate, calls))
+        self.has_aggregates = bool(select.distinct_clause) or any(
+            is_aggregate(self.book, call) for call in calls
+        )
         self._query(Scope(self.book, select, None, named_ctes(self.book, select, {})), False)
         if not self.facts:
             raise self._only_copies(select)
@@ -85,12 +86,9 @@ class Split:
                 self._query(scope.inside(inner), _is_once(inner, link.sub_link_type in _SETS))
         self._block(scope, _is_once(select, is_set))
 
-    def _is_aggregate(self, call: Any) -> bool:
-        return self.book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
-
-    def _aggregates(self, select: pb.SelectStmt) -> list[Any]:
+    def _aggregates(self, select: pb.SelectStmt) -> list[pb.FuncCall]:
         calls = tree.find(select, pb.FuncCall, tree.here(select))
-        return [call for call in calls if self._is_aggregate(call)]
+        return [call for call in calls if is_aggregate(self.book, call)]
 
     def _is_input(self, item: Item) -> bool:
         """Return whether a model may have this entry in its FROM."""

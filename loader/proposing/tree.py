@@ -136,6 +136,12 @@ def has_star(select: pb.SelectStmt) -> bool:
     return any("*" in names(ref) for ref in find(listed, pb.ColumnRef))
 
 
+def add_column(select: pb.SelectStmt, name: str, text: str) -> None:
+    """Let a query also select an expression."""
+    target = pb.ResTarget(name=name, val=expression(text))
+    select.target_list.append(pb.Node(res_target=target))
+
+
 def column(*parts: str) -> pb.Node:
     """Return a reference to a column."""
     return pb.Node(
