@@ -46,6 +46,8 @@ class Model:
     where: str = ""
     """Which of its rows."""
     options: dict[str, object] = field(default_factory=dict)
+    compiled: str = ""
+    """The query that the compiler has taken."""
     kind: str = ""
     """What the compiler calls it."""
     keys: list[str] = field(default_factory=list)

@@ -27,15 +27,14 @@ class Compiler:
     def __init__(self, source: Connection, target: Target) -> None:
         self.source, self.target = source, target
         self.compiled: dict[Table, Mapping[str, Any]] = {}
-        self.texts: dict[str, str] = {}
         self.shapes: dict[Table, Mapping[str, Any]] = {}
 
     def __call__(self, book: Book) -> None:
         """Compile the models that are new. Raises LoaderError with the compiler's reason."""
         for model in book.models:
-            if self.texts.get(model.name) != model.text:
+            if model.compiled != model.text:
                 self._compile(book, model)
-                self.texts[model.name] = model.text
+                model.compiled = model.text
 
     def _compile(self, book: Book, model: Model) -> None:
         tables = [str(one.table) for one in book.tables(model.text)]
