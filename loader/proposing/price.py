@@ -127,8 +127,7 @@ def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
             return str(entry.alias.aliasname)
     for sub in tree.find(query, pb.RangeSubselect, tree.here(query)):
         arms = tree.arms(sub.subquery.select_stmt)
-        # A star alone passes the blocks on; beside others, or over a join, it mixes the columns.
-        if any(tree.has_star(a) and len(a.target_list) + len(a.from_clause) > 2 for a in arms):
+        if any(map(_mixes_columns, arms)):
             continue
         aliases = [_read_blocks(arm, marks) for arm in arms]
         if not any(aliases):
@@ -142,3 +141,10 @@ def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
                 tree.add_column(arm, "waltally_blocks", blocks)
         return str(sub.alias.aliasname)
     return ""
+
+
+def _mixes_columns(select: pb.SelectStmt) -> bool:
+    """Return whether a star gives more than the columns of one entry of FROM, in their order."""
+    is_alone = len(select.target_list) == len(select.from_clause) == 1
+    is_join = any(entry.HasField("join_expr") for entry in select.from_clause)
+    return tree.has_star(select) and (is_join or not is_alone)
