@@ -36,10 +36,9 @@ def _over_values(keep: Keep, call: pb.FuncCall) -> pb.Node:
     keep.has_sets = True
     other = pb.Node(func_call=call)
     own = other.func_call
-    for part in (*own.args, *(order.sort_by.node for order in own.agg_order)):
+    filters = [own.agg_filter] if own.HasField("agg_filter") else []
+    for part in (*own.args, *own.agg_order, *filters):
         part.CopyFrom(keep.outer(part))
-    if own.HasField("agg_filter"):
-        own.agg_filter.CopyFrom(keep.outer(own.agg_filter))
     return other
 
 
@@ -48,25 +47,22 @@ class _Sum:
 
     def __init__(self, keep: Keep, call: pb.FuncCall) -> None:
         self.keep, self.call = keep, call
-        is_star = call.agg_star or (
-            not keep.scope.refs(call.args[0]) and not keep.is_read(call.args[0])
-        )
         # count(1) counts rows; sum(1) is no column's either, and adds its constant.
-        is_star = is_star and tree.called(call) == "count"
-        self.value = None if is_star else call.args[0]
-        bare = self.value is not None and self.value.WhichOneof("node") == "column_ref"
-        self.is_inner = self._is_inner(self.value) and (bare or not keep.is_nullable)
-        filters = tree.conjuncts(call.agg_filter) if call.HasField("agg_filter") else []
-        inner = [one for one in filters if self.is_inner and self._is_inner(one)]
-        if is_star and not keep.is_nullable:
-            inner = [one for one in filters if self._is_inner(one)]
+        self.is_star = call.agg_star or (
+            tree.called(call) == "count"
+            and not keep.scope.refs(call.args[0])
+            and not keep.is_read(call.args[0])
+        )
+        self.value = pb.Node() if self.is_star else call.args[0]
+        bare = self.value.HasField("column_ref")
+        self.is_inner = keep.is_own(self.value) and (bare or not keep.is_nullable)
+        filters = tree.conjuncts(call.agg_filter)
+        can_filter = self.is_inner or (self.is_star and not keep.is_nullable)
+        inner = [one for one in filters if can_filter and keep.is_own(one)]
         self.inner = f" filter (where {tree.sql(tree.all_of(inner))})" if inner else ""
         self.outer = [tree.sql(keep.outer(one)) for one in filters if one not in inner]
         if self.outer:
             keep.has_sets = True
-
-    def _is_inner(self, node: pb.Node | None) -> bool:
-        return node is not None and self.keep.is_own(node) and not self.keep.is_read(node)
 
     def text(self, name: str) -> str:
         """Return the expression over the model."""
@@ -79,12 +75,11 @@ class _Sum:
         return f"({total})::{type_}" if type_ in _FLOATS else f"({total})"
 
     def _type(self, name: str) -> str:
-        value = tree.sql(self.value or self.call.args[0])
-        text = f"{name}({value})"
+        text = f"{name}({tree.sql(self.value)})"
         if self.is_inner:
             type_ = self.keep.type_of(text)
         else:
-            inputs = tree.sources_of(self.keep.select)
+            inputs = tree.sources_of(self.keep.select.from_clause)
             ((_, type_),) = self.keep.book.columns(f"select {text} as value from {inputs}")
         if type_ in ("interval", "money"):
             raise SettingError(
@@ -94,39 +89,34 @@ class _Sum:
         return type_
 
     def _count(self, empty: str = "0", cast: str = "bigint") -> str:
-        if self.is_inner and self.value is not None:
+        if self.is_inner:
             text = f"count({tree.sql(self.value)}){self.inner}"
             return self._added(self.keep.measure(text, self._hint("count")), empty, cast)
-        filters = list(self.outer)
-        if self.value is not None:
-            filters.append(f"({tree.sql(self.keep.outer(self.value))}) is not null")
-        is_star = self.value is None
-        own = self._rows(self.inner, self._hint("count")) if is_star else self._rows()
-        return self._added(own, empty, cast, filters)
+        if self.is_star:
+            return self._added(self._rows(self._hint("count")), empty, cast)
+        is_counted = f"({tree.sql(self.keep.outer(self.value))}) is not null"
+        return self._added(self._rows(), empty, cast, is_counted)
 
-    def _rows(self, inner: str = "", hint: str = "row_count") -> str:
-        own = self.keep.measure(f"count(*){inner}", hint)
+    def _rows(self, hint: str = "row_count") -> str:
+        own = self.keep.measure(f"count(*){self.inner}", hint)
         return f"coalesce({own}, 1)" if self.keep.is_nullable else own
 
     def _sum(self, type_: str) -> str:
         cast = type_ if type_ in ("bigint", *_FLOATS) else ""
-        value = tree.sql(self.value or self.call.args[0])
+        value = tree.sql(self.value if self.is_inner else self.keep.outer(self.value))
+        if self._type("sum") in _FLOATS:
+            value = f"({value})::double precision::text::numeric"
         if self.is_inner:
-            is_float = self.keep.type_of(f"sum({value})") in _FLOATS
-            exact = f"({value})::double precision::text::numeric" if is_float else value
-            own = self.keep.measure(f"sum({exact}){self.inner}", self._hint("sum"))
+            own = self.keep.measure(f"sum({value}){self.inner}", self._hint("sum"))
             return self._added(own, "", cast)
         self.keep.has_sets = True
-        value = tree.sql(self.keep.outer(self.value or self.call.args[0]))
-        is_float = self._type("sum") in _FLOATS
-        exact = f"({value})::double precision::text::numeric" if is_float else f"({value})"
-        return self._added(f"{exact} * {self._rows()}", "", cast)
+        return self._added(f"({value}) * {self._rows()}", "", cast)
 
-    def _added(self, own: str, empty: str, cast: str, filters: list[str] | None = None) -> str:
-        filters = self.outer if filters is None else filters
+    def _added(self, own: str, empty: str, cast: str, *more: str) -> str:
         if self.keep.is_final:
             return f"({own})::{cast}" if cast in _FLOATS else own
-        text = f"sum({own})" + (f" filter (where {' and '.join(filters)})" if filters else "")
+        filters = " and ".join((*self.outer, *more))
+        text = f"sum({own})" + (f" filter (where {filters})" if filters else "")
         text = f"coalesce({text}, {empty})" if empty else text
         return f"({text})::{cast}" if cast else text
 
@@ -136,7 +126,7 @@ class _Sum:
         is_divisor = kind == "count" and tree.called(self.call) == "avg"
         if own and not is_divisor:
             return own
-        if self.value is None or self.value.WhichOneof("node") != "column_ref":
+        if not self.value.HasField("column_ref"):
             return f"{own}_count" if own else "row_count" if kind == "count" else kind
         name: str = tree.names(self.value.column_ref)[-1]
         item = self.keep.scope.find(self.value.column_ref)[1]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from loader.proposing.catalog import Catalog, Relation
-from loader.setup.proposal import rendered
-from waltally.tables import quoted
+from loader.setup.proposal import rendered, written
 
 _MARKS = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""
@@ -16,9 +16,10 @@ _MARKS = re.compile(
 )
 
 
-def written(name: str) -> str:
-    """Return a name as SQL writes it, with quotation marks only where it needs them."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
+def free(name: str, taken: Container[str]) -> str:
+    """Return the name, with a number where it is taken."""
+    names = chain([name], (f"{name}_{n}" for n in count(2)))
+    return next(one for one in names if one not in taken)
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,14 @@ class Model:
     where: str = ""
     """Which of its rows."""
     options: dict[str, object] = field(default_factory=dict)
+    compiled: str = ""
+    """The query that the compiler has taken."""
     kind: str = ""
     """What the compiler calls it."""
+    keys: list[str] = field(default_factory=list)
+    """The columns of its unique index."""
+    hidden: int = 0
+    """How many columns its table has beside these: numbers of rows and values."""
     meanings: dict[str, str] = field(default_factory=dict)
     """What its columns are."""
     grains: dict[str, str] = field(default_factory=dict)
@@ -105,8 +112,7 @@ class Book:
             if known.text == model.text:
                 return f"waltally_model_{number}"
         taken = {*self.taken, *(known.name for known in self.models)}
-        names = [model.name[:48], *(f"{model.name[:44]}_{n}" for n in range(2, 1000))]
-        model.name = next(name for name in names if name not in taken)
+        model.name = free(model.name[:44], taken)
         self.models.append(model)
         return f"waltally_model_{len(self.models) - 1}"
 

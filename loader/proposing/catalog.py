@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from waltally.database import Connection
-from waltally.errors import SettingError
+from waltally.errors import LoaderError, SettingError
 from waltally.tables import Table
 
 # The query's name without a schema: public first, else the only schema that has one.
@@ -130,8 +130,6 @@ class Catalog:
 
     def is_true(self, condition: str) -> bool:
         """Return whether a condition without columns holds now; what cannot be asked does not."""
-        from waltally.errors import LoaderError
-
         try:
             return bool(self.connection.ask(f"select {condition}")[0][0])
         except LoaderError:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from psycopg2.extras import Json
+
 from loader.proposing.book import Book, Model
 from loader.setup.compile_queries import Undone, compile_one, refused_query
-from loader.setup.query import Query
+from loader.setup.query import MATERIALIZED, Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
@@ -25,20 +27,18 @@ class Compiler:
     def __init__(self, source: Connection, target: Target) -> None:
         self.source, self.target = source, target
         self.compiled: dict[Table, Mapping[str, Any]] = {}
-        self.texts: dict[str, str] = {}
         self.shapes: dict[Table, Mapping[str, Any]] = {}
 
     def __call__(self, book: Book) -> None:
         """Compile the models that are new. Raises LoaderError with the compiler's reason."""
         for model in book.models:
-            if self.texts.get(model.name) != model.text:
+            if model.compiled != model.text:
                 self._compile(book, model)
-                self.texts[model.name] = model.text
+                model.compiled = model.text
 
     def _compile(self, book: Book, model: Model) -> None:
-        purged = [
-            str(one.table) for one in book.tables(model.text) if str(one.table) in book.purged
-        ]
+        tables = [str(one.table) for one in book.tables(model.text)]
+        purged = [name for name in tables if name in book.purged]
         model.options = {"ignore_deletes": purged} if purged else {}
         try:
             made = self._ask(book, model)
@@ -50,32 +50,29 @@ class Compiler:
             except LoaderError:
                 raise error from None
         self.compiled[Table(_SCHEMA, model.name)] = made
-        ((model.kind,),) = self.target.ask_staging("select {}.say_model(%s)", (_json(made),))
+        model.keys = [key["name"] for key in made["keys"]]
+        ((model.kind, count),) = self.target.ask_staging(
+            "select {0}.say_model(%s), (select count(*) from {0}.list_columns(%s))",
+            (Json(made), Json(made)),
+        )
+        model.hidden = max(count - len(model.columns), 0)
 
     def _ask(self, book: Book, model: Model) -> Mapping[str, Any]:
-        tables: dict[str, Table] = {}
-        models: dict[str, Table] = {}
-
-        def of_source(table: Table) -> str:
-            tables[relation := f'"db".{table.quoted}'] = table
-            return relation
-
-        def of_model(name: str) -> str:
-            table = Table(_SCHEMA, name)
-            models[relation := f'"db".{table.quoted}'] = table
-            return relation
-
-        text = book.render(model.text, lambda r: of_source(r.table), lambda m: of_model(m.name))
-        if unknown := [table for table in tables.values() if table not in self.shapes]:
+        tables = [one.table for one in book.tables(model.text)]
+        models = [Table(_SCHEMA, book.models[n].name) for n in book.inputs(model.text)]
+        text = book.render(
+            model.text, lambda r: _named(r.table), lambda m: _named(Table(_SCHEMA, m.name))
+        )
+        if unknown := [table for table in tables if table not in self.shapes]:
             self.shapes.update(read_shapes(self.source, unknown))
         query = Query(
             model.name,
             Table(_SCHEMA, model.name),
             f"models/{model.name}.sql",
             text,
-            tuple(tables.items()),
+            tuple((_named(table), table) for table in tables),
             (None,) * len(tables),
-            tuple((relation, table, "waltally") for relation, table in models.items()),
+            tuple((_named(table), table, MATERIALIZED) for table in models),
             model.options,
         )
         self.target.ask("savepoint before")
@@ -87,10 +84,9 @@ class Compiler:
             self.target.ask("rollback to savepoint before")
 
 
-def _json(value: Mapping[str, Any]) -> Any:
-    from psycopg2.extras import Json
-
-    return Json(value)
+def _named(table: Table) -> str:
+    """Return a name as dbt writes it."""
+    return f'"db".{table.quoted}'
 
 
 @contextmanager

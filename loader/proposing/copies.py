@@ -40,19 +40,17 @@ def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
     own: list[pb.Node] = []
     rest: list[pb.Node] = []
     for one in tree.conjuncts(select.where_clause):
-        is_own = not item.is_nullable and keep.is_own(one) and not keep.is_read(one)
-        (own if is_own and not tree.find(one, "sub_link") else rest).append(one)
+        is_own = not item.is_nullable and keep.is_own(one)
+        (own if is_own and not tree.find(one, pb.SubLink) else rest).append(one)
     if own:
-        select.ClearField("where_clause")
-        if rest:
-            select.where_clause.CopyFrom(tree.all_of(rest))
+        tree.set_where(select, rest)
     needed = {name for name in _needed(scope, item) if name in item.columns}
     columns = tuple(n for n in relation.columns if n in needed or n in relation.key)
     mark = item.node.range_var.relname
     where = ""
     if own:
         condition = tree.all_of(own)
-        for ref in tree.find(condition, "column_ref"):
+        for ref in tree.find(condition, pb.ColumnRef):
             ref.CopyFrom(tree.column(tree.names(ref)[-1]).column_ref)
         where = tree.sql(condition)
     name = f"{relation.table.name}_rows"
@@ -72,7 +70,7 @@ def _needed(scope: Scope, item: Item) -> set[str]:
         owner, found, _ = inner.find(ref)
         if owner and owner.select is scope.select and found and found.alias == item.alias:
             names.add(name)
-    for join in tree.find(scope.select, "join_expr"):
+    for join in tree.find(scope.select, pb.JoinExpr):
         names |= {part.string.sval for part in join.using_clause}
         if join.is_natural:
             names |= {*item.columns}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 
-import yaml
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.setup.proposal import rendered, source_call
+from loader.setup.proposal import described, rendered, source_call
 
 
 def model_files(book: Book) -> dict[str, str]:
@@ -21,7 +21,9 @@ def model_files(book: Book) -> dict[str, str]:
         files[f"models/{model.name}.sql"] = (
             f"{config}\n\n{_text(book, tree.parse(model.text)[0])}\n"
         )
-        files[f"models/{model.name}.yml"] = _yaml(model)
+        meanings = {name: rendered(_meaning(model, name)) for name in model.columns}
+        about = f"{model.kind[:1].upper()}{model.kind[1:]}."
+        files[f"models/{model.name}.yml"] = described(model.name, about, meanings)
     return files
 
 
@@ -36,18 +38,16 @@ def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> d
         return {f"analyses/{name}.sql": f"{head}\n{text}\n"}
     config = "{{ config(materialized='view') }}"
     about = "The rows of the query that it was made of, from models that are always up to date."
-    described = {"version": 2, "models": [{"name": name, "description": about}]}
     return {
         f"models/{name}.sql": f"{config}\n\n{text}\n",
-        f"models/{name}.yml": yaml.safe_dump(described, sort_keys=False, width=100),
+        f"models/{name}.yml": described(name, about),
     }
 
 
 def _text(book: Book, select: pb.SelectStmt) -> str:
-    other = pb.SelectStmt()
-    other.CopyFrom(select)
-    for target in tree.find(other, "res_target"):
-        is_column = target.val.WhichOneof("node") == "column_ref"
+    other = deepcopy(select)
+    for target in tree.find(other, pb.ResTarget):
+        is_column = target.val.HasField("column_ref")
         if is_column and tree.names(target.val.column_ref)[-1] == target.name:
             target.name = ""
     return book.render(
@@ -56,23 +56,6 @@ def _text(book: Book, select: pb.SelectStmt) -> str:
         lambda model: f"{{{{ ref('{model.name}') }}}}",
         is_jinja=True,
     )
-
-
-def _yaml(model: Model) -> str:
-    columns = [
-        {"name": name, "description": rendered(_meaning(model, name))}
-        for name in model.columns
-        if not set("{}") & set(name)
-    ]
-    described = {
-        "name": model.name,
-        "description": f"{model.kind[:1].upper()}{model.kind[1:]}.",
-        "columns": columns,
-    }
-    written: str = yaml.safe_dump(
-        {"version": 2, "models": [described]}, sort_keys=False, allow_unicode=True, width=100
-    )
-    return written
 
 
 def _meaning(model: Model, name: str) -> str:

@@ -20,7 +20,7 @@ _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     """Return a kept time, the operator and what it is compared with when somebody reads."""
-    if node.WhichOneof("node") != "a_expr" or node.a_expr.kind != pb.AEXPR_OP:
+    if not node.HasField("a_expr") or node.a_expr.kind != pb.AEXPR_OP:
         return None
     operator = node.a_expr.name[-1].string.sval
     if operator not in _TURNED:
@@ -28,8 +28,7 @@ def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     sides = (node.a_expr.lexpr, operator, node.a_expr.rexpr)
     turned = (node.a_expr.rexpr, _TURNED[operator], node.a_expr.lexpr)
     for value, sign, bound in (sides, turned):
-        is_kept = keep.is_own(value) and not keep.is_read(value)
-        if is_kept and keep.is_read(bound) and not keep.scope.refs(bound):
+        if keep.is_own(value) and keep.is_read(bound) and not keep.scope.refs(bound):
             try:
                 is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
             except LoaderError:
@@ -42,7 +41,7 @@ def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
     """Return the comparison of the model's grain with the bound."""
     text = tree.sql(value)
     grain = _grain(keep, text)
-    if not grain or text in keep.kept_grains:
+    if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
     begin = f"date_trunc('{grain}', {text})"
     keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
@@ -73,7 +72,7 @@ def _grain(keep: Keep, text: str) -> str:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
         if begins and book.catalog.is_true(" and ".join(begins)):
             note = f"{text} is kept by the {grain}, since its bounds begin one"
-            if note not in book.notes and text not in keep.kept_grains:
+            if note not in book.notes and text not in keep.grains:
                 book.notes.append(note)
             if any("$" in bound for bound in keep.bounds[text]):
                 book.ranges[text] = grain
@@ -96,6 +95,4 @@ def _at(bound: pb.Node, moment: str) -> pb.Node:
         type_ = types.get(node.sqlvalue_function.op) if kind == "sqlvalue_function" else None
         return tree.expression(f"'{moment}'::timestamptz::{type_}") if type_ else None
 
-    holder = pb.List(items=[bound])
-    tree.change(holder, one)
-    return holder.items[0]
+    return tree.changed(bound, one)

@@ -13,8 +13,7 @@ from loader.proposing.scope import Scope
 def raise_conditions(scope: Scope) -> None:
     """Move conditions that need a parameter or the clock to the query around their sub-select."""
     select = scope.select
-    listed = pb.SelectStmt(target_list=select.target_list)
-    if any(tree.names(ref)[-1] == "*" for ref in tree.find(listed, "column_ref")):
+    if tree.has_star(select):
         return
     for item in scope.items:
         if item.kind != "query" or item.is_nullable:
@@ -26,14 +25,10 @@ def raise_conditions(scope: Scope) -> None:
         if not texts[0] or any(text != texts[0] for text in texts):
             continue
         for (_, rest, columns), arm in zip(moved, tree.arms(item.query), strict=True):
-            arm.ClearField("where_clause")
-            if rest:
-                arm.where_clause.CopyFrom(tree.all_of(rest))
+            tree.set_where(arm, rest)
             for name, text in columns.items():
-                target = pb.ResTarget(name=name, val=tree.expression(text))
-                arm.target_list.append(pb.Node(res_target=target))
-        where = [*tree.conjuncts(select.where_clause), *moved[0][0]]
-        select.where_clause.CopyFrom(tree.all_of(where))
+                tree.add_column(arm, name, text)
+        tree.set_where(select, [*tree.conjuncts(select.where_clause), *moved[0][0]])
 
 
 def _taken(
@@ -45,7 +40,7 @@ def _taken(
     columns: dict[str, str] = {}
 
     def one(node: pb.Node) -> pb.Node | None:
-        if node.WhichOneof("node") != "column_ref":
+        if not node.HasField("column_ref"):
             return None
         text = tree.sql(node)
         known = {value: name for name, value in columns.items()}
@@ -54,10 +49,8 @@ def _taken(
         return tree.column(alias, name)
 
     for condition in tree.conjuncts(arm.where_clause):
-        if is_read(scope.book, condition) and tree.find(condition, "column_ref"):
-            holder = pb.List(items=[condition])
-            tree.change(holder, one)
-            moved.append(holder.items[0])
+        if is_read(scope.book, condition) and tree.find(condition, pb.ColumnRef):
+            moved.append(tree.changed(condition, one))
         else:
             rest.append(condition)
     return moved, rest, columns

@@ -12,7 +12,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
-from loader.proposing.scope import Scope, alias_of, name_of
+from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
 from waltally.errors import SettingError
 from waltally.tables import quoted
 
@@ -44,7 +44,7 @@ def prepare(
     raw = text.encode()
     named = dict(_named_constants(raw))
     asked = []
-    for one in postgast.parse(text).stmts if tree.parse(text) else ():
+    for one in tree.statements(text):
         end = one.stmt_location + one.stmt_len if one.stmt_len else len(raw)
         original = _marked(book, raw, one.stmt.select_stmt, one.stmt_location, end)
         select = one.stmt.select_stmt
@@ -56,7 +56,7 @@ def prepare(
         }
         named |= {at: name for at, (name, _) in compared.items() if name in filled_in}
         _set_parameters(book, select, named)
-        write_out(book, select, set())
+        write_out(book, select)
         asked.append(Asked(original.strip(), select))
     return asked
 
@@ -99,7 +99,7 @@ def _set_parameters(book: Book, select: pb.SelectStmt, named: dict[int, str]) ->
     """Write named constants of conditions as parameters."""
 
     def one(node: pb.Node) -> pb.Node | None:
-        if node.WhichOneof("node") != "a_const" or node.a_const.location not in named:
+        if not node.HasField("a_const") or node.a_const.location not in named:
             return None
         number = book.parameter(Parameter(named[node.a_const.location], tree.sql(node)))
         return pb.Node(param_ref=pb.ParamRef(number=number))
@@ -108,37 +108,37 @@ def _set_parameters(book: Book, select: pb.SelectStmt, named: dict[int, str]) ->
         tree.change(condition, one)
 
 
-def _conditions(select: pb.SelectStmt) -> Iterator[pb.Node]:
-    """Yield WHERE and ON, here and below."""
-    for part in tree.walk(select):
-        if isinstance(part, pb.SelectStmt) and part.HasField("where_clause"):
-            yield part.where_clause
-        if isinstance(part, pb.JoinExpr) and part.HasField("quals"):
-            yield part.quals
+def _conditions(select: pb.SelectStmt) -> list[pb.Node]:
+    """Return WHERE and ON, here and below."""
+    joins = tree.find(select, pb.JoinExpr)
+    return [
+        *(one.where_clause for one in tree.find(select, pb.SelectStmt)),
+        *(j.quals for j in joins),
+    ]
 
 
 def _compared_constants(select: pb.SelectStmt) -> Iterator[tuple[int, tuple[str, pb.Node]]]:
     """Yield each constant that a condition compares with a column: its place, and the column."""
     for condition in _conditions(select):
-        for one in tree.find(condition, "a_expr"):
+        for one in tree.find(condition, pb.A_Expr):
             if one.name[-1].string.sval not in ("=", "<", "<=", ">", ">=", "BETWEEN"):
                 continue
             for own, other in ((one.lexpr, one.rexpr), (one.rexpr, one.lexpr)):
-                if own.WhichOneof("node") != "column_ref" or any(
-                    tree.find(other, kind)
-                    for kind in ("column_ref", "func_call", "a_expr", "sub_link")
+                if not own.HasField("column_ref") or any(
+                    isinstance(part, (pb.ColumnRef, pb.FuncCall, pb.A_Expr, pb.SubLink))
+                    for part in tree.walk(other)
                 ):
                     continue
-                for node in tree.walk(other):
-                    if isinstance(node, pb.Node) and node.WhichOneof("node") == "a_const":
-                        yield node.a_const.location, (tree.names(own.column_ref)[-1], node)
+                for constant in tree.find(other, pb.A_Const):
+                    name = tree.names(own.column_ref)[-1]
+                    yield constant.location, (name, pb.Node(a_const=constant))
 
 
 def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
     """Yield the tables that a query names, without its CTEs."""
     if isinstance(message, pb.SelectStmt):
         ctes = ctes | {one.common_table_expr.ctename for one in message.with_clause.ctes}
-    if isinstance(message, pb.Node) and message.WhichOneof("node") == "range_var":
+    if isinstance(message, pb.Node) and message.HasField("range_var"):
         if message.range_var.schemaname or message.range_var.relname not in ctes:
             yield message
         return
@@ -168,30 +168,28 @@ def _marked(book: Book, raw: bytes, select: pb.SelectStmt, begin: int, end: int)
     return b"".join([*parts, raw[at:end]]).decode()
 
 
-def write_out(book: Book, select: pb.SelectStmt, ctes: set[str]) -> None:
+def write_out(book: Book, select: pb.SelectStmt) -> None:
     """Mark tables, write views and plain CTEs out, name columns, and spell GROUP BY out."""
-    for node in list(_range_vars(select, ctes)):
+    for node in list(_range_vars(select, set())):
         var = node.range_var
         relation = book.catalog.relation(var.schemaname, var.relname)
         if not var.alias.aliasname:
             var.alias.aliasname = var.relname
         if relation.definition:
             view = tree.parse(relation.definition)[0]
-            write_out(book, view, set())
+            write_out(book, view)
             _replace(node, view, [])
             continue
         var.relname, var.schemaname = book.source(relation), ""
-    for part in list(tree.walk(select)):
-        if isinstance(part, pb.SelectStmt):
-            _refuse(book, part)
-            _inline_ctes(book, part)
-    for part in tree.walk(select):
-        if isinstance(part, pb.SelectStmt):
-            for target in part.target_list:
-                own = target.res_target
-                if not own.name and own.val.WhichOneof("node") != "column_ref":
-                    own.name = name_of(own.val)
-    _spell_groups(Scope(book, select))
+    for part in tree.find(select, pb.SelectStmt):
+        _refuse(book, part)
+        _inline_ctes(book, part)
+    for part in tree.find(select, pb.SelectStmt):
+        for target in part.target_list:
+            own = target.res_target
+            if not own.name and not own.val.HasField("column_ref"):
+                own.name = name_of(own.val)
+    _spell_groups(book, select)
 
 
 def _replace(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> None:
@@ -207,14 +205,14 @@ def _refuse(book: Book, select: pb.SelectStmt) -> None:
         raise SettingError("A recursive query walks from row to row", "keep what it reads")
     if select.locking_clause:
         raise SettingError("A query that locks rows is no report", "leave out FOR UPDATE")
-    if tree.find(select, "range_table_sample"):
+    if tree.find(select, pb.RangeTableSample):
         raise SettingError("TABLESAMPLE gives other rows each time", "leave it out")
-    if tree.find(select, "grouping_set"):
+    if tree.find(select, pb.GroupingSet):
         raise SettingError(
             "Grouping sets, ROLLUP and CUBE are several answers in one",
             "give the query of each set, with UNION ALL around them",
         )
-    for call in tree.find(select, "func_call"):
+    for call in tree.find(select, pb.FuncCall):
         *schema, name = (part.string.sval for part in call.funcname)
         if (schema and schema != ["pg_catalog"]) or not book.catalog.is_known(name):
             raise SettingError(
@@ -239,15 +237,15 @@ def is_plain(book: Book, select: pb.SelectStmt) -> bool:
         select.HasField(one) for one in ("having_clause", "limit_count", "limit_offset")
     ):
         return False
-    calls = tree.find(select, "func_call", tree.here(select))
+    calls = tree.find(select, pb.FuncCall, tree.here(select))
     if any(one.HasField("over") or book.catalog.is_aggregate(tree.called(one)) for one in calls):
         return False
-    if any(tree.find(sub, "range_var") for sub in tree.find(select, "sub_link")):
+    if any(tree.find(sub, pb.RangeVar) for sub in tree.find(select, pb.SubLink)):
         return False
     if not select.from_clause:
         return False
     return all(
-        is_plain(book, one.subquery.select_stmt) for one in tree.find(select, "range_subselect")
+        is_plain(book, one.subquery.select_stmt) for one in tree.find(select, pb.RangeSubselect)
     )
 
 
@@ -257,43 +255,29 @@ def _inline_ctes(book: Book, select: pb.SelectStmt) -> None:
         cte = entry.common_table_expr
         if not is_plain(book, cte.ctequery.select_stmt):
             continue
-        for node in list(tree.walk(select)):
-            is_table = isinstance(node, pb.Node) and node.WhichOneof("node") == "range_var"
-            if is_table and (node.range_var.schemaname, node.range_var.relname) == (
-                "",
-                cte.ctename,
-            ):
-                if not node.range_var.alias.aliasname:
-                    node.range_var.alias.aliasname = cte.ctename
+        for node in tree.find(select, pb.Node):
+            if (node.range_var.schemaname, node.range_var.relname) == ("", cte.ctename):
                 _replace(node, cte.ctequery.select_stmt, list(cte.aliascolnames))
         select.with_clause.ctes.remove(entry)
     if not select.with_clause.ctes:
         select.ClearField("with_clause")
 
 
-def _spell_groups(scope: Scope) -> None:
+def _spell_groups(book: Book, select: pb.SelectStmt) -> None:
     """Write numbers and aliases in GROUP BY as what they mean, here and below."""
-    for part in list(tree.walk(scope.select)):
-        if not isinstance(part, pb.SelectStmt) or not part.group_clause:
+    ctes: dict[str, tuple[str, ...]] = {}
+    for part in tree.find(select, pb.SelectStmt):
+        ctes |= named_ctes(book, part, ctes)
+        if not part.group_clause:
             continue
-        items = Scope(scope.book, part, None, _every_cte(scope.book, scope.select)).items
+        items = Scope(book, part, None, ctes).items
         targets = [target.res_target for target in part.target_list]
         named = {target.name: target.val for target in reversed(targets) if target.name}
         for node in part.group_clause:
-            if node.WhichOneof("node") == "a_const" and node.a_const.HasField("ival"):
+            if node.HasField("a_const") and node.a_const.HasField("ival"):
                 node.CopyFrom(targets[node.a_const.ival.ival - 1].val)
-            elif node.WhichOneof("node") == "column_ref":
+            elif node.HasField("column_ref"):
                 *qualified, name = tree.names(node.column_ref)
                 is_input = any(name in item.columns for item in items)
                 if not qualified and not is_input and name in named:
                     node.CopyFrom(named[name])
-
-
-def _every_cte(book: Book, select: pb.SelectStmt) -> dict[str, tuple[str, ...]]:
-    from loader.proposing.scope import named_ctes
-
-    known: dict[str, tuple[str, ...]] = {}
-    for part in tree.walk(select):
-        if isinstance(part, pb.SelectStmt) and part.with_clause.ctes:
-            known |= named_ctes(book, part, known)
-    return known

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.proposing.catalog import Relation
-from loader.proposing.sample import Sample, sample_of
-from waltally.tables import format_table
+from loader.proposing.sample import sample_of
+from waltally.tables import format_table, quoted
 from waltally.units import size
 
-_INDEXED = 1.8
-"""A table with its indexes, by the size of its rows."""
+# What a row takes of its pages: a pointer of 4 bytes and, aligned to 8, a header and the values.
+# Pages are filled to four fifths (cdc.write_table), those of an index to about three quarters.
+_BYTES = """
+avg(4 + ceil(pg_column_size(row({columns})) / 8.0) * 8 + 8 * {hidden}) / 0.8
++ avg(4 + ceil((pg_column_size(row({keys})) - 24 + 8) / 8.0) * 8) / 0.75
+"""
 _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 """About what a changed row costs the server in batches; only for comparing kinds."""
 _OFTEN = 5
-"""Of a group with more sampled rows nearly every one like it is in the sample."""
-_SUM = "sum(waltally_rows)"
+"""Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _LITTLE = 0.25
 """The share of what it counts, and of the largest table, from which a fact saves little."""
 _FEW = 1000
@@ -28,31 +32,26 @@ def price_lines(book: Book) -> list[str]:
     """Return a line for each model; the first ones say which saves little."""
     lines, warnings, small = [], [], []
     largest = max((one.rows for one in book.sources), default=0)
-    counted: dict[int, float] = {}
-    shares: dict[int, tuple[Relation | None, float]] = {}
+    sizes: list[tuple[float, float]] = []
     for number, model in enumerate(book.models):
-        query, is_grouped = _with_rows(model)
-        sample = sample_of(book, [query])
-        # Some blocks have more than their share of a fact's groups.
-        inputs = [shares[n] for n in book.inputs(model.text)]
-        share = min((s for one, s in inputs if one == sample.relation), default=sample.share)
-        rows, sampled, groups, width = _size(sample, query, share if is_grouped else 1.0)
-        shares[number] = sample.relation, sampled / groups if groups else 1.0
-        facts = [counted[n] for n in book.inputs(model.text) if not book.models[n].copied]
-        counted[number] = max(rows, *facts, 0)
+        counted, groups, width = _size(book, number)
+        if facts := [sizes[n] for n in book.inputs(model.text) if not book.models[n].copied]:
+            counted = max(counted, *(of for of, _ in facts))
+            groups = min(groups, max(below for _, below in facts))
+        sizes.append((counted, groups))
         if groups < _FEW and model.copied:
             small.append(model.name)
             continue
         kind = next(
             (kind for kind in ("fact over models", "rows") if model.kind.startswith(kind)), "fact"
         )
-        held = f"about {groups:,.0f} rows, {size(groups * width * _INDEXED)}"
+        held = f"about {groups:,.0f} rows, {size(groups * width)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
         lines.append(f"  {model.kind}")
-        if groups > max(_FEW, _LITTLE * max(counted[number], largest)) and not model.copied:
+        if groups > max(_FEW, _LITTLE * max(counted, largest)) and not model.copied:
             warnings.append(
                 f"{model.name} saves little: about {groups:,.0f} rows for the"
-                f" {counted[number]:,.0f} that it counts"
+                f" {counted:,.0f} that it counts"
             )
     if small:
         lines.append(f"{', '.join(small)}: fewer than {_FEW:,} rows")
@@ -67,32 +66,85 @@ def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> list[str]:
     return [f"alter table {format_table(table)} replica identity full;" for table in tables]
 
 
-def _size(sample: Sample, query: str, share: float) -> tuple[float, float, float, float]:
-    """Return how many rows a model counts, its rows here and in all, and the bytes of one.
+def _size(book: Book, number: int) -> tuple[float, float, float]:
+    """Return how many rows a model counts, how many it has, and the bytes of one with its index.
 
-    The number of groups is estimated as ANALYZE estimates that of values, without those that the
-    sample often has, which are all known.
+    The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
+    which a group is, since similar rows are often stored together. Groups that the sample often has
+    are all known.
     """
+    model = book.models[number]
+    sample = sample_of(book, [model.text])
+    marks = {book.source(sample.relation): "waltally_sampled"} if sample.relation else {}
+    models = [_counting(one, f"waltally_model_{n}", marks) for n, one in enumerate(book.models)]
+    sample = replace(sample, book=replace(book, models=models))
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
+    rare = f"filter (where waltally_blocks <= {_OFTEN})"
+    columns, keys = (", ".join(map(quoted, names)) for names in (model.columns, model.keys))
     sums = (
-        f"count(*), {_SUM}, avg(pg_column_size(m))",
-        *(f"{one} filter (where waltally_rows <= {_OFTEN})" for one in ("count(*)", _SUM)),
-        "count(*) filter (where waltally_rows = 1)",
+        "sum(waltally_rows), count(*)",
+        _BYTES.format(columns=columns, keys=keys, hidden=model.hidden),
+        f"count(*) {rare}, sum(waltally_blocks) {rare}",
+        "count(*) filter (where waltally_blocks = 1)",
     )
-    ((sampled, rows, width, rare, rare_rows, single),) = (
+    ((rows, groups, width, rare_groups, seen, once),) = (
         (float(value or 0) for value in row)
-        for row in sample.book.catalog.connection.ask(
-            f"{ctes}select {', '.join(sums)} from ({sample.over(query)}) as m"
+        for row in book.catalog.connection.ask(
+            f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
         )
     )
-    more = rare * (rare_rows / (rare_rows - single + single * share) - 1) if rare else 0
-    return rows / share, sampled, sampled + more, width
+    if not model.keys:
+        return rows / sample.share, groups, width
+    more = rare_groups * (seen / (seen - once + once * sample.share) - 1) if seen else 0
+    return rows / sample.share, groups + more, width
 
 
-def _with_rows(model: Model) -> tuple[str, bool]:
-    """Return a model's query with the number of rows of each group, and whether it has groups."""
+def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
+    """Return a model with the number of rows of each group, and that of their blocks.
+
+    `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
+    """
     query = tree.parse(model.text)[0]
-    count = tree.expression("1" if model.copied else "count(*)")
-    target = pb.ResTarget(name="waltally_rows", val=count)
-    query.target_list.append(pb.Node(res_target=target))
-    return tree.statement(query), bool(model.copied or query.group_clause)
+    rows = blocks = "1" if model.copied else "count(*)"
+    block = "null::float8"
+    if of := _read_blocks(query, marks):
+        marks[mark] = mark
+        block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
+        if not model.copied:
+            block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
+    columns = {"waltally_rows": rows, "waltally_block": block, "waltally_blocks": blocks}
+    for name, expression in columns.items():
+        tree.add_column(query, name, expression)
+    return Model(model.name, tree.statement(query))
+
+
+def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
+    """Let a query read what has blocks, and return its alias in FROM; empty where nothing has."""
+    for entry in tree.find(query, pb.RangeVar, tree.here(query)):
+        if entry.relname in marks:
+            entry.alias.aliasname = entry.alias.aliasname or entry.relname
+            entry.relname = marks[entry.relname]
+            return str(entry.alias.aliasname)
+    for sub in tree.find(query, pb.RangeSubselect, tree.here(query)):
+        arms = tree.arms(sub.subquery.select_stmt)
+        if any(map(_mixes_columns, arms)):
+            continue
+        aliases = [_read_blocks(arm, marks) for arm in arms]
+        if not any(aliases):
+            continue
+        for arm, of in zip(arms, aliases, strict=True):
+            if not (of and tree.has_star(arm)):
+                # Of a table that is read whole all groups are known.
+                block = f"{of}.waltally_block" if of else "null::float8"
+                blocks = f"{of}.waltally_blocks" if of else str(_OFTEN + 1)
+                tree.add_column(arm, "waltally_block", block)
+                tree.add_column(arm, "waltally_blocks", blocks)
+        return str(sub.alias.aliasname)
+    return ""
+
+
+def _mixes_columns(select: pb.SelectStmt) -> bool:
+    """Return whether a star gives more than the columns of one entry of FROM, in their order."""
+    is_alone = len(select.target_list) == len(select.from_clause) == 1
+    is_join = any(entry.HasField("join_expr") for entry in select.from_clause)
+    return tree.has_star(select) and (is_join or not is_alone)

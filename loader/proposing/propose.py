@@ -8,23 +8,28 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2 as pb
 
+from loader.monitoring import text_lines
 from loader.proposing import tree
-from loader.proposing.book import Book
+from loader.proposing.book import Book, free
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
 from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
 from loader.proposing.price import identity_lines, price_lines
 from loader.proposing.prove import Proof, prove
-from loader.proposing.questions import Question, Wish, first_question
+from loader.proposing.questions import (
+    Ask,
+    Wish,
+    with_grain_and_deletes,
+    with_parameters,
+    with_timezone,
+)
 from loader.proposing.split import Split
 from loader.source.table_shape import read_shapes
-from waltally.database import connect, connect_target
+from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import SettingError
 from waltally.settings import Settings
 from waltally.tables import Table
-
-PROOFS = ("sample", "all", "none")
 
 
 @dataclass(frozen=True)
@@ -32,67 +37,94 @@ class Proposed:
     """What is to be written, and what was found out about it."""
 
     files: dict[str, str]
+    readers: list[str]
+    """Those of the files that read the models."""
     tables: list[Table]
     models: list[str]
     seeded: list[str]
     """The models over tables."""
     lines: list[str]
 
-    @property
-    def kept(self) -> set[str]:
-        """The models' files."""
-        return {f"models/{name}.sql" for name in self.models}
 
-
-def propose(settings: Settings, texts: dict[str, str], wish: Wish) -> Proposed | Question:
-    """Return models and views of the queries, proven, or the first question about them.
+def propose(
+    settings: Settings, texts: dict[str, str], wish: Wish, ask: Ask | None = None
+) -> Proposed:
+    """Return models and views of the queries, proven; `ask` where somebody can be asked.
 
     `texts`: by name, files with queries; of several in one file the second has a number.
     Raises LoaderError where one is not kept.
     """
-    with closing(connect(settings.source, "source")) as source:
-        catalog = Catalog(source, wish.timezone)
-        book = Book(catalog, wish.grain, taken=wish.taken, purged=wish.ignore_deletes)
-        asked = [
-            (f"{name}_{n}" if n > 1 else name, one)
-            for name, text in texts.items()
-            for n, one in enumerate(prepare(book, text, wish.values, wish.parameter), 1)
-        ]
-        with closing(connect_target(settings)) as target, compiler(source, target) as compile_:
-            target.give_up_locks()
-            for name, one in asked:
-                _name_columns(book, one)
-                Split(book, f"{name}_counts"[:44], compile_).split(one.select)
-        if question := first_question(book, wish):
-            return question
-        proofs = [line for name, one in asked for line in _proven(book, name, one, wish.prove)]
+    with (
+        closing(connect(settings.source, "source")) as source,
+        closing(connect_target(settings)) as target,
+    ):
+        target.give_up_locks()
+        book, asked = _prepared(source, texts, wish)
+        wish = with_parameters(book, wish, ask)
+        book, asked = _split(source, target, texts, wish)
+        for with_answers in (with_timezone, with_grain_and_deletes):
+            # No transaction is open while somebody thinks.
+            answered = with_answers(book, wish, ask)
+            if answered != wish:
+                wish = answered
+                book, asked = _split(source, target, texts, wish)
+        with text_lines.shown("proving what is proposed"):
+            proofs = [line for name, one in asked for line in _proven(book, name, one, wish.prove)]
+            prices = price_lines(book)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
-        old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        lines = [*price_lines(book), *book.notes, *proofs]
-        if identity := identity_lines(book, old_rows):
-            lines += [
-                "A fact needs the old values of what it counts. At the source:",
-                *(f"  {line}" for line in identity),
-            ]
-        files = model_files(book)
+    old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
+    lines = [*prices, *book.notes, *proofs]
+    if identity := identity_lines(book, old_rows):
+        lines += [
+            "A fact needs the old values of what it counts. At the source:",
+            *(f"  {line}" for line in identity),
+        ]
+    views: dict[str, str] = {}
+    for name, one in asked:
+        views |= view_files(book, name, one.select, one.original)
+    return Proposed(
+        model_files(book) | views,
+        [path for path in views if path.endswith(".sql")],
+        tables,
+        [model.name for model in book.models],
+        [model.name for model in book.models if book.tables(model.text)],
+        lines,
+    )
+
+
+def _prepared(
+    source: Connection, texts: dict[str, str], wish: Wish
+) -> tuple[Book, list[tuple[str, Asked]]]:
+    """Return the queries with their names, before anything is kept of them."""
+    catalog = Catalog(source, wish.timezone)
+    book = Book(catalog, wish.grain, taken=wish.taken, purged=wish.ignore_deletes)
+    return book, [
+        (f"{name}_{n}" if n > 1 else name, one)
+        for name, text in texts.items()
+        for n, one in enumerate(prepare(book, text, wish.values, wish.parameter), 1)
+    ]
+
+
+def _split(
+    source: Connection, target: Target, texts: dict[str, str], wish: Wish
+) -> tuple[Book, list[tuple[str, Asked]]]:
+    with text_lines.shown("splitting the query"), compiler(source, target) as compile_:
+        book, asked = _prepared(source, texts, wish)
         for name, one in asked:
-            files |= view_files(book, name, one.select, one.original)
-        seeded = [model.name for model in book.models if book.tables(model.text)]
-        return Proposed(files, tables, [model.name for model in book.models], seeded, lines)
+            _name_columns(book, one)
+            Split(book, f"{name}_counts"[:44], compile_).split(one.select)
+    return book, asked
 
 
 def _name_columns(book: Book, asked: Asked) -> None:
     """Give the view's columns the query's names; of two that are the same, the second a number."""
     targets = asked.select.target_list
-    if not targets or any(
-        "*" in tree.names(r) for t in targets for r in tree.find(t.res_target.val, "column_ref")
-    ):
+    if not targets or tree.has_star(asked.select):
         return
     taken: list[str] = []
     for (name, _), target in zip(book.columns(asked.original), targets, strict=True):
-        numbers = (f"{name}_{n}" for n in range(2, 1000))
-        own = name if name not in taken else next(one for one in numbers if one not in taken)
+        own = free(name, taken)
         if own != name:
             book.notes.append(f"Two columns are named {name}: the view's second one is {own}")
         taken.append(own)

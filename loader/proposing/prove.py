@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from postgast import pg_query_pb2 as pb
@@ -100,8 +101,7 @@ def _compared(name: str, type_: str) -> str:
 
 
 def _without_limit(select: pb.SelectStmt) -> str:
-    other = pb.SelectStmt()
-    other.CopyFrom(select)
+    other = deepcopy(select)
     for part in ("limit_count", "limit_offset", "sort_clause"):
         other.ClearField(part)
     other.limit_option = pb.LIMIT_OPTION_DEFAULT

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from loader.proposing.book import Book
-from loader.proposing.catalog import Relation
+from loader.proposing.grain import GRAINS
 from waltally.errors import SettingError
+
+Ask = Callable[[str, str | bool], str | bool]
+"""Asks a question with a proposal, which is a text to change, or yes or no."""
 
 
 @dataclass(frozen=True)
@@ -25,81 +28,67 @@ class Wish:
     values: dict[str, str] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
-    is_asked: bool = False
-    """Whether somebody is there who can be asked."""
-    denied: frozenset[str] = frozenset()
-    """The columns and tables of which the user said no."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question with a proposal."""
-
-    flag: str
-    """The field of Wish that the answer sets."""
-    text: str
-    proposal: str | bool
-    """A text to change, or yes or no."""
-    about: str = ""
-    """The column or table of a yes."""
-
-    def answer(self, wish: Wish, answer: str | bool) -> Wish:
-        """Return the wish with the answer."""
-        if answer is False:
-            return replace(wish, denied=wish.denied | {self.about})
-        said = answer if isinstance(answer, str) else (*getattr(wish, self.flag), self.about)
-        return replace(wish, **{self.flag: said})  # type: ignore[arg-type]
+def with_parameters(book: Book, wish: Wish, ask: Ask | None) -> Wish:
+    """Return the wish with the columns that the application fills in; needs no split query."""
+    known = {parameter.name for parameter in book.parameters.values()}
+    _refuse_unknown("parameter", wish.parameter, known, "column that a constant is compared with")
+    if ask is None:
+        return wish
+    varied = book.catalog.have_many_values([*book.constants], book.sources)
+    filled_in = [
+        column
+        for column, value in book.constants.items()
+        if column in varied
+        and ask(f"{column} is compared with {value}: does the application fill it in", True)
+    ]
+    return replace(wish, parameter=(*wish.parameter, *filled_in))
 
 
-def first_question(book: Book, wish: Wish) -> Question | None:
-    """Return a question that is open. Raises SettingError for a zone where nobody can be asked."""
-    _refuse_unknown(book, wish)
-    if wish.is_asked:
-        questions = _questions(book, wish)
-        return next((one for one in questions if one.about not in wish.denied), None)
-    if not wish.timezone and any("timezone" in model.options for model in book.models):
+def with_timezone(book: Book, wish: Wish, ask: Ask | None) -> Wish:
+    """Return the wish with the zone of dates. Raises SettingError where nobody can be asked."""
+    if wish.timezone or not any("timezone" in model.options for model in book.models):
+        return wish
+    if ask is None:
         raise SettingError(
             "The query has dates or hours, and nobody says of which time zone",
             f"say it by --timezone; the session's is {book.catalog.timezone}",
         )
-    return None
+    zone = ask("The time zone of the query's dates", book.catalog.timezone)
+    return replace(wish, timezone=str(zone))
 
 
-def _questions(book: Book, wish: Wish) -> Iterator[Question]:
-    """Yield what is not said yet; how a query is split depends on the first ones."""
-    varied = book.catalog.have_many_values([*book.constants], book.sources)
-    for column, value in book.constants.items():
-        if column in varied:
-            text = f"{column} is compared with {value}: does the application fill it in"
-            yield Question("parameter", text, True, column)
-    if not wish.timezone and any("timezone" in model.options for model in book.models):
-        yield Question("timezone", "The time zone of the query's dates", book.catalog.timezone)
-    if not wish.grain and book.ranges:
-        text, grain = next(iter(book.ranges.items()))
-        asked = f"All bounds of {text} that are sent begin a (day, hour, minute or second)"
-        yield Question("grain", asked, grain)
-    for relation in _counted(book):
-        name = str(relation.table)
-        if name not in book.purged and book.catalog.has_deletes(relation):
-            text = f"Rows of {name} were deleted: do they stay counted, as after a purge"
-            yield Question("ignore_deletes", text, False, name)
+def with_grain_and_deletes(book: Book, wish: Wish, ask: Ask | None) -> Wish:
+    """Return the wish with the grain of ranges, and the tables that are purged."""
+    counted = {
+        str(one.table): one
+        for model in book.models
+        if not model.copied
+        for one in book.tables(model.text)
+    }
+    _refuse_unknown("ignore-deletes", wish.ignore_deletes, counted, "fact")
+    if ask is None:
+        return wish
+    grain = wish.grain
+    if book.ranges and not grain:
+        column, proposal = next(iter(book.ranges.items()))
+        while grain not in GRAINS:
+            what = f"The bounds sent for {column} begin a day, hour, minute or second"
+            grain = str(ask(what, proposal))
+    purged = [
+        name
+        for name, relation in counted.items()
+        if name not in book.purged
+        and book.catalog.has_deletes(relation)
+        and ask(f"Do deleted rows of {name} stay counted, as in a purge", False)
+    ]
+    return replace(wish, grain=grain, ignore_deletes=(*wish.ignore_deletes, *purged))
 
 
-def _counted(book: Book) -> list[Relation]:
-    """Return the tables that facts count."""
-    return [one for model in book.models if not model.copied for one in book.tables(model.text)]
-
-
-def _refuse_unknown(book: Book, wish: Wish) -> None:
-    names = {parameter.name for parameter in book.parameters.values()}
-    counted = {str(one.table) for one in _counted(book)}
-    for flag, given, known in (
-        ("--parameter", wish.parameter, names),
-        ("--ignore-deletes", wish.ignore_deletes, counted),
-    ):
-        if unknown := [one for one in given if one not in known]:
-            what = "column that a constant is compared with" if flag == "--parameter" else "fact"
-            raise SettingError(
-                f"{flag} {unknown[0]}: the query has no such {what}",
-                f"name one of {', '.join(sorted(known))}" if known else f"leave out {flag}",
-            )
+def _refuse_unknown(flag: str, given: Iterable[str], known: Collection[str], what: str) -> None:
+    if unknown := [one for one in given if one not in known]:
+        raise SettingError(
+            f"--{flag} {unknown[0]}: the query has no such {what}",
+            f"name one of {', '.join(sorted(known))}" if known else f"leave out --{flag}",
+        )

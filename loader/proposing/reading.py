@@ -8,10 +8,14 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book
 
-CLOCKS = {
-    *("now", "clock_timestamp", "statement_timestamp", "transaction_timestamp"),
-    *("timeofday", "age"),
-}
+CLOCKS = (
+    "now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday", "age",
+)  # fmt: skip
+
+
+def is_aggregate(book: Book, call: pb.FuncCall) -> bool:
+    """Return whether a call is an aggregate, and no window."""
+    return book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
 
 
 def is_read(book: Book, message: Message) -> bool:
@@ -19,12 +23,11 @@ def is_read(book: Book, message: Message) -> bool:
     for one in tree.walk(message):
         if isinstance(one, (pb.ParamRef, pb.SQLValueFunction)):
             return True
-        if isinstance(one, pb.SubLink) and tree.find(one, "range_var"):
+        if isinstance(one, pb.SubLink) and tree.find(one, pb.RangeVar):
             return True
         if isinstance(one, pb.FuncCall):
             name = tree.called(one)
-            if name == "age" and len(one.args) == 2:
-                continue
-            if name in CLOCKS or one.HasField("over") or book.catalog.is_aggregate(name):
+            is_clock = name in CLOCKS and not (name == "age" and len(one.args) == 2)
+            if is_clock or one.HasField("over") or book.catalog.is_aggregate(name):
                 return True
     return False

@@ -32,12 +32,19 @@ class Sample:
         return self.book.over_tables(text, self.relation)
 
     def ctes(self) -> list[str]:
-        """Return the sampled table and the models as CTEs."""
+        """Return the sampled table and the models as CTEs.
+
+        Also the table as `waltally_sampled`, with the block of each row.
+        """
         ctes = self.book.ctes(self.needed, self.relation)
         if self.relation:
-            blocks = f"tablesample system ({PERCENT}) repeatable (1)"
-            rows = f"select * from {self.relation.table.quoted} {blocks}"
-            ctes.insert(0, f"{self.book.source(self.relation)} as materialized ({rows})")
+            blocks = "(ctid::text::point)[0] as waltally_block, 1 as waltally_blocks"
+            of = f"from {self.relation.table.quoted} tablesample system ({PERCENT}) repeatable (1)"
+            ctes = [
+                f"{self.book.source(self.relation)} as materialized (select * {of})",
+                f"waltally_sampled as materialized (select *, {blocks} {of})",
+                *ctes,
+            ]
         return ctes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from google.protobuf.message import Message
@@ -45,7 +45,7 @@ class Scope:
         self.items = [item for node in self.select.from_clause for item in self._items(node, False)]
 
     def _items(self, node: pb.Node, is_nullable: bool) -> Iterator[Item]:
-        if node.WhichOneof("node") == "join_expr":
+        if node.HasField("join_expr"):
             join = node.join_expr
             left = is_nullable or join.jointype in (pb.JOIN_RIGHT, pb.JOIN_FULL)
             right = is_nullable or join.jointype in (pb.JOIN_LEFT, pb.JOIN_FULL)
@@ -57,14 +57,14 @@ class Scope:
         yield Item(alias, (*named, *columns[len(named) :]), node, kind, relation, is_nullable)
 
     def _shape(self, node: pb.Node) -> tuple[str, tuple[str, ...], Relation | None]:
-        if node.WhichOneof("node") == "range_var":
+        if node.HasField("range_var"):
             marked = self.book.marked(node.range_var.relname)
             if isinstance(marked, Relation):
                 return "table", marked.columns, marked
             if isinstance(marked, Model):
                 return "model", marked.columns, None
             return "cte", self.ctes.get(node.range_var.relname, ()), None
-        if node.WhichOneof("node") == "range_subselect":
+        if node.HasField("range_subselect"):
             query = node.range_subselect.subquery.select_stmt
             kind = "other" if query.values_lists else "query"
             return kind, tuple(columns_of(self.book, query, self.ctes)), None
@@ -106,14 +106,20 @@ class Scope:
         return Scope(self.book, select, self, self.ctes | named_ctes(self.book, select, self.ctes))
 
 
-def scoped_refs(message: Message, scope: Scope) -> Iterator[tuple[pb.ColumnRef, Scope]]:
-    """Yield each reference to a column with the innermost query around it."""
+def scoped_refs(
+    message: Message,
+    scope: Scope,
+    stop: Callable[[Message, Scope], bool] = lambda message, scope: False,
+) -> Iterator[tuple[pb.ColumnRef, Scope]]:
+    """Yield each reference to a column with the innermost query around it; none below a stop."""
+    if stop(message, scope):
+        return
     if isinstance(message, pb.SelectStmt):
         scope = scope.inside(message)
     if isinstance(message, pb.ColumnRef):
         yield message, scope
     for child in tree.children(message):
-        yield from scoped_refs(child, scope)
+        yield from scoped_refs(child, scope, stop)
 
 
 def alias_of(node: pb.Node) -> tuple[str, tuple[str, ...]]:
@@ -153,7 +159,7 @@ def columns_of(
     known = ctes | named_ctes(book, select, ctes)
     for target in select.target_list:
         value = target.res_target.val
-        if value.WhichOneof("node") == "column_ref" and tree.names(value.column_ref)[-1] == "*":
+        if value.HasField("column_ref") and tree.names(value.column_ref)[-1] == "*":
             *of, _ = tree.names(value.column_ref)
             for item in Scope(book, select, None, known).items:
                 if not of or item.alias == of[-1]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 from postgast import pg_query_pb2 as pb
 
@@ -13,7 +12,7 @@ from loader.proposing.book import Book
 from loader.proposing.copies import copy_rows
 from loader.proposing.keep import Keep, complete_groups
 from loader.proposing.prepare import is_plain
-from loader.proposing.reading import is_read
+from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Item, Scope, named_ctes
 from waltally.errors import LoaderError, SettingError
 
@@ -33,16 +32,18 @@ class Split:
 
     def split(self, select: pb.SelectStmt) -> None:
         """Change the query to read models alone. Raises LoaderError where it is not kept."""
-        calls = tree.find(select, "func_call")
-        self.has_aggregates = bool(select.distinct_clause) or any(map(self._is_aggregate, calls))
+        calls = tree.find(select, pb.FuncCall)
+        self.has_aggregates = bool(select.distinct_clause) or any(
+            is_aggregate(self.book, call) for call in calls
+        )
         self._query(Scope(self.book, select, None, named_ctes(self.book, select, {})), False)
         if not self.facts:
             raise self._only_copies(select)
 
     def _only_copies(self, select: pb.SelectStmt) -> LoaderError:
         """Return why nothing but copies of tables would be kept."""
-        inner = [one for one in tree.walk(select) if isinstance(one, pb.SelectStmt)]
-        calls = tree.find(select, "func_call")
+        inner = tree.find(select, pb.SelectStmt)
+        calls = tree.find(select, pb.FuncCall)
         reasons = {
             "DISTINCT ON takes one row of several by their order": any(
                 one.distinct_clause and one.distinct_clause[0].WhichOneof("node") for one in inner
@@ -77,25 +78,22 @@ class Split:
         for item in scope.items:
             if item.kind == "query" and not self._is_input(item):
                 self._query(scope.inside(item.query), False)
-        for link in tree.find(select, "sub_link", tree.here(select)):
-            if tree.find(link, "range_var"):
+        for link in tree.find(select, pb.SubLink, tree.here(select)):
+            if tree.find(link, pb.RangeVar):
                 inner = link.subselect.select_stmt
                 if link.sub_link_type == pb.EXISTS_SUBLINK:
                     _select_one(inner)
                 self._query(scope.inside(inner), _is_once(inner, link.sub_link_type in _SETS))
         self._block(scope, _is_once(select, is_set))
 
-    def _is_aggregate(self, call: Any) -> bool:
-        return self.book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
-
-    def _aggregates(self, select: pb.SelectStmt) -> list[Any]:
-        calls = tree.find(select, "func_call", tree.here(select))
-        return [call for call in calls if self._is_aggregate(call)]
+    def _aggregates(self, select: pb.SelectStmt) -> list[pb.FuncCall]:
+        calls = tree.find(select, pb.FuncCall, tree.here(select))
+        return [call for call in calls if is_aggregate(self.book, call)]
 
     def _is_input(self, item: Item) -> bool:
         """Return whether a model may have this entry in its FROM."""
         if item.kind == "query":
-            has_tables = bool(tree.find(item.query, "range_var"))
+            has_tables = bool(tree.find(item.query, pb.RangeVar))
             return (
                 has_tables
                 and is_plain(self.book, item.query)
@@ -109,8 +107,8 @@ class Split:
         is_grouped = bool(select.group_clause or self._aggregates(select))
         ways = (self._joined, self._folded_and_joined, self._folded)
         for way in ways if is_grouped or is_set else ():
-            models, notes, before = deepcopy(self.book.models), [*self.book.notes], pb.SelectStmt()
-            before.CopyFrom(select)
+            models, notes = deepcopy(self.book.models), [*self.book.notes]
+            before = deepcopy(select)
             try:
                 if way(scope.again(), is_grouped):
                     self.compile(self.book)
@@ -165,7 +163,7 @@ class Split:
         if item is None:
             return None
         if item.kind == "query" and any(
-            len(tree.find(arm, "range_var")) > 1 for arm in tree.arms(item.query)
+            len(tree.find(arm, pb.RangeVar)) > 1 for arm in tree.arms(item.query)
         ):
             for arm in tree.arms(item.query):
                 copy_rows(self.book, scope.inside(arm))
@@ -180,8 +178,7 @@ class Split:
 
     def _saves(self, scope: Scope) -> bool:
         """Return whether grouping the counted table before it is joined saves rows."""
-        trial, models = pb.SelectStmt(), deepcopy(self.book.models)
-        trial.CopyFrom(scope.select)
+        trial, models = deepcopy(scope.select), deepcopy(self.book.models)
         try:
             keep = self._fold(Scope(self.book, trial, scope.outer, scope.ctes), True)
             return keep is not None and not keep.has_sets
@@ -191,7 +188,7 @@ class Split:
             self.book.models[:] = models
 
     def _is_one_input(self, scope: Scope) -> bool:
-        joins = tree.find(scope.select, "join_expr", tree.here(scope.select))
+        joins = tree.find(scope.select, pb.JoinExpr, tree.here(scope.select))
         return (
             _joined_tables(scope) > 0
             and all(
@@ -225,7 +222,7 @@ class Split:
 
 def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
     """Return whether it does not matter how often the query's rows come."""
-    if any(call.HasField("over") for call in tree.find(select, "func_call", tree.here(select))):
+    if any(call.HasField("over") for call in tree.find(select, pb.FuncCall, tree.here(select))):
         return False
     if select.distinct_clause and not select.distinct_clause[0].WhichOneof("node"):
         return True
@@ -235,7 +232,7 @@ def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
 def _joined_tables(scope: Scope) -> int:
     """Return how many tables are joined; the arms of a UNION ALL over one each are one."""
     return sum(
-        max(len(tree.find(arm, "range_var")) for arm in tree.arms(item.query))
+        max(len(tree.find(arm, pb.RangeVar)) for arm in tree.arms(item.query))
         if item.kind == "query"
         else item.kind in ("table", "model")
         for item in scope.items
@@ -245,10 +242,10 @@ def _joined_tables(scope: Scope) -> int:
 def _parents(scope: Scope) -> set[str]:
     """Return the entries of which a join finds one row, by the whole primary key."""
     equal: dict[str, set[str]] = {}
-    conditions = [join.quals for join in tree.find(scope.select, "join_expr")]
+    conditions = [join.quals for join in tree.find(scope.select, pb.JoinExpr)]
     for condition in (*conditions, scope.select.where_clause):
         for one in tree.conjuncts(condition):
-            if one.WhichOneof("node") == "a_expr" and one.a_expr.name[-1].string.sval == "=":
+            if one.HasField("a_expr") and one.a_expr.name[-1].string.sval == "=":
                 sides = [scope.refs(side) for side in (one.a_expr.lexpr, one.a_expr.rexpr)]
                 for own, other in (sides, sides[::-1]):
                     if len(own) == 1 and own[0][0] and other and own[0][0] is not other[0][0]:
@@ -265,7 +262,7 @@ def _parents(scope: Scope) -> set[str]:
 def _select_one(select: pb.SelectStmt) -> None:
     """What EXISTS selects does not matter, where it is not grouped."""
     listed = pb.List(items=select.target_list)
-    if select.group_clause or select.distinct_clause or tree.find(listed, "func_call"):
+    if select.group_clause or select.distinct_clause or tree.find(listed, pb.FuncCall):
         return
     del select.target_list[:]
     select.target_list.append(pb.Node(res_target=pb.ResTarget(val=tree.expression("1"))))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import postgast
 from google.protobuf.message import Message
@@ -12,23 +12,28 @@ from postgast import pg_query_pb2 as pb
 
 from waltally.errors import SettingError
 
+_M = TypeVar("_M", bound=Message)
 _EMPTY = "select 1"
 _VERSION = postgast.parse(_EMPTY).version
 
 
 def parse(text: str) -> list[pb.SelectStmt]:
-    """Return the statements. Raises SettingError where one is no query, or the text no SQL."""
+    """Return the queries. Raises SettingError."""
+    return [one.stmt.select_stmt for one in statements(text)]
+
+
+def statements(text: str) -> list[pb.RawStmt]:
+    """Return the queries with their places; SettingError where one is none, or no SQL."""
     try:
-        tree = postgast.parse(text)
+        parsed = list(postgast.parse(text).stmts)
     except postgast.PgQueryError as error:
         raise SettingError(
             f"The query is no SQL that PostgreSQL reads: {error}",
             "give it as the application sends it; parameters may be $1, :name or %(name)s",
         ) from None
-    statements = [one.stmt for one in tree.stmts]
-    if not statements or any(one.WhichOneof("node") != "select_stmt" for one in statements):
+    if not parsed or not all(one.stmt.HasField("select_stmt") for one in parsed):
         raise SettingError("The file has something beside SELECT", "leave the queries alone in it")
-    return [one.select_stmt for one in statements]
+    return parsed
 
 
 def expression(text: str) -> pb.Node:
@@ -57,10 +62,10 @@ def sql_of_value(node: pb.Node) -> str:
         return ""
 
 
-def sources_of(select: pb.SelectStmt) -> str:
+def sources_of(entries: Iterable[pb.Node]) -> str:
     """Return what stands behind FROM, as text."""
     holder = parse(_EMPTY)[0]
-    holder.from_clause.extend(select.from_clause)
+    holder.from_clause.extend(entries)
     return statement(holder)[len("select 1 from ") :]
 
 
@@ -80,13 +85,11 @@ def walk(message: Message, stop: Callable[[Message], bool] = lambda _: False) ->
             yield from walk(child, stop)
 
 
-def find(message: Message, kind: str, stop: Callable[[Message], bool] | None = None) -> list[Any]:
-    """Return what is of a kind, by the name that Node has for it."""
-    return [
-        getattr(one, kind)
-        for one in walk(message, stop or (lambda _: False))
-        if isinstance(one, pb.Node) and one.WhichOneof("node") == kind
-    ]
+def find(
+    message: Message, kind: type[_M], stop: Callable[[Message], bool] = lambda _: False
+) -> list[_M]:
+    """Return what is of a kind."""
+    return [one for one in walk(message, stop) if isinstance(one, kind)]
 
 
 def change(message: Message, rule: Callable[[pb.Node], pb.Node | None]) -> None:
@@ -98,6 +101,13 @@ def change(message: Message, rule: Callable[[pb.Node], pb.Node | None]) -> None:
             change(child, rule)
 
 
+def changed(node: pb.Node, rule: Callable[[pb.Node], pb.Node | None]) -> pb.Node:
+    """Return a copy of an expression, itself or what is in it replaced as by `change`."""
+    holder = pb.List(items=[node])
+    change(holder, rule)
+    return holder.items[0]
+
+
 def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
     """Return the queries between UNION and the like."""
     if query.HasField("larg"):
@@ -107,7 +117,7 @@ def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
 
 def called(call: pb.FuncCall) -> str:
     """Return a function's name."""
-    return str(call.funcname[-1].string.sval)
+    return call.funcname[-1].string.sval if call.funcname else ""
 
 
 def here(select: pb.SelectStmt) -> Callable[[Message], bool]:
@@ -117,7 +127,19 @@ def here(select: pb.SelectStmt) -> Callable[[Message], bool]:
 
 def names(ref: pb.ColumnRef) -> list[str]:
     """Return the parts of a column's name; a star is `*`."""
-    return [part.string.sval if part.WhichOneof("node") == "string" else "*" for part in ref.fields]
+    return [part.string.sval or "*" for part in ref.fields]
+
+
+def has_star(select: pb.SelectStmt) -> bool:
+    """Return whether a star is among what is selected."""
+    listed = pb.List(items=select.target_list)
+    return any("*" in names(ref) for ref in find(listed, pb.ColumnRef))
+
+
+def add_column(select: pb.SelectStmt, name: str, text: str) -> None:
+    """Let a query also select an expression."""
+    target = pb.ResTarget(name=name, val=expression(text))
+    select.target_list.append(pb.Node(res_target=target))
 
 
 def column(*parts: str) -> pb.Node:
@@ -129,13 +151,12 @@ def column(*parts: str) -> pb.Node:
 
 def conjuncts(node: pb.Node) -> list[pb.Node]:
     """Return what a condition joins by AND; BETWEEN is two comparisons."""
-    kind = node.WhichOneof("node")
-    if kind == "bool_expr" and node.bool_expr.boolop == pb.AND_EXPR:
+    if node.bool_expr.boolop == pb.AND_EXPR:
         return [one for arg in node.bool_expr.args for one in conjuncts(arg)]
-    if kind == "a_expr" and node.a_expr.kind == pb.AEXPR_BETWEEN:
+    if node.a_expr.kind == pb.AEXPR_BETWEEN:
         value, (low, high) = node.a_expr.lexpr, node.a_expr.rexpr.list.items
         return [compare(value, ">=", low), compare(value, "<=", high)]
-    return [node] if kind else []
+    return [node] if node.WhichOneof("node") else []
 
 
 def compare(left: pb.Node, operator: str, right: pb.Node) -> pb.Node:
@@ -149,6 +170,14 @@ def all_of(conditions: list[pb.Node]) -> pb.Node:
     if len(conditions) < 2:
         return conditions[0] if conditions else pb.Node()
     return pb.Node(bool_expr=pb.BoolExpr(boolop=pb.AND_EXPR, args=conditions))
+
+
+def set_where(select: pb.SelectStmt, conditions: list[pb.Node]) -> None:
+    """Let the query ask for the rows for which all conditions hold."""
+    where = all_of(conditions)
+    select.ClearField("where_clause")
+    if conditions:
+        select.where_clause.CopyFrom(where)
 
 
 def pretty(text: str) -> str:

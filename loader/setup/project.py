@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
-from loader.setup.proposal import Proposal, model_sql, model_yaml, source_yaml
+from loader.setup.proposal import Proposal, model_sql, model_yaml, plain, source_yaml
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -132,10 +131,10 @@ def _project_files(folder: Path) -> dict[str, str]:
 
 def project_name(folder: Path) -> str:
     """Return the dbt project's name, from the folder's: setup tells projects apart by it."""
-    plain = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_")
-    if not plain or plain[0].isdigit() or plain in ("waltally", "dbt", "dbt_postgres"):
-        return f"models_{plain}".strip("_")
-    return plain
+    name = plain(folder.resolve().name)
+    if not name or name[0].isdigit() or name in ("waltally", "dbt", "dbt_postgres"):
+        return f"models_{name}".strip("_")
+    return name
 
 
 def missing_tools(commands: Path) -> list[str]:

@@ -279,31 +279,34 @@ def _sources(text: str) -> list[tuple[object, object]]:
 
 
 def model_yaml(proposal: Proposal) -> str:
-    """Return the descriptions of the model and its columns.
-
-    dbt renders names and descriptions, and once more where a test is added. So a column whose name
-    could be Jinja has none.
-    """
-    described = {
+    """Return the descriptions of the model and its columns."""
+    meanings = {
         **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
         **{column.name: "As the rows have it." for column in proposal.dimensions},
         **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
         COUNT: "How many rows.",
         **{column.name: "The sum of the rows." for column in proposal.sums},
     }
-    model = {
-        "name": proposal.name,
-        "description": "How many rows, one line per group of the columns before row_count.",
-        "columns": [
-            {"name": column, "description": meaning}
-            for column, meaning in described.items()
-            if not set("{}") & set(column)
-        ],
-    }
-    written: str = yaml.safe_dump(
+    about = "How many rows, one line per group of the columns before row_count."
+    return described(proposal.name, about, meanings)
+
+
+def described(name: str, about: str, meanings: Mapping[str, str] | None = None) -> str:
+    """Return the YAML that describes a model, and its columns.
+
+    dbt renders names and descriptions, and once more where a test is added. So a column whose name
+    could be Jinja has none.
+    """
+    columns = [
+        {"name": column, "description": meaning}
+        for column, meaning in (meanings or {}).items()
+        if not set("{}") & set(column)
+    ]
+    model = {"name": name, "description": about, **({"columns": columns} if columns else {})}
+    text: str = yaml.safe_dump(
         {"version": 2, "models": [model]}, sort_keys=False, allow_unicode=True, width=100
     )
-    return written
+    return text
 
 
 def _can_be_declared(name: str) -> bool:
@@ -327,8 +330,12 @@ def _value(of: Column, path: Sequence[str]) -> str:
 
 
 def _name(name: str) -> str:
+    return rendered(written(name))
+
+
+def written(name: str) -> str:
     """Return a name as it can stand after AS, where any word may."""
-    return rendered(name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name))
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
 
 
 def rendered(text: str) -> str:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -66,13 +66,13 @@ def init_command(
         ),
     ] = "",
     grain: Annotated[
-        str,
+        Literal["day", "hour", "minute", "second"] | None,
         typer.Option(
             metavar="GRAIN",
             show_default="the largest at which the query's bounds begin",
             help="How a query's ranges of time are kept: day, hour, minute or second.",
         ),
-    ] = "",
+    ] = None,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,11 +99,10 @@ def init_command(
         ),
     ] = None,
     prove: Annotated[
-        str,
+        Literal["sample", "all", "none"],
         typer.Option(
-            metavar="HOW",
             help="Compare query and view on a sample of the largest table's blocks, on all rows,"
-            " or not: sample, all, none.",
+            " or not.",
         ),
     ] = "sample",
     source: Source = "",
@@ -138,44 +137,40 @@ def init_command(
             "Reading a query needs PostgreSQL's grammar, which is not installed",
             shipped_files.pip_install("waltally[init]"),
         )
-    from loader.proposing.grain import GRAINS
-    from loader.proposing.propose import PROOFS
     from loader.proposing.questions import Wish
 
-    for given, flag, known in ((prove, "--prove", PROOFS), (grain, "--grain", ("", *GRAINS))):
-        if given not in known:
-            raise SettingError(
-                f"{flag} is {given!r}", f"give one of {', '.join(filter(None, known))}"
-            )
     values = {name: literal(own) for name, _, own in (one.partition("=") for one in value or [])}
     columns, tables = tuple(parameter or ()), tuple(ignore_deletes or ())
-    is_asked = sys.stdin.isatty() and sys.stdout.isatty()
-    wish = Wish(timezone, grain, columns, tables, prove, values, is_asked=is_asked)
+    taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
+    wish = Wish(timezone, grain or "", columns, tables, prove, values, taken)
     _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
 
 
 def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
     from loader.proposing.propose import propose
-    from loader.proposing.questions import Question
-    from loader.setup.project import missing_tools, next_steps, write_project
+    from loader.setup.project import write_project
+    from waltally.units import plural
 
     texts = {_name(path): _read(path) for path in paths}
-    taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
-    wish = replace(wish, taken=taken)
-    while True:
-        with text_lines.shown("splitting the query, proving what is proposed"):
-            made = propose(settings, texts, wish)
-        if not isinstance(made, Question):
-            break
-        ask: Any = typer.confirm if isinstance(made.proposal, bool) else typer.prompt
-        wish = made.answer(wish, ask(escaped(made.text), default=made.proposal))
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    made = propose(settings, texts, wish, _ask if is_terminal else None)
     is_new = write_project(folder, made.files, made.tables)
-    readers = [path for path in made.files if path.endswith(".sql") and path not in made.kept]
-    lines = [*made.lines, f"Wrote {len(made.models)} models in {folder / 'models'}, read by:"]
-    lines += [f"  {folder / path}" for path in readers]
-    tools = missing_tools(Path(sys.executable).parent)
-    steps = next_steps(folder, made.seeded if not is_new else made.models, is_new, tools)
-    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
+    wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
+    text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])
+    _write_steps(folder, made.models if is_new else made.seeded, is_new)
+
+
+def _write_steps(folder: Path, models: list[str], is_new: bool) -> None:
+    from loader.setup.project import missing_tools, next_steps
+
+    steps = next_steps(folder, models, is_new, missing_tools(Path(sys.executable).parent))
+    text_lines.write(["", "Next:", *(f"  {step}" for step in steps)])
+
+
+def _ask(question: str, proposal: str | bool) -> str | bool:
+    ask: Any = typer.confirm if isinstance(proposal, bool) else typer.prompt
+    answer: str | bool = ask(escaped(question), default=proposal)
+    return answer
 
 
 def _name(path: str) -> str:
@@ -198,7 +193,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     from contextlib import closing
 
     from loader.setup.cost import cost_lines
-    from loader.setup.project import missing_tools, model_name, next_steps, write_fact
+    from loader.setup.project import model_name, write_fact
     from loader.setup.proposal import MOST_VALUES, model_names, propose, source_call
     from loader.setup.read_catalog import read_columns
     from waltally.database import connect
@@ -208,7 +203,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     with closing(connect(source, "source")) as connection:
         connection.give_up_locks()
         columns = read_columns(connection, counted)
-    named = _names(by)
+    named = parse_names(by, "--by", "--by")
     proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
     name = model_name(folder, source_call(counted), model_names(counted))
     proposal = replace(proposal, name=name)
@@ -235,15 +230,5 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
         )
     lines += cost_lines(proposal, columns)
     what = f"the dbt project {folder}, with the model" if is_new else "the model"
-    lines.append(f"Wrote {what} in {folder / 'models' / proposal.name}.sql")
-    steps = next_steps(folder, [proposal.name], is_new, missing_tools(Path(sys.executable).parent))
-    text_lines.write([*lines, "", "Next:", *(f"  {step}" for step in steps)])
-
-
-def _names(by: str) -> tuple[str, ...]:
-    """Return the columns of --by; a plain one may have a path behind it."""
-    from waltally.tables import parse_names
-
-    if '"' in by:
-        return parse_names(by, "--by", "--by")
-    return tuple(name.strip() for name in by.split(",") if name.strip())
+    text_lines.echo([*lines, f"Wrote {what} in {folder / 'models' / proposal.name}.sql"])
+    _write_steps(folder, [proposal.name], is_new)

@@ -153,13 +153,14 @@ def test_a_terminal_is_asked_what_no_text_says(shop: Database, tmp_path: Path) -
     )
     query = asked(tmp_path, DAYS)
     said = on_terminal(shop, "y\nAsia/Tokyo\nhour\ny\n", str(tmp_path / "live"), "--query", query)
-    questions = [line.partition(" [")[0] for line in said.splitlines() if "]: " in line]
-    assert [question.split("\x1b[K")[-1] for question in questions] == [
+    lines = said.replace("\x1b[K", "\n").replace("]: ", "]: \n").splitlines()
+    assert [line.partition(" [")[0] for line in lines if "]: " in line] == [
         "customer_id is compared with 7: does the application fill it in",
         "The time zone of the query's dates",
-        "All bounds of placed_at that are sent begin a (day, hour, minute or second)",
-        "Rows of public.orders were deleted: do they stay counted, as after a purge",
+        "The bounds sent for placed_at begin a day, hour, minute or second",
+        "Do deleted rows of public.orders stay counted, as in a purge",
     ], said
+    assert said.count("splitting the query") == 3, "once, and after the two answers that matter"
     by_answers = contents(tmp_path / "live")
     model = by_answers["models/sales_counts.sql"]
     assert "ignore_deletes=['public.orders']" in model
@@ -195,12 +196,16 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
         " from generate_series(1, 150000) as n; analyze visits"
     )
     text = (
-        "select max(page % 3) as last from visits; select id, count(*) as n from visits group by 1"
+        "select max(page % 3) as last from visits; select id, count(*) as n from visits group by 1;"
+        "select date_trunc('hour', at at time zone 'UTC') as hour, count(*) as n from visits group by 1"
     )
     query = asked(tmp_path, text)
     said = shop.must("init", str(tmp_path / "live"), "--query", query).splitlines()
     assert said[0].startswith("sales_2_counts saves little: about 1")
     assert any(line.startswith("sales_counts: about 3 rows") for line in said), said
+    # Rows of an hour are stored together, so that most hours are in no block of the sample.
+    (hours,) = [line for line in said if line.startswith("sales_3_counts: about")]
+    assert 1_900 < float(hours.split()[2].replace(",", "")) < 3_300, "there are 2,501"
 
 
 def test_what_was_derived_follows_and_equals_the_query(shop: Database, tmp_path: Path) -> None:

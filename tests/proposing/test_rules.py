@@ -136,6 +136,7 @@ def test_rule(shop: Database, claim: str) -> None:
     query, models, reads = CASES[claim]
     halves = split(shop, query)
     assert (halves.models, halves.reads) == (models, reads)
+    assert all(model.kind for model in halves.book.models)
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
@@ -178,6 +179,8 @@ def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     ],
 )
 def test_what_stands_around_the_aggregates_stays(shop: Database, query: str) -> None:
-    proof = split(shop, query).prove()
+    halves = split(shop, query)
+    assert all(model.kind for model in halves.book.models)
+    proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
