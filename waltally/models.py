@@ -115,11 +115,6 @@ class Model:
         return self.needed_columns(part) if identity is None else tuple(identity)
 
 
-def parse(name: str, relation: Table, declaration: Declaration) -> Model:
-    """Return the model that a registered declaration describes."""
-    return Model(name, relation, declaration)
-
-
 def source_tables(models: Iterable[Model]) -> tuple[Table, ...]:
     """Return every table that feeds one of the models, each once."""
     return tuple(dict.fromkeys(part.table for model in models for part in model.tables))

@@ -3,10 +3,7 @@
 create or replace function cdc.write_roll_up(compiled jsonb, terms text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    keys constant text := coalesce((
-        select string_agg(quote_ident(value ->> 'name') || ', ', '' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
+    keys constant text := cdc.write_names(compiled -> 'keys', '%I, ', '');
     kept constant jsonb := (
         select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT\s', false)) order by place)
         from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)

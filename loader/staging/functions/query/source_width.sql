@@ -3,16 +3,11 @@
 create or replace function cdc.source_width(query jsonb, ctes jsonb default '{}') returns integer
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    own_ctes jsonb := ctes;
+    own_ctes constant jsonb := cdc.visible_ctes(query, ctes);
     entry jsonb;
     arm_width integer;
     width integer := 0;
 begin
-    for entry in select value from jsonb_array_elements(nullif(query -> 'cteList', 'null')) loop
-        own_ctes := own_ctes || jsonb_build_object(
-            entry ->> 'ctename', jsonb_build_object('query', entry -> 'ctequery', 'ctes', own_ctes)
-        );
-    end loop;
     if query -> 'setOperations' <> 'null' then
         for entry in select value from jsonb_array_elements(query -> 'rtable') where value ->> 'rtekind' = '1' loop
             arm_width := cdc.source_width(entry -> 'subquery', own_ctes);

@@ -4,10 +4,7 @@
 create or replace function cdc.write_merge(compiled jsonb, relation text, totals text, is_watched text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    key_list constant text := coalesce((
-        select string_agg(quote_ident(value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
+    key_list constant text := cdc.write_names(compiled -> 'keys', '%I');
     -- Not added up, but computed anew for a group.
     anew constant text[] := array(
         select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT\s'
