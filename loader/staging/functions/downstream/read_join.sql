@@ -1,6 +1,6 @@
 -- read_joins for a part of a query's FROM.
 create or replace function cdc.read_join(
-    part jsonb, query jsonb, ctes jsonb, out terms jsonb, out equal jsonb, out nullable jsonb
+    part jsonb, query jsonb, ctes jsonb, input text, out terms jsonb, out equal jsonb, out nullable jsonb
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -9,6 +9,7 @@ declare
     left_terms jsonb;
     right_model jsonb;
     found_columns jsonb;
+    is_left boolean := false;
 begin
     terms := '[[]]';
     equal := '[]';
@@ -19,7 +20,7 @@ begin
                 case part ->> '_' when 'FROMEXPR' then nullif(part -> 'fromlist', 'null') else jsonb_build_array(part -> 'larg', part -> 'rarg') end
             )
         loop
-            side := cdc.read_join(entry, query, ctes);
+            side := cdc.read_join(entry, query, ctes, input);
             left_terms := terms;
             terms := (
                 select jsonb_agg(one.value || other.value)
@@ -29,16 +30,20 @@ begin
             equal := equal || side.equal;
             nullable := nullable || side.nullable;
         end loop;
-        found_columns := cdc.equal_columns(part -> 'quals', query, ctes);
-        equal := equal || found_columns;
-        if part ->> '_' = 'FROMEXPR' or part ->> 'jointype' = '0' then
-            return;
-        elsif side.terms = '[[]]' then
+        if part ->> '_' = 'JOINEXPR' and part ->> 'jointype' <> '0' then
+            is_left := side.terms <> '[[]]';
+        end if;
+        if is_left and exists (select from jsonb_array_elements(left_terms) as term where term.value = '[]') then
+            raise exception 'A % on the right of a LEFT JOIN: constants would be counted once more for each change.', input using
+                errcode = 'WL003',
+                hint = format('Put the %s on the left, or leave the constants without a row to the query that reads.', input);
+        elsif input = 'table' then
             return;
         end if;
-        if exists (select from jsonb_array_elements(left_terms) as term where term.value = '[]') then
-            raise exception 'A model on the right of a LEFT JOIN with constants: they would be counted once more for each change.'
-                using errcode = 'WL003', hint = 'Put the model on the left, or leave the constants without a row to the query that reads.';
+        found_columns := cdc.equal_columns(part -> 'quals', query, ctes);
+        equal := equal || found_columns;
+        if not is_left then
+            return;
         elsif (select count(distinct one.value) from jsonb_array_elements(side.terms) as term cross join jsonb_array_elements(term.value) as one) > 1 then
             raise exception 'The right side of a LEFT JOIN is made of several models.'
                 using errcode = 'WL003', hint = 'Join them one after the other by LEFT JOIN, or write a fact over them and join that.';
@@ -59,7 +64,7 @@ begin
         if found_columns is null then
             -- Compared with an expression: nothing finds the rows on the left.
             select jsonb_agg(jsonb_build_array(own.name, null, null)) into found_columns
-            from unnest(cdc.own_columns(part -> 'quals', query, ctes, right_model)) as own (name);
+            from cdc.own_columns(part -> 'quals', query, ctes, right_model) as own (name);
         end if;
         if found_columns is null then
             raise exception 'A LEFT JOIN whose ON compares no column of its right side by =.'
@@ -71,10 +76,10 @@ begin
     entry := query -> 'rtable' -> ((part ->> 'rtindex')::integer - 1);
     case entry ->> 'rtekind'
         when '0' then terms := jsonb_build_array(jsonb_build_array(cdc.stub_number(entry ->> 'relid')));
-        when '1' then select * into terms, equal, nullable from cdc.read_joins(entry -> 'subquery', ctes);
+        when '1' then select * into terms, equal, nullable from cdc.read_joins(entry -> 'subquery', input, ctes);
         when '6' then
             select * into terms, equal, nullable
-            from cdc.read_joins(ctes -> (entry ->> 'ctename') -> 'query', ctes -> (entry ->> 'ctename') -> 'ctes');
+            from cdc.read_joins(ctes -> (entry ->> 'ctename') -> 'query', input, ctes -> (entry ->> 'ctename') -> 'ctes');
         else null;
     end case;
 end

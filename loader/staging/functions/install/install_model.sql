@@ -15,10 +15,6 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     refused record;
 begin
-    if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
-        raise exception 'no change log for slot %', slot
-            using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
-    end if;
     -- Before anything is written: another thread of dbt that installs a model changes the same rows.
     perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
     perform cdc.note_functions(model, functions);

@@ -28,6 +28,7 @@ declare
     tree jsonb;
     nodes cdc.tree_node[];
     needed jsonb;
+    -- Of how many rows of sources a row of the result is made.
     width integer;
     unwrapped record;
     top_path text;
@@ -61,7 +62,11 @@ begin
         'sources', needed,
         'timezone', coalesce(options ->> 'timezone', 'UTC')
     );
-    width := case when not is_downstream then cdc.source_width(tree) end;
+    if not is_downstream then
+        select max(jsonb_array_length(term.value)) into width
+        from cdc.read_joins(tree, 'table') as joins
+        cross join jsonb_array_elements(joins.terms) as term;
+    end if;
     if width > 1 then
         perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
     elsif width = 0 then

@@ -42,8 +42,8 @@ begin
             using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
     end if;
     if options ? 'unique_key' and not (
-        options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
-        and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
+        options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
+        and jsonb_path_query_array(compiled, '$.keys[*].name') @> (options -> 'unique_key')
     ) then
         raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
             using errcode = 'WL003', hint = format(
