@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import NamedTuple
 
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
@@ -41,14 +40,8 @@ from waltally.settings import Settings
 _TRIAL_SECONDS = 3
 
 
-class _Asked(NamedTuple):
-    declared: Declared
-    source: Connection
-    target: Target
-    state: State
-    """The state, read from the source alone."""
-    problems: list[LoaderError]
-    """The source's findings."""
+_Asked = tuple[Declared, Connection, Target, State, list[LoaderError]]
+"""With the compiled queries, the state as the source alone tells it, and its findings."""
 
 
 @contextmanager
@@ -72,7 +65,7 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
             raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
         state = read_source(settings, source, declared.models)
         problems = [*findings(SOURCE_RULES, state, declared), *refused]
-        yield _Asked(declared, source, target, state, problems)
+        yield declared, source, target, state, problems
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:

@@ -31,7 +31,6 @@ declare
     -- Of how many rows of sources a row of the result is made.
     width integer;
     unwrapped record;
-    top_path text;
     compiled jsonb;
 begin
     if options ? 'timezone' then
@@ -53,9 +52,8 @@ begin
         perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;
     unwrapped := cdc.unwrap_query(tree);
-    top_path := cdc.find_top(nodes, unwrapped.steps);
     perform cdc.refuse_query(
-        named.named, read.tree, nodes, top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
+        named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
         case when is_downstream then jsonb_array_length(named.numbered) end
     );
     compiled := jsonb_build_object(
