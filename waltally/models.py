@@ -37,11 +37,9 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Measure(Column):
     """What a model keeps of a group: a number of rows or values, a sum, or any other value."""
 
-    name: str
-    type: str
     kind: Literal["count", "sum", "value"]
 
 

@@ -56,12 +56,7 @@ select installed.model_name from {0}.installed_model as installed
 where installed.slot_name = %(slot)s and installed.declared_name = %(model)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
-_OF_RELATIONS = (
-    "model_watermark",
-    "archived_delete",
-    "computed_change",
-    "installed_model",
-)
+_OF_RELATIONS = ("model_watermark", "archived_delete", "computed_change", "installed_model")
 """Tables with rows for each relation of a model."""
 _OF_MODELS = ("baseline_rejection", "baseline_group", "baseline", "registered_model")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
