@@ -7,7 +7,7 @@ declare
     entry jsonb;
     side record;
     left_terms jsonb;
-    right_terms jsonb := '[[]]';
+    right_terms jsonb := jsonb '[[]]';
     right_model jsonb;
     found_columns jsonb;
     is_left boolean;

@@ -25,17 +25,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     and starts_with(node_path, own.branch || '.result')
             end
             and exists (select from unnest(nodes) as branch where branch.path = own.branch and branch.type = 'CASEWHEN')
-            -- It is the same value.
-            and not exists (
-                select from (
-                    select substr(one.path, length(test.path || '.args.1') + 1) as place, one.type, one.fields - 'location' as fields
-                    from unnest(nodes) as one where one.path = test.path || '.args.1' or starts_with(one.path, test.path || '.args.1.')
-                ) as tested
-                full join (
-                    select substr(one.path, length(node_path) + 1) as place, one.type, one.fields - 'location' as fields
-                    from unnest(nodes) as one where one.path = node_path or starts_with(one.path, node_path || '.')
-                ) as divisor using (place)
-                where (tested.type, tested.fields) is distinct from (divisor.type, divisor.fields)
-            )
+            and cdc.node_value(nodes, test.path || '.args.1') = cdc.node_value(nodes, node_path)
     )
 $$;
