@@ -15,7 +15,7 @@ from demo.example import Example
 from demo.installation import Installation
 from testkit.servers import free_port
 from testkit.traffic import Sessions
-from waltally.freshness import COLORS, judge, say
+from waltally.freshness import judge, say
 from waltally.settings import DEFAULT_SLOT
 from waltally.units import size
 
@@ -108,7 +108,7 @@ def watch(
         if now is None:
             continue
         until = until or time.monotonic() + seconds
-        color = COLORS[judge(now.age)]
+        color = {"fresh": "green", "late": "yellow", "stale": "red"}[judge(now.age)]
         console.print(
             f"  [bold cyan]{now.total:,}[/] {example.total_of}, [{color}]{say(now.age)}[/], "
             f"{size(now.unstaged_bytes)} of WAL not staged",

@@ -145,7 +145,7 @@ from (
     (:'schema', 'downstream_model', 'select', :'dbt'),
     (:'schema', 'downstream_input', 'select', :'dbt'),
     (:'schema', 'to_fill', 'select', :'dbt'),
-    (:'schema', 'installed_object', 'select', :'dbt'),
+    (:'schema', 'installed_function', 'select', :'dbt'),
     (:'schema', 'marked_object', 'select', :'dbt'),
     -- Its routines write down what a model ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),

@@ -26,7 +26,7 @@ from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
 from testkit.source import DIMENSIONS
 from waltally.database import Target
-from waltally.models import Model, parse
+from waltally.models import Model
 from waltally.tables import Table, quoted
 
 SLOT = "waltally"
@@ -137,7 +137,7 @@ def parsed(
         "timezone": "UTC",
         **more,
     }
-    return parse(name, Table("analytics", name), declaration)
+    return Model(name, Table("analytics", name), declaration)
 
 
 def notify() -> Model:

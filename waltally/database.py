@@ -167,12 +167,3 @@ def replication_command(dsn: str, command: str) -> Row:
     with closing(connect(make_conninfo(dsn, replication="database"), "source")) as connection:
         rows = connection.ask(command)
     return rows[0] if rows else ()
-
-
-@contextmanager
-def explained(side: str) -> Iterator[None]:
-    """Raise the driver's errors as LoaderErrors, each with its remedy."""
-    try:
-        yield
-    except psycopg2.Error as error:
-        raise server_errors.explain(ServerError.of(error), side) from error

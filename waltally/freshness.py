@@ -17,8 +17,6 @@ MAX_LAG_SECONDS = 300.0
 
 Freshness = Literal["fresh", "late", "stale"]
 
-COLORS: dict[Freshness, str] = {"fresh": "green", "late": "yellow", "stale": "red"}
-
 
 def judge(seconds: float | None) -> Freshness:
     """Return how fresh a model is that is exact as of so many seconds ago; None is stale."""

@@ -37,11 +37,9 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Measure(Column):
     """What a model keeps of a group: a number of rows or values, a sum, or any other value."""
 
-    name: str
-    type: str
     kind: Literal["count", "sum", "value"]
 
 
@@ -113,11 +111,6 @@ class Model:
         """Return the columns that every old image of a table must carry: of rows the key alone."""
         identity = self.declaration.get("identity")
         return self.needed_columns(part) if identity is None else tuple(identity)
-
-
-def parse(name: str, relation: Table, declaration: Declaration) -> Model:
-    """Return the model that a registered declaration describes."""
-    return Model(name, relation, declaration)
 
 
 def source_tables(models: Iterable[Model]) -> tuple[Table, ...]:

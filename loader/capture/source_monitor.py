@@ -19,6 +19,7 @@ from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
 from loader.source.slot import SlotInfo
 from loader.source.standbys.actions import HAS_WAITS, History, read_wait
+from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, LoaderError
 from waltally.limits import limits
@@ -27,23 +28,20 @@ from waltally.tables import Table
 _ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
 
-_CHECK = """
+_CHECK = f"""
 select json_build_object(
-    'has_waits', HAS_WAITS,
+    'has_waits', {HAS_WAITS},
     'has_slot', coalesce(slot.active_pid = %(pid)s, false),
     'wal_end', server.wal_end,
     'restart_lsn', coalesce(slot.restart_lsn - '0/0', server.wal_end),
     'has_partitioned', (HAS_PARTITIONED),
-    'ddl_trigger', DDL_TRIGGER::bigint
+    'ddl_trigger', {ddl_notes.INSTALLED}::bigint
 )
 from (
-    select coalesce(case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end - '0/0', 0) as wal_end
+    select coalesce({lsn.WAL_END} - '0/0', 0) as wal_end
 ) as server
 left join pg_replication_slots as slot on slot.slot_name = %(slot)s
-""".replace("DDL_TRIGGER", ddl_notes.INSTALLED).replace("HAS_WAITS", HAS_WAITS)
+"""
 _HAS_SLOT = (
     "select active_pid from pg_replication_slots where slot_name = %(slot)s "
     "and active_pid = %(pid)s"

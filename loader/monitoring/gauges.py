@@ -20,7 +20,7 @@ from loader.source.asking import read_server, read_slot_state
 from loader.source.server import Server
 from loader.source.slot import SlotState
 from loader.staging import target_state
-from loader.staging.records import ModelStatus, StoredState
+from loader.staging.records import ModelStatus
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.limits import limits
 from waltally.settings import Settings
@@ -111,7 +111,7 @@ class GaugeCollector(Collector):
         self._source = _poller(
             "source", lambda: connect(settings.source, "source"), self._ask_source
         )
-        self._target = _poller("target", lambda: connect_target(settings), self._ask_target)
+        self._target = _poller("target", lambda: connect_target(settings), target_state.read_stored)
         self._findings = _poller(
             "findings",
             lambda: connect_target(settings),
@@ -187,9 +187,6 @@ class GaugeCollector(Collector):
             self._clock.add_earlier(since, target.record.position_lsn)
         self._clock.add(now, server.wal_end)
         return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
-
-    def _ask_target(self, target: Target) -> StoredState | None:
-        return target_state.read_stored(target)
 
     def _count_findings(self, target: Target) -> Counter[str]:
         """Return how many findings there are by the name of their error."""

@@ -16,7 +16,7 @@ from loader.staging.records import rejection_remedy, say_state
 from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.freshness import say
-from waltally.models import Measure, Model, parse
+from waltally.models import Measure, Model
 from waltally.tables import Table, format_names, parse_names
 
 _MODELS = """
@@ -76,10 +76,10 @@ def _read_models(target: Connection, schema: str) -> list[Model]:
     """Return the registered models of all slots. Raises NotSetUp where there is none."""
     models: list[Model] = []
     with suppress(NotSetUp):
-        models += [parse(n, Table(*at), made) for n, *at, made in target.ask(_MODELS, None, schema)]
+        models += [Model(n, Table(*at), made) for n, *at, made in target.ask(_MODELS, None, schema)]
     with suppress(NotSetUp, MissingRight):
         rows = target.ask(_DOWNSTREAM, None, schema)
-        models += [parse(name, Table(*at), made) for name, *at, made in rows]
+        models += [Model(name, Table(*at), made) for name, *at, made in rows]
     if not models:
         raise NotSetUp(
             f"No model is registered in schema {schema} of the target", "run `loader setup`"

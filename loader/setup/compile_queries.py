@@ -17,7 +17,7 @@ from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally.database import Connection, Target
 from waltally.errors import LoaderError, SettingError, TableUnfit
-from waltally.models import parse
+from waltally.models import Model
 from waltally.tables import Table
 
 _KIND = "select {}.say_model(%s)"
@@ -68,7 +68,7 @@ def compile_queries(
         raise Undone
     taken = [query for query in own if query.relation in compiled]
     models = [
-        parse(query.name, query.relation, compiled[query.relation])
+        Model(query.name, query.relation, compiled[query.relation])
         for query in taken
         if not query.models
     ]

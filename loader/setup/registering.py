@@ -103,8 +103,7 @@ on conflict (slot_name) do update set
     source_database = excluded.source_database,
     start_lsn = excluded.start_lsn,
     position_lsn = excluded.position_lsn,
-    moved_at = now(),
-    pruned_from_lsn = null
+    moved_at = now()
 """
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import NamedTuple
+from contextlib import ExitStack, closing, contextmanager
 
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
@@ -41,14 +40,8 @@ from waltally.settings import Settings
 _TRIAL_SECONDS = 3
 
 
-class _Asked(NamedTuple):
-    declared: Declared
-    source: Connection
-    target: Target
-    state: State
-    """The state, read from the source alone."""
-    problems: list[LoaderError]
-    """The source's findings."""
+_Asked = tuple[Declared, Connection, Target, State, list[LoaderError]]
+"""With the compiled queries, the state as the source alone tells it, and its findings."""
 
 
 @contextmanager
@@ -58,26 +51,21 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
     Where the target cannot be reached or refuses a query, that is raised together with what is
     wrong with the source.
     """
-    with closing(connect(settings.source, "source")) as source:
+    with ExitStack() as opened:
+        source = opened.enter_context(closing(connect(settings.source, "source")))
         if only_reads:
             source.give_up_locks()
         try:
-            target = connect_target(settings)
-        except LoaderError as error:
-            state = read_source(settings, source, declared.models)
-            problems = findings(SOURCE_RULES, state, declared)
-            raise combine([*problems, error]) from None
-        with closing(target):
+            target = opened.enter_context(closing(connect_target(settings)))
             if only_reads:
                 target.give_up_locks()
-            try:
-                declared, refused = compile_queries(declared, source, target)
-            except LoaderError as error:
-                state = read_source(settings, source, declared.models)
-                raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
+            declared, refused = compile_queries(declared, source, target)
+        except LoaderError as error:
             state = read_source(settings, source, declared.models)
-            problems = [*findings(SOURCE_RULES, state, declared), *refused]
-            yield _Asked(declared, source, target, state, problems)
+            raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
+        state = read_source(settings, source, declared.models)
+        problems = [*findings(SOURCE_RULES, state, declared), *refused]
+        yield declared, source, target, state, problems
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:

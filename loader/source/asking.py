@@ -75,15 +75,12 @@ where slot_name = """
 
 
 # A server that replays another tells its timeline only over a replication connection.
-_SERVER = """
+_SERVER = f"""
 select
     (select system_identifier::text from pg_control_system()),
     current_database(),
     pg_is_in_recovery(),
-    case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end,
+    {lsn.WAL_END},
     case when not pg_is_in_recovery() then
         ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
     end

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
-from loader.source.label_catalog import TYPES_WITHIN, LabelCatalog
+from loader.source.label_catalog import TYPES_WITHIN, LabelCatalog, list_needs
 from loader.source.table import BY_SESSION, TableInfo, Writes
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
@@ -313,16 +312,7 @@ def read_counted(target: Target) -> dict[str, TableIdentities]:
 
 def read_current(source: Connection, models: Sequence[Model]) -> TableIdentities:
     """Return the identities that the tables of the models have now. Raises LoaderError."""
-    tables = [
-        {
-            "label": str(table),
-            "schema": table.schema,
-            "name": table.name,
-            "columns": needed_columns(models, table),
-        }
-        for table in source_tables(models)
-    ]
-    ((identities,),) = source.ask(_QUERY, (json.dumps(tables),))
+    ((identities,),) = source.ask(_QUERY, (list_needs(models),))
     for table, labels in LabelCatalog(source, models).labels.items():
         if str(table) in identities:
             identities[str(table)]["labels"] = labels

@@ -72,10 +72,7 @@ select
         from parts
         inner join pg_type as t on t.oid = parts.type and t.typtype = 'e'
     ),
-    case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end
+    {lsn.WAL_END}
 """
 _CHECK = """
 select
@@ -85,26 +82,31 @@ select
 """
 
 
+def list_needs(models: Sequence[Model]) -> str:
+    """Return as JSON the tables of the models, each with its needed columns."""
+    return json.dumps(
+        [
+            {
+                "label": str(table),
+                "schema": table.schema,
+                "name": table.name,
+                "columns": needed_columns(models, table),
+            }
+            for table in source_tables(models)
+        ]
+    )
+
+
 class LabelCatalog:
     """The labels of the enums that models need, as one server has them at one moment."""
 
     def __init__(self, connection: Connection, models: Sequence[Model]) -> None:
         """Read them. Raises LoaderError."""
         self._connection = connection
-        tables = source_tables(models)
-        listed = json.dumps(
-            [
-                {
-                    "label": str(table),
-                    "schema": table.schema,
-                    "name": table.name,
-                    "columns": needed_columns(models, table),
-                }
-                for table in tables
-            ]
-        )
-        ((labels, enums, read_lsn),) = connection.ask(_READ, (listed,))
-        self.labels: dict[Table, Labels] = {table: labels.get(str(table), {}) for table in tables}
+        ((labels, enums, read_lsn),) = connection.ask(_READ, (list_needs(models),))
+        self.labels: dict[Table, Labels] = {
+            table: labels.get(str(table), {}) for table in source_tables(models)
+        }
         """By table."""
         self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""

@@ -80,10 +80,7 @@ select
                 where n.nspname = known.schema and c.relname = known.name
             )
     ),
-    case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end
+    {lsn.WAL_END}
 """
 _CHECK = f"{_MEMBERS} select {_FINGERPRINT}, pg_current_snapshot()::text"
 # The columns of the primary key that no partition depends on, in the bytes of a change.

@@ -15,7 +15,7 @@ from loader.staging.partitions import COLUMNS, Block
 from loader.staging.records import Registration, SlotPosition
 from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
-from waltally.database import connect_target, explained
+from waltally.database import connect_target
 from waltally.errors import Interrupted, LoaderError
 from waltally.server_errors import lent_session
 from waltally.settings import SlotSettings
@@ -165,14 +165,15 @@ class ChangeLog:
         """
         # In one message with COPY, where no transaction is open.
         copy = self._copy if self._is_open else "begin; " + self._copy
-        with explained("target"), self.connection.cursor() as cursor:
-            try:
-                # The driver only ever calls read; its types ask for readline too.
-                cursor.copy_expert(copy, cast(Any, _Pieces(pieces)))
-            except pg.CheckViolation as error:
+        try:
+            # The driver only ever calls read; its types ask for readline too.
+            self.connection.copy(copy, cast(Any, _Pieces(pieces)))
+        except LoaderError as error:
+            if isinstance(gone := error.__cause__, pg.CheckViolation):
                 raise Interrupted(
-                    f"A partition of the change log is gone: {error.diag.message_primary}"
+                    f"A partition of the change log is gone: {gone.diag.message_primary}"
                 ) from error
+            raise
 
     def commit_position(self, before: int, after: int, changes: int) -> int:
         """Move the position of record and commit it with the `changes` rows appended since.

@@ -62,7 +62,7 @@ _LOCK_SLOTS = "select from {0}.slot_position order by slot_name for no key updat
 
 _MOVE_START = """
 update {0}.slot_position
-set pruned_from_lsn = coalesce(pruned_from_lsn, start_lsn), start_lsn = %(end)s
+set start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 

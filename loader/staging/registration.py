@@ -12,7 +12,7 @@ from loader.staging.records import Registration
 from waltally import lsn
 from waltally.database import Target
 from waltally.errors import Interrupted
-from waltally.models import Model, parse
+from waltally.models import Model
 from waltally.tables import Table
 
 # One statement: a setup may come between two.
@@ -56,25 +56,13 @@ select installed.model_name from {0}.installed_model as installed
 where installed.slot_name = %(slot)s and installed.declared_name = %(model)s
 """
 _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
-_OF_RELATIONS = (
-    "model_watermark",
-    "archived_delete",
-    "computed_change",
-    "installed_model",
-)
+_OF_RELATIONS = ("model_watermark", "archived_delete", "computed_change", "installed_model")
 """Tables with rows for each relation of a model."""
 _OF_MODELS = ("baseline_rejection", "baseline_group", "baseline", "registered_model")
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 _WRITE_PROJECT = """
 update {}.registered_model set project_name = %(project)s
 where slot_name = %(slot)s and project_name is distinct from %(project)s
-"""
-_OTHER_SLOTS = """
-select slot_name from {0}.registered_model where declared_name = %(name)s and slot_name <> %(slot)s
-union
-select slot_name from {0}.model_watermark
-where model_name = %(relation)s and slot_name <> %(slot)s
-order by slot_name
 """
 
 
@@ -107,7 +95,7 @@ def read_registration(target: Target) -> Registration:
         return Registration(0, (), {})
     number, stored = rows[0][:2]
     models = tuple(
-        parse(name, Table(*relation), declaration)
+        Model(name, Table(*relation), declaration)
         for _, _, name, *relation, declaration, _ in rows
         if name is not None
     )
@@ -129,9 +117,9 @@ def read_registration(target: Target) -> Registration:
 
 def other_slot(target: Target, model: Model) -> str | None:
     """Return another slot that feeds the model, None where there is none. Raises LoaderError."""
-    values = {"name": model.name, "relation": str(model.relation), "slot": target.slot}
-    rows = target.ask_staging(_OTHER_SLOTS, values)
-    return str(rows[0][0]) if rows else None
+    values = (target.slot, str(model.relation), model.name)
+    ((other,),) = target.ask_staging("select {}.other_slot(%s, %s, %s)", values)
+    return None if other is None else str(other)
 
 
 def register(

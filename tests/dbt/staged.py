@@ -65,17 +65,13 @@ from cdc.registered_model inner join cdc.slot_position using (slot_name)
 where slot_name = %s
 on conflict do nothing
 """
-_MADE = """array(
-    select own.name from cdc.installed_object as own
-    where own.model_name = model.model_name and own.kind = '{}'
-)"""
-_INSTALL = f"""
+_INSTALL = """
 select cdc.install_model(
     %(slot)s, model_name, declared_name, declaration, routine, needs,
     %(is_refresh)s or not declared_name = any (%(before)s), engine,
-    {_MADE.format("function")}, {_MADE.format("column")}
+    array(select name from cdc.installed_function as own where own.model_name = model.model_name)
 )
-from kept.model as model where %(models)s = '{{}}' or declared_name = any (%(models)s)
+from kept.model as model where %(models)s = '{}' or declared_name = any (%(models)s)
 """
 
 
@@ -255,8 +251,7 @@ class Warehouse:
     def prune(self) -> None:
         """Let the log begin where it ends now, as a prune leaves it."""
         self.execute(
-            "update cdc.slot_position set pruned_from_lsn = start_lsn, start_lsn = position_lsn; "
-            "delete from cdc.change_log"
+            "update cdc.slot_position set start_lsn = position_lsn; delete from cdc.change_log"
         )
 
     # Installing and applying.

@@ -152,7 +152,7 @@ def test_each_role_owns_its_schemas_and_has_no_more_of_the_server(whole: System)
     ]
 
 
-INSTALL = f"select cdc.install_model({', '.join(['null'] * 10)})"
+INSTALL = f"select cdc.install_model({', '.join(['null'] * 9)})"
 TO_ALL = (
     "create schema another",
     "create table public.another ()",

@@ -313,7 +313,7 @@ def test_a_copy_whose_schema_was_dropped_is_forgotten(life: Life) -> None:
 def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
     install = (
         "select cdc.install_model(slot_name, model_name, declared_name, declaration, routine,"
-        " needs, false, engine, '{}', '{}') from cdc.installed_model where declared_name = %s"
+        " needs, false, engine, '{}') from cdc.installed_model where declared_name = %s"
     )
     with (
         closing(connect(life.target.cluster.dsn(life.target.name))) as one,

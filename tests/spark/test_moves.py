@@ -26,7 +26,7 @@ from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
-from waltally.models import parse
+from waltally.models import Model
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -83,7 +83,7 @@ class Wide:
         ((declaration,),) = system.target.execute(
             "select declaration from cdc.registered_model where declared_name = %s", name
         )
-        self.model = parse(name, Table("analytics", name), declaration)
+        self.model = Model(name, Table("analytics", name), declaration)
 
 
 def log_of(system: QuerySystem) -> list[tuple[int, int, str | None, bytes]]:

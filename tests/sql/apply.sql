@@ -124,6 +124,14 @@ savepoint installed; -- its rows have another version from here on
 update cdc.installed_model set installed_at = now();
 select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /dev/null
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
+do $$
+begin
+    perform cdc.require_plan(planned) from earlier;
+    raise exception 'it did not refuse';
+exception when others then
+    insert into got select 'nor does its plan hold', sqlstate, 'WL001';
+end
+$$;
 
 -- What Spark has read is given to the routine, after the TRUNCATE.
 insert into cdc.computed_change
@@ -164,7 +172,7 @@ insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
-select cdc.note_objects('app.up', '{app.add(text),app.mine(text)}', '{n}') \g /dev/null
+select cdc.note_functions('app.up', '{app.add(text),app.mine(text)}') \g /dev/null
 insert into got
 select 'only what carries the mark is ours', string_agg(kind || ' ' || name, ', '), 'function app.add(text)'
 from cdc.marked_object where model_name = 'app.up';
@@ -179,8 +187,8 @@ insert into got
 select 'a routine is run by the name that the catalog has', name, '"app;delete/**/from/**/app"."odd--"'
 from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', '{text}');
 comment on function "app;delete/**/from/**/app"."odd--"(text) is 'waltally calls it';
-insert into cdc.installed_object (model_name, kind, name)
-values ('app.odd', 'function', 'app;delete/**/from/**/app.odd--(text)');
+insert into cdc.installed_function (model_name, name)
+values ('app.odd', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
 select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
 

@@ -12,11 +12,10 @@ from testkit.commands import ROOT
 FILES = sorted((ROOT / "loader/staging/functions").rglob("*.sql"))
 LONGEST = 80
 LONGER = {
-    **{"compile_fact": 130, "compile_query": 93, "compile_rows": 85, "complete_model": 96},
-    **{"judge_calls": 172, "judge_nodes": 92, "last_rows": 93, "plan_downstream": 98},
-    **{"read_columns": 108, "write_deltas": 118, "write_fact": 161, "write_fill": 82},
-    **{"write_left_terms": 101, "write_merge": 124, "write_row_deltas": 86, "write_rows": 129},
-    "write_reader": 253,
+    **{"compile_fact": 130, "compile_rows": 85, "complete_model": 96, "judge_calls": 167},
+    **{"judge_nodes": 88, "last_rows": 93, "read_columns": 105, "write_deltas": 94},
+    **{"write_fact": 127, "write_left_terms": 88, "write_merge": 110, "write_rows": 123},
+    "write_reader": 251,
 }
 """Functions of the compiler that are to be split; the figures may only get smaller."""
 

@@ -57,8 +57,6 @@ create table slot_position (
     moved_at timestamptz not null default now(),
     -- How many changes the loader has appended, counted in the transactions that append them.
     stored_changes bigint not null default 0,
-    -- Where the change log began before loader prune first moved start_lsn; null where it never did.
-    pruned_from_lsn pg_lsn,
     -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
     registration bigint not null default 0,
     check (position_lsn >= start_lsn)
@@ -213,19 +211,16 @@ create index to_fill_model on to_fill (model_name);
 
 comment on table to_fill is 'The models over models that are to be filled from their inputs, and why.';
 
-create table installed_object (
+create table installed_function (
     -- The model's relation as schema.name; of a function that reads the change log, reader_name(slot).
     model_name text collate "C" not null,
-    -- Of the model's own table only the columns are listed.
-    kind text not null check (kind in ('function', 'column')),
-    -- As SQL writes it, a function with the types of its arguments; of a column its plain name.
+    -- As SQL writes it, with the types of its arguments.
     name text collate "C" not null,
-    primary key (model_name, kind, name)
+    primary key (model_name, name)
 );
 
-comment on table installed_object is
-    'What dbt has made for each model: its functions and the columns of its table. marked_object says which of these '
-    'are there and really ours.';
+comment on table installed_function is
+    'The functions that dbt has made for each model. marked_object says which of these are there and really ours.';
 
 create table batch_reader (
     slot_name text collate "C" primary key,
@@ -387,7 +382,6 @@ create type model_plan as (
     slot_name text,
     model_name text,
     declared_name text,
-    verdict text,
     step text,
     is_ready boolean,
     from_lsn pg_lsn,
@@ -401,7 +395,6 @@ create type model_plan as (
     baseline_id uuid,
     snapshot_lsn pg_lsn,
     error text,
-    is_locked boolean,
     retry_at timestamptz,
     engine text,
     installed_version xid,

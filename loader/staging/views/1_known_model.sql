@@ -30,7 +30,6 @@ select
     model.model_name,
     model.declared_name,
     log.start_lsn,
-    log.pruned_from_lsn,
     log.position_lsn,
     log.system_identifier,
     case when used.is_former then used.declaration else registered_model.declaration end as registered,

@@ -4,12 +4,12 @@
 create or replace view cdc.marked_object as
 select
     installed.model_name,
-    installed.kind,
+    'function' as kind,
     p.oid::regprocedure::text as name,
     p.proowner as owner
-from cdc.installed_object as installed
+from cdc.installed_function as installed
 inner join pg_proc as p on p.oid = to_regprocedure(installed.name)
-where installed.kind = 'function' and starts_with(obj_description(p.oid, 'pg_proc'), 'waltally calls it')
+where starts_with(obj_description(p.oid, 'pg_proc'), 'waltally calls it')
 union all
 select
     own.model_name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from waltally import lsn
 from waltally.database import Connection
-from waltally.models import parse
+from waltally.models import Model
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.archiving.manifests import Baseline, Origin
 from waltally_jobs.common.connections import TargetSession, exported_snapshot
@@ -69,7 +69,7 @@ def open_baselines(target: TargetSession, origin: Origin) -> Iterator[Sequence[O
         opened = []
         for name, relation_schema, relation_name, declaration, id_, at, system, *counted in found:
             identities, rejections, keeps_archived = counted
-            model = parse(name, Table(relation_schema, relation_name), declaration)
+            model = Model(name, Table(relation_schema, relation_name), declaration)
             query = groups.baseline_query(model, target)
             # The seed has put all that were before its snapshot into one row a group; of a model
             # that was declared otherwise it has kept none.

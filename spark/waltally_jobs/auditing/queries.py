@@ -14,7 +14,7 @@ from typing import IO
 
 from waltally import lsn
 from waltally.database import Connection
-from waltally.models import Declaration, Model, parse
+from waltally.models import Declaration, Model
 from waltally.tables import literal
 from waltally_jobs.auditing.report import LeftOut
 from waltally_jobs.common.arrow import Start
@@ -42,7 +42,7 @@ def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
     )
     former: dict[str, Declaration] = dict(rows)
     return [
-        parse(model.name, model.relation, former[model.name]) if model.name in former else model
+        Model(model.name, model.relation, former[model.name]) if model.name in former else model
         for model in models
     ]
 

@@ -8,7 +8,7 @@ create or replace function cdc.compile_downstream(compiled jsonb, tree jsonb, no
 returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    joins constant record := cdc.read_joins(tree);
+    joins constant record := cdc.read_joins(tree, 'model');
     is_roll_up constant boolean := compiled @? '$.kept[*].again';
     parts record;
     twice text;

@@ -1,15 +1,11 @@
 -- A slot whose changes come to a model over models: the first by its name.
 create or replace function cdc.feeding_slot(model text) returns text
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    return (
-        with recursive below as (
-            select input.input_name from cdc.downstream_input as input where input.model_name = model
-            union
-            select input.input_name from below inner join cdc.downstream_input as input on input.model_name = below.input_name
-        )
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    with recursive below as (
+        select input.input_name from cdc.downstream_input as input where input.model_name = model
+        union
+        select input.input_name from below inner join cdc.downstream_input as input on input.model_name = below.input_name
+    )
 
-        select min(installed.slot_name) from below inner join cdc.installed_model as installed on installed.model_name = below.input_name
-    );
-end
+    select min(installed.slot_name) from below inner join cdc.installed_model as installed on installed.model_name = below.input_name
 $$;

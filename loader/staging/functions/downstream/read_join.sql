@@ -1,14 +1,16 @@
 -- read_joins for a part of a query's FROM.
 create or replace function cdc.read_join(
-    part jsonb, query jsonb, ctes jsonb, out terms jsonb, out equal jsonb, out nullable jsonb
+    part jsonb, query jsonb, ctes jsonb, input text, out terms jsonb, out equal jsonb, out nullable jsonb
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     entry jsonb;
     side record;
     left_terms jsonb;
+    right_terms jsonb := jsonb '[[]]';
     right_model jsonb;
     found_columns jsonb;
+    is_left boolean;
 begin
     terms := '[[]]';
     equal := '[]';
@@ -19,48 +21,46 @@ begin
                 case part ->> '_' when 'FROMEXPR' then nullif(part -> 'fromlist', 'null') else jsonb_build_array(part -> 'larg', part -> 'rarg') end
             )
         loop
-            side := cdc.read_join(entry, query, ctes);
+            side := cdc.read_join(entry, query, ctes, input);
             left_terms := terms;
+            right_terms := side.terms;
             terms := (
                 select jsonb_agg(one.value || other.value)
-                from jsonb_array_elements(left_terms) as one
-                cross join jsonb_array_elements(side.terms) as other
+                from jsonb_array_elements(left_terms) as one cross join jsonb_array_elements(right_terms) as other
             );
             equal := equal || side.equal;
             nullable := nullable || side.nullable;
         end loop;
-        found_columns := cdc.equal_columns(part -> 'quals', query, ctes);
-        equal := equal || found_columns;
-        if part ->> '_' = 'FROMEXPR' or part ->> 'jointype' = '0' then
-            return;
-        elsif side.terms = '[[]]' then
+        is_left := part ->> '_' = 'JOINEXPR' and part ->> 'jointype' <> '0' and right_terms <> '[[]]';
+        if is_left and exists (select from jsonb_array_elements(left_terms) as term where term.value = '[]') then
+            raise exception 'A % on the right of a LEFT JOIN: constants would be counted once more for each change.', input using
+                errcode = 'WL003', hint = format('Put the %s on the left, or leave the constants without a row to the query that reads.', input);
+        elsif input = 'table' then
             return;
         end if;
-        if exists (select from jsonb_array_elements(left_terms) as term where term.value = '[]') then
-            raise exception 'A model on the right of a LEFT JOIN with constants: they would be counted once more for each change.'
-                using errcode = 'WL003', hint = 'Put the model on the left, or leave the constants without a row to the query that reads.';
-        elsif (select count(distinct one.value) from jsonb_array_elements(side.terms) as term cross join jsonb_array_elements(term.value) as one) > 1 then
+        found_columns := cdc.equal_columns(part -> 'quals', query, ctes);
+        equal := equal || found_columns;
+        if not is_left then
+            return;
+        elsif (select count(distinct one.value) from jsonb_array_elements(right_terms) as term cross join jsonb_array_elements(term.value) as one) > 1 then
             raise exception 'The right side of a LEFT JOIN is made of several models.'
                 using errcode = 'WL003', hint = 'Join them one after the other by LEFT JOIN, or write a fact over them and join that.';
         end if;
-        right_model := side.terms -> 0 -> 0;
+        right_model := right_terms -> 0 -> 0;
         with pairs as (
-            select
-                place,
-                case when one -> 0 = right_model then one - 0 else jsonb_build_array(one -> 3, one -> 0, one -> 1) end as pair
+            select place, case when one -> 0 = right_model then one - 0 else jsonb_build_array(one -> 3, one -> 0, one -> 1) end as pair
             from jsonb_array_elements(found_columns) with ordinality as listed (one, place)
             where right_model in (one -> 0, one -> 2)
         )
 
         -- All of one neighbour.
-        select jsonb_agg(pairs.pair order by pairs.place) into found_columns
+        select coalesce(jsonb_agg(pairs.pair order by pairs.place), (
+            -- Compared with an expression: nothing finds the rows on the left.
+            select jsonb_agg(jsonb_build_array(own.name, null, null))
+            from cdc.own_columns(part -> 'quals', query, ctes, right_model) as own (name)
+        )) into found_columns
         from pairs
         where pairs.pair -> 1 = (select first.pair -> 1 from pairs as first order by first.place limit 1);
-        if found_columns is null then
-            -- Compared with an expression: nothing finds the rows on the left.
-            select jsonb_agg(jsonb_build_array(own.name, null, null)) into found_columns
-            from unnest(cdc.own_columns(part -> 'quals', query, ctes, right_model)) as own (name);
-        end if;
         if found_columns is null then
             raise exception 'A LEFT JOIN whose ON compares no column of its right side by =.'
                 using errcode = 'WL003', hint = 'Compare a column of the right side by = with something of the left one, or write an inner join.';
@@ -71,10 +71,10 @@ begin
     entry := query -> 'rtable' -> ((part ->> 'rtindex')::integer - 1);
     case entry ->> 'rtekind'
         when '0' then terms := jsonb_build_array(jsonb_build_array(cdc.stub_number(entry ->> 'relid')));
-        when '1' then select * into terms, equal, nullable from cdc.read_joins(entry -> 'subquery', ctes);
+        when '1' then select * into terms, equal, nullable from cdc.read_joins(entry -> 'subquery', input, ctes);
         when '6' then
             select * into terms, equal, nullable
-            from cdc.read_joins(ctes -> (entry ->> 'ctename') -> 'query', ctes -> (entry ->> 'ctename') -> 'ctes');
+            from cdc.read_joins(ctes -> (entry ->> 'ctename') -> 'query', input, ctes -> (entry ->> 'ctename') -> 'ctes');
         else null;
     end case;
 end

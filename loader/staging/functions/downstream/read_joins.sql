@@ -1,12 +1,13 @@
--- What a query joins. Its models have the numbers of name_sources.
+-- What a query joins. Its inputs have the numbers of name_sources: each is a `model`, or a `table`, of which only the
+-- terms are read.
 --
--- terms     by row of the result the models that it can be made of: [[1, 2], [3]]. Arms of UNION ALL never meet.
+-- terms     by row of the result the inputs that it can be made of: [[1, 2], [3]]. Arms of UNION ALL never meet.
 -- equal     [[1, "customer_id", 2, "id"]]: columns that are equal in a join
 -- nullable  by the model on the right of a LEFT JOIN the columns that find it: {"2": [["id", 1, "customer_id"]]}
 --
 -- `ctes` are those that the query sees, by their names, each with those that it sees itself.
 create or replace function cdc.read_joins(
-    query jsonb, ctes jsonb default '{}', out terms jsonb, out equal jsonb, out nullable jsonb
+    query jsonb, input text, ctes jsonb default '{}', out terms jsonb, out equal jsonb, out nullable jsonb
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,16 +16,16 @@ declare
     part record;
 begin
     if query -> 'setOperations' = 'null' then
-        select * into terms, equal, nullable from cdc.read_join(query -> 'jointree', query, own_ctes);
+        select * into terms, equal, nullable from cdc.read_join(query -> 'jointree', query, own_ctes, input);
         return;
     end if;
     terms := '[]';
     equal := '[]';
     nullable := '{}';
     for entry in select value from jsonb_array_elements(query -> 'rtable') where value ->> 'rtekind' = '1' loop
-        part := cdc.read_joins(entry -> 'subquery', own_ctes);
+        part := cdc.read_joins(entry -> 'subquery', input, own_ctes);
         if exists (select from jsonb_array_elements(part.terms) as term where term.value = '[]') then
-            raise exception 'An arm of UNION ALL reads no model: its rows would be counted in each batch.'
+            raise exception 'An arm of UNION ALL reads no %: its rows would be counted in each batch.', input
                 using errcode = 'WL003', hint = 'Leave that arm to a view or to the query that reads the model.';
         end if;
         terms := terms || part.terms;

@@ -7,7 +7,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     former jsonb;
 begin
-    perform cdc.note_objects(model, array[routine], array(select one.name from cdc.list_columns(declaration) as one order by one.place));
+    perform cdc.note_functions(model, array[routine]);
     -- The same model in another schema, which its project has left.
     delete from cdc.downstream_model as own
     where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model

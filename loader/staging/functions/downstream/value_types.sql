@@ -11,7 +11,7 @@ begin
     loop
         execute format('create temporary view waltally_value as %s', cdc.write_group(
             compiled, (cdc.split_call(compiled -> 'kept' -> place ->> 'again')).arguments || ' as value', null, '{}',
-            'select ' || cdc.null_columns(compiled -> 'inputs' -> 0)
+            'select ' || cdc.write_names(compiled #> '{inputs,0,columns}', 'null::%2$s as %1$I')
         ));
         select cdc.plain_type(a.atttypid) into type_name
         from pg_attribute as a where a.attrelid = to_regclass('pg_temp.waltally_value') and a.attnum = 1;

@@ -12,9 +12,8 @@ $template$changed as materialized (
         jsonb_build_object(
             'columns', cdc.model_columns(held, '(side.image)'),
             -- Of a total nothing but its row may be read.
-            'former', coalesce(string_agg(format('(told.former).%I', value ->> 'name'), ', ' order by place), 'told.former is null'),
-            'present', coalesce(string_agg(format('(told.present).%I', value ->> 'name'), ', ' order by place), 'told.present is null')
+            'former', coalesce(nullif(cdc.write_names(held -> 'columns', '(told.former).%I'), ''), 'told.former is null'),
+            'present', coalesce(nullif(cdc.write_names(held -> 'columns', '(told.present).%I'), ''), 'told.present is null')
         )
     )
-    from jsonb_array_elements(held -> 'columns') with ordinality as one (value, place)
 $$;

@@ -55,10 +55,10 @@ $template$,
             'reshape', cdc.write_reshape(compiled, relation),
             'columns', (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
             'values', (
-                select string_agg(case when one.kind = 'id' then format('md5(row(%s)::text)::uuid', (
-                    select string_agg(format('query.%I', value ->> 'name'), ', ' order by place)
-                    from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
-                )) else format('query.%I', one.name) end, ', ' order by one.place)
+                select string_agg(
+                    case when one.kind = 'id' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', 'query.%I'))
+                    else format('query.%I', one.name) end, ', ' order by one.place
+                )
                 from cdc.list_columns(compiled) as one where one.kind <> 'derived'
             ),
             'inputs', cdc.write_inputs(compiled),

@@ -5,14 +5,8 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     links constant jsonb := compiled #> '{joins,nullable}';
     held constant jsonb := cdc.held_columns(compiled, model);
-    names constant text := (
-        select string_agg(format('%I', value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(held -> 'columns') with ordinality as one (value, place)
-    );
-    own_columns constant text := (
-        select string_agg(format('%I', link.value ->> 0), ', ' order by place)
-        from jsonb_array_elements(links -> numbers[1]::text) with ordinality as link (value, place)
-    );
+    names constant text := cdc.write_names(held -> 'columns', '%I');
+    own_columns constant text := cdc.link_columns(compiled, numbers[1], 0);
     -- The neighbour, where all places have the same one and are found by the same columns.
     near integer := (
         select case when count(distinct own.columns) = 1 then min(own.near) end
@@ -32,13 +26,14 @@ begin
         near_context := 'near as materialized (' || (
             select string_agg(format(
                 'select stored.ctid as place, %s from %s as stored where (%s) in (select %s from changed)',
-                cdc.near_columns(links, numbers, 'stored.'), cdc.input_relation(compiled, near), own.columns, own_columns
+                (
+                    select string_agg(distinct format('stored.%I', link.value ->> 2), ', ')
+                    from unnest(numbers) as m
+                    cross join jsonb_array_elements(links -> m::text) as link (value)
+                ),
+                cdc.input_relation(compiled, near), cdc.link_columns(compiled, n, 2, 'stored.%I'), own_columns
             ), ' union ' order by n)
             from unnest(numbers) as n
-            cross join lateral (
-                select string_agg(format('stored.%I', link.value ->> 2), ', ' order by place) as columns
-                from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
-            ) as own
         ) || e'),\n\n    ';
     end if;
     context := cdc.fill(
@@ -57,37 +52,29 @@ $template${near}after_ as materialized (
             -- Without a neighbour the left side is read whole, and what does not change there cancels out.
             'wanted', case
                 when near is not null then format('(%s) in (%s)', own_columns, (
-                    select string_agg(format('select %s from near', own.columns), ' union all ' order by n)
+                    select string_agg(format('select %s from near', cdc.link_columns(compiled, n, 2)), ' union all ' order by n)
                     from unnest(numbers) as n
-                    cross join lateral (
-                        select string_agg(quote_ident(link.value ->> 2), ', ' order by place) as columns
-                        from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
-                    ) as own
                 ))
                 when cardinality(numbers) = 1 then format('(%s) in (select %s from changed)', own_columns, own_columns)
                 else 'true'
             end,
             'columns', cdc.model_columns(held, 'stored'),
             'names', names,
-            'stored_names', (select string_agg(format('stored.%I', value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(held -> 'columns') with ordinality as one (value, place)),
-            'relation', format('%I.%I', held ->> 'schema', held ->> 'name'),
-            'own_columns', own_columns
+            'stored_names', cdc.write_names(held -> 'columns', 'stored.%I'),
+            'relation', format('%I.%I', held ->> 'schema', held ->> 'name')
         )
     );
     -- From there to a side that no LEFT JOIN extends with nulls.
     while near is not null loop
         given := given || jsonb_build_object(near::text, format(
-            'select %s from %s as stored where %s', cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), place_condition
+            'select %s from %s as stored where %s',
+            cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), place_condition
         ));
         exit when links #>> array[near::text, '0', '1'] is null;
-        place_condition := (
-            select format(
-                '(%s) in (select %s from %s as stored where %s)',
-                string_agg(format('stored.%I', link.value ->> 2), ', ' order by place), string_agg(format('stored.%I', link.value ->> 0), ', ' order by place),
-                cdc.input_relation(compiled, near), place_condition
-            )
-            from jsonb_array_elements(links -> near::text) with ordinality as link (value, place)
+        place_condition := format(
+            '(%s) in (select %s from %s as stored where %s)',
+            cdc.link_columns(compiled, near, 2, 'stored.%I'), cdc.link_columns(compiled, near, 0, 'stored.%I'),
+            cdc.input_relation(compiled, near), place_condition
         );
         near := (links #>> array[near::text, '0', '1'])::integer;
     end loop;

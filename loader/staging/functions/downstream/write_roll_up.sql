@@ -3,13 +3,10 @@
 create or replace function cdc.write_roll_up(compiled jsonb, terms text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    keys constant text := coalesce((
-        select string_agg(quote_ident(value ->> 'name') || ', ', '' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
-    kept constant jsonb := (
-        select jsonb_agg(value || jsonb_build_object('is_distinct', coalesce(value ->> 'again' ~ '^count\(DISTINCT\s', false)) order by place)
-        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+    keys constant text := cdc.write_names(compiled -> 'keys', '%I, ', '');
+    -- What is added up; among it how many different values there are.
+    added constant jsonb := jsonb_path_query_array(
+        compiled, '$.kept[*] ? (!exists (@.again) || @.again like_regex "^count\\(DISTINCT\\s")'
     );
 begin
     return cdc.fill(
@@ -28,22 +25,19 @@ $template$select {keys}{all}
             'all', (
                 select string_agg(
                     case
-                        when value ? 'again' and not (value ->> 'is_distinct')::boolean
+                        when not added @> jsonb_build_array(value)
                             then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
                         else format('touched.%I', value ->> 'name')
                     end, ', ' order by place
                 )
-                from jsonb_array_elements(kept) with ordinality as one (value, place)
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
             ),
-            'added', (
-                select string_agg(format('sum(%1$I) as %1$I', value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(kept) with ordinality as one (value, place)
-                where (value ->> 'is_distinct')::boolean or not value ? 'again'
-            ),
+            'added', cdc.write_names(added, 'sum(%1$I) as %1$I'),
             'linear', (
-                select string_agg(format(case when (value ->> 'is_distinct')::boolean then '0 as %1$I' else '%1$I' end, value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(kept) with ordinality as one (value, place)
-                where (value ->> 'is_distinct')::boolean or not value ? 'again'
+                select string_agg(
+                    format(case when value ? 'again' then '0 as %1$I' else '%1$I' end, value ->> 'name'), ', ' order by place
+                )
+                from jsonb_array_elements(added) with ordinality as one (value, place)
             ),
             'values', coalesce((
                 select string_agg(format(
@@ -52,13 +46,12 @@ $template$select {keys}{all}
                     (
                         select string_agg(case when other.place = one.place
                             then '(waltally_now > 0)::integer - (waltally_now - waltally_change > 0)::integer' else '0' end, ', ' order by other.place)
-                        from jsonb_array_elements(kept) with ordinality as other (value, place)
-                        where (other.value ->> 'is_distinct')::boolean or not other.value ? 'again'
+                        from jsonb_array_elements(added) with ordinality as other (value, place)
                     ),
                     cdc.write_value_counts(compiled, one.value ->> 'again', one.value ->> 'value_type')
                 ), '' order by one.place)
-                from jsonb_array_elements(kept) with ordinality as one (value, place)
-                where (one.value ->> 'is_distinct')::boolean
+                from jsonb_array_elements(added) with ordinality as one (value, place)
+                where one.value ? 'again'
             ), '')
         )
     );

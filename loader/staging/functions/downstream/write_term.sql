@@ -10,13 +10,10 @@ $template$select {columns}
 {query}
         ) as query$template$,
         jsonb_build_object(
-            'columns', (
-                select string_agg(
-                    format(case when place > jsonb_array_length(compiled -> 'keys') then 'query.%1$I * signs.sign as %1$I' else 'query.%1$I' end, value ->> 'name'),
-                    ', ' order by place
-                )
-                from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
-                where not value ? 'again'
+            'columns', concat_ws(
+                ', ',
+                nullif(cdc.write_names(compiled -> 'keys', 'query.%I'), ''),
+                cdc.write_names(jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))'), 'query.%1$I * signs.sign as %1$I')
             ),
             'signs', signs,
             'inputs', inputs,

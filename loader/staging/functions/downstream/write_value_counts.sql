@@ -18,7 +18,7 @@ $template$select
             having sum(signs.sign) <> 0
         ) as came$template$,
         jsonb_build_object(
-            'keys', coalesce((select string_agg(quote_ident(key.name) || ', ', '' order by key.place) from cdc.group_keys(compiled) as key), ''),
+            'keys', cdc.write_names(compiled -> 'keys', '%I, ', ''),
             'present', cdc.write_group(
                 compiled, '1', 'came', array[
                     parts.condition, format('(%s) = came.waltally_value', parts.arguments),

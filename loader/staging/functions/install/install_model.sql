@@ -1,5 +1,5 @@
--- dbt calls this in the transaction that makes the routine. `needs` is as in installed_model, `functions` and
--- `columns` as in installed_object.
+-- dbt calls this in the transaction that makes the routine. `needs` is as in installed_model, `functions` as in
+-- installed_function.
 create or replace function cdc.install_model(
     slot text,
     model text,
@@ -9,20 +9,15 @@ create or replace function cdc.install_model(
     needs jsonb,
     is_refresh boolean,
     engine text,
-    functions text[],
-    columns text[]
+    functions text[]
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     refused record;
 begin
-    if not exists (select from cdc.slot_position as log where log.slot_name = slot) then
-        raise exception 'no change log for slot %', slot
-            using hint = 'Run `loader setup`, or set LOADER_SLOT to the slot that it made.';
-    end if;
     -- Before anything is written: another thread of dbt that installs a model changes the same rows.
     perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
-    perform cdc.note_objects(model, functions, columns);
+    perform cdc.note_functions(model, functions);
     insert into cdc.installed_model as stored (
         slot_name, model_name, declared_name, declaration, routine, needs, is_refresh_asked, engine
     )
@@ -62,5 +57,5 @@ end
 $$;
 
 revoke execute on function cdc.install_model(
-    text, text, text, jsonb, text, jsonb, boolean, text, text[], text[]
+    text, text, text, jsonb, text, jsonb, boolean, text, text[]
 ) from public;

@@ -6,19 +6,16 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select
             source.place,
             source.value,
-            array(
-                select own.value ->> 'name'
-                from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
-                where (own.value ->> 'is_needed')::boolean
-                order by own.place
-            ) as names
+            jsonb_path_query_array(source.value, '$.columns[*] ? (@.is_needed == true).name') as names
         from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
     )
 
     select jsonb_agg(
         jsonb_build_array(
             value ->> 'table',
-            to_jsonb(names || array_fill(null::text, array[(select max(cardinality(longest.names)) from listed as longest) - cardinality(names)])),
+            names || to_jsonb(array_fill(null::text, array[
+                (select max(jsonb_array_length(longest.names)) from listed as longest) - jsonb_array_length(names)
+            ])),
             case
                 when compiled ->> 'kind' = 'rows' and not (compiled ->> 'has_old_rows')::boolean then '"each"'
                 else value -> 'keeps_deleted'

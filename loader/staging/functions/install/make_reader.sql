@@ -42,7 +42,7 @@ begin
         execute format('revoke execute on function %s from public', signature);
     end if;
     -- Under the lock, which another thread of dbt may wait for.
-    perform cdc.note_objects(signature, array[signature], '{}');
+    perform cdc.note_functions(signature, array[signature]);
     insert into cdc.batch_reader as stored (slot_name, gives) values (slot, needed)
     on conflict on constraint batch_reader_pkey do update set gives = excluded.gives
     where stored.gives <> excluded.gives;

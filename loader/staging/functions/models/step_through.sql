@@ -33,15 +33,8 @@ begin
             plan.slot_name, plan.from_lsn, to_lsn, first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
         );
         -- Whoever installs a model may replace the reader, and notes the new places of all others in the same
-        -- transaction: what a newer reader gives does not fit the plan's places, and then this row has another version.
-        perform from cdc.installed_model as installed
-        where
-            installed.slot_name = plan.slot_name
-            and installed.model_name = plan.model_name
-            and installed.xmin = plan.installed_version;
-        if not found then
-            raise exception 'the reader gives other places since' using errcode = 'WL001';
-        end if;
+        -- transaction: what a newer reader gives does not fit the plan's places.
+        perform cdc.require_plan(plan);
         result := cdc.run_step(plan, step, changes);
         rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
         lost_lsn := greatest(lost_lsn, result.lost_lsn);

@@ -28,9 +28,9 @@ declare
     tree jsonb;
     nodes cdc.tree_node[];
     needed jsonb;
+    -- Of how many rows of sources a row of the result is made.
     width integer;
     unwrapped record;
-    top_path text;
     compiled jsonb;
 begin
     if options ? 'timezone' then
@@ -52,16 +52,19 @@ begin
         perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;
     unwrapped := cdc.unwrap_query(tree);
-    top_path := cdc.find_top(nodes, unwrapped.steps);
     perform cdc.refuse_query(
-        named.named, read.tree, nodes, top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
+        named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
         case when is_downstream then jsonb_array_length(named.numbered) end
     );
     compiled := jsonb_build_object(
         'sources', needed,
         'timezone', coalesce(options ->> 'timezone', 'UTC')
     );
-    width := case when not is_downstream then cdc.source_width(tree) end;
+    if not is_downstream then
+        select max(jsonb_array_length(term.value)) into width
+        from cdc.read_joins(tree, 'table') as joins
+        cross join jsonb_array_elements(joins.terms) as term;
+    end if;
     if width > 1 then
         perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
     elsif width = 0 then

@@ -13,7 +13,7 @@ begin
         execute format(
             'create temporary view waltally_query as with %s select * from (%s) as query',
             (
-                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.null_columns(value)), ', ')
+                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%2$s as %1$I')), ', ')
                 from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
             ),
             compiled ->> 'query'
@@ -42,13 +42,13 @@ begin
             using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
     end if;
     if options ? 'unique_key' and not (
-        options -> 'unique_key' @> (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys'))
-        and (select coalesce(jsonb_agg(value -> 'name'), '[]') from jsonb_array_elements(compiled -> 'keys')) @> (options -> 'unique_key')
+        options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
+        and jsonb_path_query_array(compiled, '$.keys[*].name') @> (options -> 'unique_key')
     ) then
         raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
             using errcode = 'WL003', hint = format(
                 'Leave unique_key out, or write %s.',
-                (select string_agg(quote_literal(value ->> 'name'), ', ') from jsonb_array_elements(compiled -> 'keys'))
+                cdc.write_names(compiled -> 'keys', '%L')
             );
     end if;
 

@@ -44,11 +44,11 @@ begin
             null::text
         from pg_temp.waltally_deltas($2, $3, $4) as delta
         $template$,
-        (select coalesce(string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place), '')
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)),
+        cdc.write_names(compiled -> 'keys', 'delta.%I::text'),
         format('delta.%I', compiled ->> 'rows'),
-        (select string_agg(format('(delta.%I * (case when delta.waltally_archived_lsn is null then 1 else -1 end))::text', value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place))
+        cdc.write_names(
+            compiled -> 'kept', '(delta.%I * (case when delta.waltally_archived_lsn is null then 1 else -1 end))::text'
+        )
     );
     begin
         -- The function fails before it gives its first row.

@@ -2,18 +2,18 @@
 create or replace function cdc.drop_stubs(sources jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    name text;
+    stub text;
 begin
-    for name in
-        select format('pg_temp.waltally_source_%s', place) from jsonb_array_elements(sources) with ordinality as one (value, place)
-    loop
-        execute format('drop table %s', name);
-    end loop;
-    for name in
-        select format('pg_temp.%I', t.typname) from pg_type as t
+    for stub in
+        select format('table pg_temp.waltally_source_%s', place)
+        from jsonb_array_elements(sources) with ordinality as one (value, place)
+        union all
+        select format('type pg_temp.%I', t.typname) from pg_type as t
         where t.typnamespace = pg_my_temp_schema() and t.typtype = 'e' and t.typname ~ '^waltally_enum_'
+        -- The tables first.
+        order by 1
     loop
-        execute format('drop type %s', name);
+        execute 'drop ' || stub;
     end loop;
 end
 $$;

@@ -1,25 +1,21 @@
 -- The columns of a source as a routine cuts them out of a change: `image.v` holds the texts of what the model needs,
 -- in the places that the third argument has for it. What only a CTE hands up is null.
 create or replace function cdc.image_columns(source jsonb, source_no integer) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return (
-        select coalesce(string_agg(
-            format(e',\n            %s as %I', case
-                when not (value ->> 'is_needed')::boolean then format('null::%s', value ->> 'type')
-                -- The plugin leaves out what says that hexadecimal digits follow.
-                when value ->> 'type' = 'bytea' then format(e'(''\\x'' || image.v[($3)[%s][%s]])::bytea', source_no, needed_no)
-                when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
-                else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
-            end, value ->> 'name'),
-            '' order by place
-        ), '')
-        from (
-            select
-                one.*,
-                count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no
-            from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
-        ) as columns
-    );
-end
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select coalesce(string_agg(
+        format(e',\n            %s as %I', case
+            when not (value ->> 'is_needed')::boolean then format('null::%s', value ->> 'type')
+            -- The plugin leaves out what says that hexadecimal digits follow.
+            when value ->> 'type' = 'bytea' then format(e'(''\\x'' || image.v[($3)[%s][%s]])::bytea', source_no, needed_no)
+            when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
+            else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
+        end, value ->> 'name'),
+        '' order by place
+    ), '')
+    from (
+        select
+            one.*,
+            count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no
+        from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
+    ) as columns
 $$;

@@ -1,9 +1,8 @@
 -- Whether a part of a CASE is only asked for where a value in it is not 0: `case when x > 0 then y / x end`, and
 -- `case when x = 0 then 0 else y / x end`. Of the nodes, `node_path` is the value.
 create or replace function cdc.is_guarded(nodes cdc.tree_node[], node_path text) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return exists (
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select exists (
         select from unnest(nodes) as test
         inner join pg_operator as o on o.oid = (test.fields ->> 'opno')::oid and o.oprnamespace = 'pg_catalog'::regnamespace
         inner join unnest(nodes) as zero
@@ -26,18 +25,6 @@ begin
                     and starts_with(node_path, own.branch || '.result')
             end
             and exists (select from unnest(nodes) as branch where branch.path = own.branch and branch.type = 'CASEWHEN')
-            -- It is the same value.
-            and not exists (
-                select from (
-                    select substr(one.path, length(test.path || '.args.1') + 1) as place, one.type, one.fields - 'location' as fields
-                    from unnest(nodes) as one where one.path = test.path || '.args.1' or starts_with(one.path, test.path || '.args.1.')
-                ) as tested
-                full join (
-                    select substr(one.path, length(node_path) + 1) as place, one.type, one.fields - 'location' as fields
-                    from unnest(nodes) as one where one.path = node_path or starts_with(one.path, node_path || '.')
-                ) as divisor using (place)
-                where (tested.type, tested.fields) is distinct from (divisor.type, divisor.fields)
-            )
-    );
-end
+            and cdc.node_value(nodes, test.path || '.args.1') = cdc.node_value(nodes, node_path)
+    )
 $$;

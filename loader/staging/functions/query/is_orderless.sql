@@ -27,8 +27,12 @@ begin
                 select from unnest(nodes) as argument
                 where argument.path = is_orderless.path || '.args.1' and argument.fields ->> 'ressortgroupref' = ordered[1].fields ->> 'tleSortGroupRef'
             ))
+            -- Of these types two values that are equal are the same, to the last character.
             and (
-                select cdc.has_one_spelling(cdc.node_type(value.fields)) from unnest(nodes) as value
+                select cdc.node_type(value.fields) = any (
+                    '{boolean,smallint,integer,bigint,text,varchar,uuid,date,timestamp,timestamptz,bytea}'::regtype[]
+                )
+                from unnest(nodes) as value
                 where value.path = is_orderless.path || '.args.1.expr'
             )
             -- One separator.

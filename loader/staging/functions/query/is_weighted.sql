@@ -12,10 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             call.path ~ '\.args\.3(\.arg)?$' as is_weight,
             count(*) over (partition by call.path) as key_count,
             key.path = call.path || '.args.1' as is_itself,
-            (
-                select jsonb_agg(jsonb_build_array(substr(part.path, length(key.path) + 1), part.type, part.fields - 'location') order by part.path)
-                from unnest(nodes) as part where starts_with(part.path, key.path || '.expr')
-            ) as sorted_by
+            cdc.node_value(nodes, key.path || '.expr') as sorted_by
         from unnest(nodes) as caller
         cross join lateral (
             -- The weights may be cast to numerics.

@@ -3,9 +3,7 @@
 -- sources.
 create or replace function cdc.judge_aggregates(nodes cdc.tree_node[], top_path text, model_count integer)
 returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select distinct
         case
             when called.is_orderless and called.is_distinct then 'DISTINCT in an aggregate cannot be taken back row by row'
@@ -36,6 +34,5 @@ begin
         offset 0
     ) as called
     inner join pg_proc as p on p.oid = called.function_oid
-    where not (called.is_orderless and (model_count is not distinct from 1 or not called.is_distinct and not called.is_ordered and cdc.is_sum(p.oid)));
-end
+    where not (called.is_orderless and (model_count is not distinct from 1 or not called.is_distinct and not called.is_ordered and cdc.is_sum(p.oid)))
 $$;

@@ -2,9 +2,7 @@
 -- PostgreSQL would take in an index is taken. What depends on the session's zone alone is where the model has one.
 create or replace function cdc.judge_calls(nodes cdc.tree_node[], has_timezone boolean)
 returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     with calls as (
         select
             node.path,
@@ -167,6 +165,5 @@ begin
                 select from pg_type as stub
                 where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
             )
-        );
-end
+        )
 $$;

@@ -1,8 +1,6 @@
 -- What stands in FROM and may not: tables and joins of which a change does not say which rows come and go.
 create or replace function cdc.judge_from(nodes cdc.tree_node[]) returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select 'ONLY: the stream has the rows of all partitions', 'the table without ONLY'
     from unnest(nodes) as node
     where
@@ -26,6 +24,5 @@ begin
     from unnest(nodes) as node
     where
         node.type = 'RANGETBLENTRY'
-        and node.fields ->> 'rtekind' not in ('0', '1', '2', '3', '5', '6', '8', '9');
-end
+        and node.fields ->> 'rtekind' not in ('0', '1', '2', '3', '5', '6', '8', '9')
 $$;

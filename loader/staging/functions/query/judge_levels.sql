@@ -2,9 +2,7 @@
 -- other tables. `top_path` is the query that hands up the top one's columns.
 create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text)
 returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     select distinct
         case when around.path is null then 'an aggregate or GROUP BY below the top' else 'a UNION ALL around aggregates' end,
         case when around.path is null then 'a model of its own for it, and a query over that model'
@@ -31,6 +29,5 @@ begin
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'
         and (node.fields ->> 'relid')::oid::regclass::text !~ '^(pg_temp(_[0-9]+)?\.)?waltally_source_[0-9]+$'
-        and node.fields ->> 'relkind' <> 'v';
-end
+        and node.fields ->> 'relkind' <> 'v'
 $$;

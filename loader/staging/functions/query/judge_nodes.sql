@@ -1,8 +1,6 @@
 -- What stands in a query's tree and may not, by a list of what may: what nobody thought of is refused.
 create or replace function cdc.judge_nodes(nodes cdc.tree_node[]) returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         -- What a query consists of: a clause and its node, or a property.
         select
@@ -26,7 +24,6 @@ begin
         ('havingQual', 'HAVING: which groups there are would depend on totals',
             'a view, or the query that reads the model'),
         ('windowClause', 'a window function', 'a view, or the query that reads the model'),
-        ('hasWindowFuncs', 'a window function', 'a view, or the query that reads the model'),
         ('limitCount', 'LIMIT', 'a view, or the query that reads the model'),
         ('limitOffset', 'OFFSET', 'a view, or the query that reads the model'),
         ('distinctClause', 'DISTINCT', 'GROUP BY the columns, with count(*)'),
@@ -34,7 +31,6 @@ begin
         ('groupingSets', 'grouping sets', 'a model for each of them'),
         ('groupDistinct', 'grouping sets', 'a model for each of them'),
         ('rowMarks', 'a locking clause', 'the query without it'),
-        ('hasForUpdate', 'a locking clause', 'the query without it'),
         ('hasRecursive', 'a recursive CTE', 'a column that holds the path, kept by the application'),
         ('hasModifyingCTE', 'a statement that writes', 'the query without it')
     ),
@@ -57,21 +53,20 @@ begin
     where
         parts.clause not in (
             'canSetTag', 'targetList', 'rtable', 'rteperminfos', 'jointree', 'cteList', 'groupClause', 'sortClause',
-            'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE', 'constraintDeps'
+            'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE', 'constraintDeps',
+            -- Beside the clauses that are refused.
+            'hasWindowFuncs', 'hasForUpdate'
         )
         -- Over a row's own values each of them has the same result at any time.
         and not (parts.is_asked_of_row and parts.clause in ('distinctClause', 'havingQual', 'limitCount', 'limitOffset'))
     union
     select
-        case node.type
-            when 'SQLVALUEFUNCTION' then 'the current time, date or user'
-            when 'WINDOWFUNC' then 'a window function'
-            when 'GROUPINGFUNC' then 'grouping sets'
-            when 'TABLESAMPLECLAUSE' then 'TABLESAMPLE'
-            else case
-                when node.type ~ '^JSON' then 'JSON_VALUE, JSON_OBJECT, IS JSON and their like'
-                else format('%s is not known here', lower(node.type))
-            end
+        case
+            when node.type = 'SQLVALUEFUNCTION' then 'the current time, date or user'
+            when node.type = 'GROUPINGFUNC' then 'grouping sets'
+            when node.type = 'TABLESAMPLECLAUSE' then 'TABLESAMPLE'
+            when node.type ~ '^JSON' then 'JSON_VALUE, JSON_OBJECT, IS JSON and their like'
+            else format('%s is not known here', lower(node.type))
         end,
         case
             when node.type = 'SQLVALUEFUNCTION'
@@ -80,7 +75,9 @@ begin
             else 'the query without it'
         end
     from unnest(nodes) as node
-    where node.type not in (select known.type from known_types as known) and node.type not in ('WINDOWCLAUSE', 'ROWMARKCLAUSE', 'GROUPINGSET')
+    where
+        node.type not in (select known.type from known_types as known)
+        and node.type not in ('WINDOWFUNC', 'WINDOWCLAUSE', 'ROWMARKCLAUSE', 'GROUPINGSET')
     union
     select 'a column of the system (ctid, xmin and the like): the stream has none', 'the table''s own columns'
     from unnest(nodes) as node
@@ -88,6 +85,5 @@ begin
     union
     select 'a row used as a value', 'its columns by their names'
     from unnest(nodes) as node
-    where node.type = 'VAR' and node.fields ->> 'varattno' = '0';
-end
+    where node.type = 'VAR' and node.fields ->> 'varattno' = '0'
 $$;

@@ -2,9 +2,7 @@
 -- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that
 -- differ are equal.
 create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     with ordered as (
         -- greatest(), <, max() and the like.
         select
@@ -63,6 +61,5 @@ begin
     select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation'
     from unnest(nodes) as node
     inner join pg_collation as c on c.oid = (node.fields ->> 'collOid')::oid
-    where node.type = 'COLLATEEXPR' and not c.collisdeterministic;
-end
+    where node.type = 'COLLATEEXPR' and not c.collisdeterministic
 $$;

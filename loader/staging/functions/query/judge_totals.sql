@@ -2,9 +2,7 @@
 -- look at how a numeric is spelled, which depends on the order of changes.
 create or replace function cdc.judge_totals(nodes cdc.tree_node[], top_path text, is_total boolean)
 returns table (reason text, remedy text)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         select node.*, coalesce(node.fields ->> 'funcid', node.fields ->> 'opfuncid')::oid as function_oid
         from unnest(nodes) as node
@@ -47,6 +45,5 @@ begin
             or p.proname in ('scale', 'numeric_out', 'numeric_send')
         )
         -- round(x, 2), trunc(x, 2), x::numeric(12, 2): all have that many digits.
-        and not (argument.type = 'FUNCEXPR' and argument.fields ->> 'funcid' in ('1707', '1709', '1703'));
-end
+        and not (argument.type = 'FUNCEXPR' and argument.fields ->> 'funcid' in ('1707', '1709', '1703'))
 $$;

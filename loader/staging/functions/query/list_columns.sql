@@ -1,21 +1,22 @@
--- The columns of a model's table in their order. kind: id, key, kept, part of what is kept, or derived.
+-- The columns of a model's table in their order. kind: id, key, kept, part of what is kept, or derived. Of a sum
+-- counted_by is the column that counts its values.
 create or replace function cdc.list_columns(compiled jsonb)
-returns table (name text, type text, kind text, expression text, is_shown boolean, place bigint)
+returns table (name text, type text, kind text, expression text, counted_by text, is_shown boolean, place bigint)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with columns as (
-        select value ->> 'name' as name, value ->> 'type' as type, 'key' as kind, null as expression
+        select value ->> 'name' as name, value ->> 'type' as type, 'key' as kind, null as expression, null as counted_by
         from jsonb_array_elements(compiled -> 'keys')
         union all
-        select value ->> 'name', value ->> 'type', 'kept', null
+        select value ->> 'name', value ->> 'type', 'kept', null, value ->> 'counted_by'
         from jsonb_array_elements(compiled -> 'kept')
         union all
-        select value ->> 'name', value ->> 'type', 'derived', value ->> 'expression'
+        select value ->> 'name', value ->> 'type', 'derived', value ->> 'expression', null
         from jsonb_array_elements(compiled -> 'derived')
         union all
-        select part.name, part.type, 'part', null
+        select part.name, part.type, 'part', null, null
         from cdc.part_columns(compiled) as part
         union all
-        select compiled ->> 'surrogate_key', 'uuid', 'id', null
+        select compiled ->> 'surrogate_key', 'uuid', 'id', null, null
         where compiled ? 'surrogate_key'
     )
 
@@ -24,6 +25,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         columns.type,
         columns.kind,
         columns.expression,
+        columns.counted_by,
         columns.kind = 'id' or compiled -> 'names' ? columns.name,
         row_number() over (
             order by

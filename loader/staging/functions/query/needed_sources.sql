@@ -1,42 +1,38 @@
 -- The inputs with the columns that the query names: with `is_needed`, those on whose values its result depends.
 create or replace function cdc.needed_sources(sources jsonb, nodes cdc.tree_node[], options jsonb) returns jsonb
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return (
-        select jsonb_agg(
-            case when source.value ? 'model' then jsonb_build_object(
-                'model', source.value -> 'model', 'schema', source.value -> 'schema', 'name', source.value -> 'name',
-                'key', (
-                    select coalesce(jsonb_agg(jsonb_build_object('name', own.value -> 'name', 'type', own.value -> 'type') order by own.place), '[]')
-                    from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
-                    where source.value -> 'key' ? (own.value ->> 'name')
-                )
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select jsonb_agg(
+        case when source.value ? 'model' then jsonb_build_object(
+            'model', source.value -> 'model', 'schema', source.value -> 'schema', 'name', source.value -> 'name',
+            'key', (
+                select coalesce(jsonb_agg(jsonb_build_object('name', own.value -> 'name', 'type', own.value -> 'type') order by own.place), '[]')
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
+                where source.value -> 'key' ? (own.value ->> 'name')
             )
-            else jsonb_build_object(
-                'table', source.value ->> 'table',
-                'schema', source.value ->> 'schema',
-                'keeps_deleted', coalesce(options -> 'ignore_deletes' ? (source.value ->> 'table'), false)
-            ) end || jsonb_build_object(
-                'columns', coalesce((
-                    select jsonb_agg(
-                        jsonb_build_object(
-                            'name', listed.value ->> 'name',
-                            'type', case when listed.value ->> 'type' = 'other'
-                                then 'text' else listed.value ->> 'type' end,
-                            'is_needed', read.is_needed
-                        ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
-                        order by listed.value ->> 'name' collate "C"
-                    )
-                    from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)
-                    inner join cdc.read_columns(nodes) as read
-                        on
-                            read.relation = to_regclass('pg_temp.waltally_source_' || source.place)
-                            and read.column_number = listed.place
-                ), '[]')
-            )
-            order by source.place
         )
-        from jsonb_array_elements(sources) with ordinality as source (value, place)
-    );
-end
+        else jsonb_build_object(
+            'table', source.value ->> 'table',
+            'schema', source.value ->> 'schema',
+            'keeps_deleted', coalesce(options -> 'ignore_deletes' ? (source.value ->> 'table'), false)
+        ) end || jsonb_build_object(
+            'columns', coalesce((
+                select jsonb_agg(
+                    jsonb_build_object(
+                        'name', listed.value ->> 'name',
+                        'type', case when listed.value ->> 'type' = 'other'
+                            then 'text' else listed.value ->> 'type' end,
+                        'is_needed', read.is_needed
+                    ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
+                    order by listed.value ->> 'name' collate "C"
+                )
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)
+                inner join cdc.read_columns(nodes) as read
+                    on
+                        read.relation = to_regclass('pg_temp.waltally_source_' || source.place)
+                        and read.column_number = listed.place
+            ), '[]')
+        )
+        order by source.place
+    )
+    from jsonb_array_elements(sources) with ordinality as source (value, place)
 $$;

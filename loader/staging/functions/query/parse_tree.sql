@@ -3,42 +3,38 @@
 -- https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/nodes/outfuncs.c, outToken, says how names are
 -- escaped.
 create or replace function cdc.parse_tree(tree text) returns jsonb
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-begin
-    return (
-        with pieces as (
-            -- A field comes with its value, or the beginning of it: so a name that begins with a colon is no field.
-            select
-                one.place,
-                one.match[1] as field,
-                one.match[2] as piece,
-                lag(one.match[2]) over (order by one.place) as former
-            from regexp_matches(
-                tree,
-                $re$(?::([A-Za-z_]+) )?(\{[A-Z_]+|[})(]|[0-9]+ \[ [-0-9 ]*\]|(?:\\.|[^ \n\t(){}\\])+)$re$,
-                'g'
-            ) with ordinality as one (match, place)
-        )
+language sql immutable strict set search_path = pg_catalog, pg_temp as $$
+    with pieces as (
+        -- A field comes with its value, or the beginning of it: so a name that begins with a colon is no field.
+        select
+            one.place,
+            one.match[1] as field,
+            one.match[2] as piece,
+            lag(one.match[2]) over (order by one.place) as former
+        from regexp_matches(
+            tree,
+            $re$(?::([A-Za-z_]+) )?(\{[A-Z_]+|[})(]|[0-9]+ \[ [-0-9 ]*\]|(?:\\.|[^ \n\t(){}\\])+)$re$,
+            'g'
+        ) with ordinality as one (match, place)
+    )
 
-        select string_agg(
-            case
-                when field is not null then ',' || to_json(field)::text || ':'
-                when piece not in (')', '}') and former <> '(' then ','
-                else ''
-            end || case
-                when piece = '(' then '['
-                when piece = ')' then ']'
-                when piece = '}' then '}'
-                when piece ~ '^\{' then '{"_":' || to_json(substr(piece, 2))::text
-                when piece = '<>' then 'null'
-                else to_json(regexp_replace(
-                    case when piece ~ '^".*"$' then substr(piece, 2, length(piece) - 2) else piece end,
-                    '\\(.)', '\1', 'g'
-                ))::text
-            end,
-            '' order by place
-        )::jsonb
-        from pieces
-    );
-end
+    select string_agg(
+        case
+            when field is not null then ',' || to_json(field)::text || ':'
+            when piece not in (')', '}') and former <> '(' then ','
+            else ''
+        end || case
+            when piece = '(' then '['
+            when piece = ')' then ']'
+            when piece = '}' then '}'
+            when piece ~ '^\{' then '{"_":' || to_json(substr(piece, 2))::text
+            when piece = '<>' then 'null'
+            else to_json(regexp_replace(
+                case when piece ~ '^".*"$' then substr(piece, 2, length(piece) - 2) else piece end,
+                '\\(.)', '\1', 'g'
+            ))::text
+        end,
+        '' order by place
+    )::jsonb
+    from pieces
 $$;

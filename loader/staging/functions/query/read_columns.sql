@@ -2,9 +2,7 @@
 -- value. One that is only handed up, as `select *` in a CTE does, and that nobody reads there is not needed.
 create or replace function cdc.read_columns(nodes cdc.tree_node[])
 returns table (relation oid, column_number integer, is_needed boolean)
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     with recursive variables as (
         select
             node.container,
@@ -105,6 +103,5 @@ begin
         bool_or(exists (select from live where live.container = reads.container))
     from reads
     where reads.relation <> 0
-    group by 1, 2;
-end
+    group by 1, 2
 $$;

@@ -2,9 +2,7 @@
 -- of the queries that it stands in, the innermost last; `container` is what it is computed for: a select's entry, a
 -- column of a join, else the innermost query itself. A node that does not say its type has it as "resulttype".
 create or replace function cdc.tree_nodes(tree jsonb) returns setof cdc.tree_node
-language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
-begin
-    return query
+language sql stable strict set search_path = pg_catalog, pg_temp as $$
     with recursive walk as (
         select
             'q'::text as path,
@@ -56,6 +54,5 @@ begin
         walk.queries,
         walk.container
     from walk
-    where jsonb_typeof(walk.value) = 'object';
-end
+    where jsonb_typeof(walk.value) = 'object'
 $$;

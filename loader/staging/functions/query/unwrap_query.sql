@@ -1,7 +1,8 @@
--- `select * from final`: the query that a trivial outer select hands up, as steps to it: {"cte": name}, with null for a
--- sub-select, and which of its columns the outer select has, in what order and under which names.
+-- `select * from final`: the query that a trivial outer select hands up, with its path among the nodes, as steps to it:
+-- {"cte": name}, with null for a sub-select, and which of its columns the outer select has, in what order and under
+-- which names.
 create or replace function cdc.unwrap_query(
-    tree jsonb, out inner_tree jsonb, out steps jsonb, out names text[], out numbers integer[]
+    tree jsonb, out inner_tree jsonb, out top_path text, out steps jsonb, out names text[], out numbers integer[]
 )
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -11,6 +12,7 @@ declare
     numbers_before integer[];
 begin
     inner_tree := tree;
+    top_path := 'q';
     steps := '[]';
     select
         array_agg(target.value ->> 'resname' order by target.place),
@@ -19,7 +21,10 @@ begin
     from jsonb_array_elements(tree -> 'targetList') with ordinality as target (value, place)
     where target.value ->> 'resjunk' = 'false';
     loop
-        for entry in select value from jsonb_array_elements(nullif(inner_tree -> 'cteList', 'null')) loop
+        for entry in
+            select value || jsonb_build_object('path', format('%s.cteList.%s.ctequery', top_path, place))
+            from jsonb_array_elements(nullif(inner_tree -> 'cteList', 'null')) with ordinality as one (value, place)
+        loop
             ctes := ctes || jsonb_build_object(entry ->> 'ctename', entry);
         end loop;
         exit when
@@ -37,10 +42,12 @@ begin
         if entry ->> 'rtekind' = '6' then
             exit when ctes #> array[entry ->> 'ctename', 'aliascolnames'] <> 'null';
             next_tree := ctes #> array[entry ->> 'ctename', 'ctequery'];
+            top_path := ctes #>> array[entry ->> 'ctename', 'path'];
             steps := steps || jsonb_build_object('cte', entry ->> 'ctename');
         else
             exit when entry #> '{alias,colnames}' <> 'null';
             next_tree := entry -> 'subquery';
+            top_path := format('%s.rtable.%s.subquery', top_path, inner_tree #>> '{jointree,fromlist,0,rtindex}');
             steps := steps || '{"cte": null}';
         end if;
         numbers_before := numbers;

@@ -9,9 +9,8 @@
 create or replace function cdc.write_comparison(
     compiled jsonb, relation text, counted text, archived text, is_uncertain boolean, most integer
 ) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return cdc.fill(
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
 $template$
 with together as (
     select {own_keys}true as is_own, false as is_purged, null::integer as source_no, {own}
@@ -73,6 +72,5 @@ $template$,
                 then 'and measure.is_count and coalesce(measure.own, 0) < coalesce(measure.counted, 0)' else '' end,
             'most', most
         )
-    );
-end
+    )
 $$;

@@ -7,10 +7,7 @@ create or replace function cdc.write_deltas(compiled jsonb, function_name text) 
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     sources constant jsonb := compiled -> 'sources';
-    keys constant text := coalesce((
-        select string_agg(format('query.%I', value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
+    keys constant text := cdc.write_names(compiled -> 'keys', 'query.%I');
 begin
     return cdc.fill(
 $template$
@@ -42,7 +39,10 @@ $routine$
 $template$,
         jsonb_build_object(
             'function', function_name,
-            'returns', cdc.delta_columns(compiled),
+            'returns', concat_ws(
+                ', ', 'waltally_source_no integer, waltally_archived_lsn pg_lsn',
+                nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'kept', '%I numeric')
+            ),
             'pins', cdc.routine_pins(compiled),
             'keys', case when keys <> '' then keys || e',\n        ' else '' end,
             'grouped', case when keys <> '' then ', ' || keys else '' end,

@@ -19,14 +19,7 @@ declare
         select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
         from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
     );
-    key_texts constant text := coalesce((
-        select string_agg(format('delta.%I::text', value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
-    group_text constant text := format('row(%s)::text', (
-        select string_agg(format('changed.%I', value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ));
+    group_text constant text := format('row(%s)::text', cdc.write_names(compiled -> 'keys', 'changed.%I'));
 begin
     return cdc.fill(
 $template$
@@ -116,11 +109,7 @@ $template$,
             'baseline', cdc.write_baseline(compiled, relation, model_name),
             'tables', tables,
             'needs', quote_literal((
-                select jsonb_agg((
-                    select coalesce(jsonb_agg(own.value -> 'name' order by own.place), '[]')
-                    from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
-                    where (own.value ->> 'is_needed')::boolean
-                ) order by source.place)
+                select jsonb_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name') order by place)
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
             )::text),
             'merge_changes', cdc.write_merge(
@@ -138,9 +127,8 @@ $template$,
                 ' as delta where delta.waltally_archived_lsn is not null;',
                 model_key,
                 tables,
-                key_texts,
-                (select string_agg(format('-delta.%I', value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)),
+                cdc.write_names(compiled -> 'keys', 'delta.%I::text'),
+                cdc.write_names(compiled -> 'kept', '-delta.%I'),
                 deltas,
                 (select string_agg(format('($4)[%s]', place), ', ') from jsonb_array_elements(compiled -> 'sources')
                 with ordinality as one (value, place) where (value ->> 'keeps_deleted')::boolean)

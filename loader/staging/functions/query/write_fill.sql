@@ -36,9 +36,9 @@ $template$if exists (select from unnest(remaining) as change where change.missin
             'held', held.texts,
             'is_held', held.flags,
             'is_read', held.reads,
-            'is_stored', format('(%s) = (%s)', keys.stored, keys.old),
+            'is_stored', format('(%s) = (%s)', cdc.write_names(compiled -> 'keys', 'stored.%I'), keys.old),
             'new_keys', keys.new,
-            'keys', keys.given,
+            'keys', cdc.write_names(compiled -> 'keys', 'given.%I'),
             'deltas', deltas,
             'deltas_name', quote_literal(deltas)
         )
@@ -64,8 +64,6 @@ $template$if exists (select from unnest(remaining) as change where change.missin
     ) as held
     cross join (
         select
-            string_agg(format('stored.%I', key.value ->> 'name'), ', ' order by key.place) as stored,
-            string_agg(format('given.%I', key.value ->> 'name'), ', ' order by key.place) as given,
             string_agg(format(own.expression, 'old', own.place), ', ' order by key.place) as old,
             string_agg(format(own.expression, 'new', own.place), ', ' order by key.place) as new
         from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)

@@ -6,8 +6,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         else format(
             'alter table %s add constraint %I %s (%s);',
             relation, key_name, case compiled ->> 'kind' when 'rows' then 'primary key' else 'unique nulls not distinct' end,
-            (select string_agg(quote_ident(value ->> 'name'), ', ' order by place)
-            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place))
+            cdc.write_names(compiled -> 'keys', '%I')
         )
     end
 $$;

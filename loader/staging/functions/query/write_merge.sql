@@ -4,10 +4,7 @@
 create or replace function cdc.write_merge(compiled jsonb, relation text, totals text, is_watched text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    key_list constant text := coalesce((
-        select string_agg(quote_ident(value ->> 'name'), ', ' order by place)
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
-    ), '');
+    key_list constant text := cdc.write_names(compiled -> 'keys', '%I');
     -- Not added up, but computed anew for a group.
     anew constant text[] := array(
         select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT\s'
@@ -85,35 +82,29 @@ $template$,
                 select string_agg(
                     case
                         when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
-                        when kept.counted_by is not null
-                            then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', kept.counted_by, one.name, one.name)
+                        when one.counted_by is not null
+                            then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', one.counted_by, one.name, one.name)
                         else format('totals.%I', one.name)
                     end,
                     ', ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one
-                left join (
-                    select value ->> 'name' as name, value ->> 'counted_by' as counted_by from jsonb_array_elements(compiled -> 'kept')
-                ) as kept on kept.name = one.name
                 where one.kind <> 'derived'
             ),
             'additions', (
                 select string_agg(
                     case
                         when one.name = any (anew) then format('%1$I = excluded.%1$I', one.name)
-                        when kept.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
+                        when one.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
                         -- A sum of no values is null.
                         else format(
                             '%1$I = case when stored.%2$I + excluded.%2$I > 0 then coalesce(stored.%1$I, 0) + coalesce(excluded.%1$I, 0) end',
-                            one.name, kept.counted_by
+                            one.name, one.counted_by
                         )
                     end,
                     e',\n        ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one
-                left join (
-                    select value ->> 'name' as name, value ->> 'counted_by' as counted_by from jsonb_array_elements(compiled -> 'kept')
-                ) as kept on kept.name = one.name
                 where one.kind in ('kept', 'part')
             )
         )

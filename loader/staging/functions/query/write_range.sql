@@ -2,9 +2,8 @@
 -- with its condition), and nothing of the others. A row a group: the texts of its keys, how many rows it has, and the
 -- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text.
 create or replace function cdc.write_range(compiled jsonb, source_no integer, range text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return cdc.fill(
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
 $template$
 with {inputs}
 
@@ -48,12 +47,8 @@ $template$,
                 where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
             'rows', case when compiled ->> 'kind' = 'rows' then '1' else format('query.%I', compiled ->> 'rows') end,
-            'sums', case when compiled ->> 'kind' = 'rows' then '1' else (
-                select string_agg(format('query.%I::text', value ->> 'name'), ', ' order by place)
-                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
-            ) end,
+            'sums', case when compiled ->> 'kind' = 'rows' then '1' else cdc.write_names(compiled -> 'kept', 'query.%I::text') end,
             'query', compiled ->> 'query'
         )
-    );
-end
+    )
 $$;

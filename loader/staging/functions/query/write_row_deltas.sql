@@ -3,15 +3,7 @@
 create or replace function cdc.write_row_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    names constant text[] := array(
-        select value ->> 'name'
-        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
-        order by place
-    );
-    key_list constant text := (
-        select string_agg(format('query.%I', name), ', ' order by place)
-        from unnest(names[:jsonb_array_length(compiled -> 'keys')]) with ordinality as one (name, place)
-    );
+    columns constant jsonb := (compiled -> 'keys') || (compiled -> 'kept');
 begin
     return cdc.fill(
 $template$
@@ -51,17 +43,12 @@ $routine$
 $template$,
         jsonb_build_object(
             'function', function_name,
-            'returns', (
-                select string_agg(format('%I %s', value ->> 'name', value ->> 'type'), ', ' order by place)
-                from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
-            ),
+            'returns', cdc.write_names(columns, '%I %s'),
             'pins', cdc.routine_pins(compiled),
             'columns', cdc.image_columns(compiled -> 'sources' -> 0, 1),
-            'key_list', key_list,
-            'first_key', format('query.%I', names[1]),
-            'others', array_to_string(array(
-                select format(e',\n        query.%I', name) from unnest(names[2:]) with ordinality as one (name, place) order by place
-            ), ''),
+            'key_list', cdc.write_names(compiled -> 'keys', 'query.%I'),
+            'first_key', format('query.%I', columns -> 0 ->> 'name'),
+            'others', cdc.write_names(columns - 0, e',\n        query.%I', ''),
             'query', compiled ->> 'query',
             'signs', case when (compiled ->> 'has_old_rows')::boolean then '(1), (-1)' else '(1)' end,
             'gone', case when (compiled ->> 'has_old_rows')::boolean then '' else (

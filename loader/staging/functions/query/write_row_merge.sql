@@ -3,10 +3,21 @@
 create or replace function cdc.write_row_merge(
     compiled jsonb, relation text, deltas text, columns text[], keys text[]
 ) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return cdc.fill(
-$template${check}with changed as materialized (
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
+-- A part of a transaction may end while two rows have one key.
+case when (compiled ->> 'needs_old_rows')::boolean then
+$check$if exists (
+                    select from {deltas}(remaining, $4, $5) as changed
+                    group by {keys}
+                    having count(*) filter (where waltally_sign = 1) > 1
+                        or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
+                ) then
+                    raise exception 'two rows have one key in a part of a transaction'
+                        using errcode = 'WL004';
+                end if;
+                $check$ else '' end ||
+$template$with changed as materialized (
                     select * from {deltas}(remaining, $4, $5)
                 ),
 
@@ -14,7 +25,7 @@ $template${check}with changed as materialized (
                     delete from {relation} as stored
                     using (select {keys} from changed group by {keys} having max(waltally_sign) < 0) as former
                     where ({stored_keys}) = ({former_keys})
-                    returning {returned_keys}
+                    returning {stored_keys}
                 ),
 
                 kept as (
@@ -24,7 +35,7 @@ $template${check}with changed as materialized (
                     set ({columns}) = row({excluded})
                     -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
                     where record_image_ne(row({stored}), row({excluded}))
-                    returning {returned_keys}, case when $7 is not null then stored.* end as waltally_row
+                    returning {stored_keys}, case when $7 is not null then stored.* end as waltally_row
                 ),
 
                 touched as (
@@ -43,31 +54,10 @@ $template${check}with changed as materialized (
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),
-            'returned_keys', 'stored.' || array_to_string(keys, ', stored.'),
             'told', cdc.write_told(compiled, relation, 'touched', '$7 is not null'),
             'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
             'former_keys', 'former.' || array_to_string(keys, ', former.'),
-            -- A part of a transaction may end while two rows have one key.
-            'check', case when (compiled ->> 'needs_old_rows')::boolean then cdc.fill(
-$check$if exists (
-                    select from {deltas}(remaining, $4, $5) as changed
-                    group by {keys}
-                    having count(*) filter (where waltally_sign = 1) > 1
-                        or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
-                ) then
-                    raise exception 'two rows have one key in a part of a transaction'
-                        using errcode = 'WL004';
-                end if;
-                $check$,
-                jsonb_build_object(
-                    'deltas', deltas,
-                    'relation', relation,
-                    'keys', array_to_string(keys, ', '),
-                    'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
-                    'changed_keys', 'changed.' || array_to_string(keys, ', changed.')
-                )
-            ) else '' end
+            'changed_keys', 'changed.' || array_to_string(keys, ', changed.')
         )
-    );
-end
+    )
 $$;

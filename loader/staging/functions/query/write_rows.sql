@@ -15,7 +15,11 @@ declare
     );
     needs constant jsonb := jsonb_path_query_array(compiled, '$.sources[0].columns[*] ? (@.is_needed == true).name');
     -- What the old row of a change has to have, and a new one that is not an insert's: the rest may be what it was.
-    key_nos constant text := cdc.write_key_nos(compiled);
+    key_nos constant text := (
+        select format('array[%s]', string_agg(format('($5)[1][%s]', needed.place), ', ' order by own.place))
+        from jsonb_array_elements(compiled -> 'identity') with ordinality as own (name, place)
+        inner join jsonb_array_elements(needs) with ordinality as needed (name, place) using (name)
+    );
 begin
     if (compiled ->> 'needs_old_rows')::boolean and not has_old_rows then
         raise exception 'The primary key of % is deferrable: two rows may have one key for a moment.', table_name

@@ -1,9 +1,8 @@
 -- SQL: a model's table, with its key. A text is kept under the collation "C": in the order of bytes, and its index is
 -- cheap.
 create or replace function cdc.write_table(compiled jsonb, relation text, key_name text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return format(
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select format(
         e'create table %s (\n    %s\n) with (fillfactor = 80);\n',
         relation,
         (
@@ -13,6 +12,5 @@ begin
             )
             from cdc.column_definitions(compiled) as definition
         )
-    ) || cdc.write_key(compiled, relation, key_name);
-end
+    ) || cdc.write_key(compiled, relation, key_name)
 $$;

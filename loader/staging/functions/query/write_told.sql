@@ -7,16 +7,16 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
         'select array_agg(stored.*)%5$s as before, array_agg(%1$s.waltally_row) as after from %1$s left join %2$s as stored on %3$s where %4$s',
         groups, relation,
-        coalesce(string_agg(format('stored.%1$I = %2$s.%1$I', value ->> 'name', groups), ' and ' order by place), 'true'),
+        coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I = %s.%%1$I', groups), ' and '), ''), 'true'),
         is_watched,
         case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
             e' || array(\n    select found.row::%2$s from cdc.find_null_groups(%3$L, %4$L, %5$L, (\n'
             '        select jsonb_agg(jsonb_build_array(%6$s)) from %1$s where %7$s and (%8$s)\n    )) as found (row))',
             groups, relation, relation,
             array_agg(value ->> 'name' order by place), array_agg(value ->> 'type' order by place),
-            string_agg(format('%s.%I::text', groups, value ->> 'name'), ', ' order by place),
+            cdc.write_names(compiled -> 'keys', groups || '.%I::text'),
             is_watched,
-            string_agg(format('%s.%I is null', groups, value ->> 'name'), ' or ' order by place)
+            cdc.write_names(compiled -> 'keys', groups || '.%I is null', ' or ')
         ) else '' end
     )
     from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)

@@ -9,9 +9,8 @@
 -- says whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because
 -- a name with its quotes, colon and bracket cannot be part of a value: there the quotes would be escaped.
 create or replace function cdc.write_reader(reader text, gives jsonb) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-    return cdc.fill(
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
 $template$
 create or replace function {reader}(
     slot text,
@@ -258,6 +257,5 @@ $template$,
                 from jsonb_array_elements(gives) with ordinality as one (value, place)
             ) as split
         )
-    );
-end
+    )
 $$;
