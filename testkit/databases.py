@@ -17,6 +17,8 @@ from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load
 
 _numbers = itertools.count()
 
+TABLES = ("public.notifications", "public.notification_history")
+
 
 class Database(Commands):
     """One database of a test cluster, and the loader on it."""
@@ -56,6 +58,34 @@ class Database(Commands):
             text,
             count,
         )
+
+    def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
+        """Rows of every status in both tables, a fifth of them with a null dimension."""
+        self.execute("insert into services (name) select 'x' from generate_series(1, %s)", services)
+        self.execute(
+            "insert into templates (service_id, template_type, name)"
+            " select id, 'sms', 'x' from services, generate_series(1, %s)",
+            templates,
+        )
+        for table, columns, values in (
+            ("notifications", '"to"', "'x'"),
+            ("notification_history", "id, created_at", "gen_random_uuid(), now()"),
+        ):
+            self.execute(
+                f"insert into {table} ({columns}, service_id, template_id, notification_type,"
+                f" notification_status) select {values},"
+                " case when i %% 10 <> 0 then service_id end, id,"
+                " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
+                " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
+                " from templates, generate_series(1, %s) as i",
+                rows,
+            )
+
+    def fill_many(self) -> None:
+        """Rows of so many groups on so many pages that Spark reads them for the target."""
+        for table in TABLES:
+            self.execute(f"alter table {table} set (fillfactor = 10)")
+        self.fill(services=100, templates=60, rows=2)
 
     def begin_block(self) -> None:
         """Let the WAL go on in its next 16 MB, for a test that counts partitions of the log.

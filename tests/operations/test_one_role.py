@@ -64,5 +64,7 @@ def test_a_seed_of_partitions_runs_as_its_role(tmp_path: Path) -> None:
         made.do("loader", "setup")
         grant_rights(made)
         made.by(SPARK_ROLE).spark_job(SEED_JOB)
-        counted = "select sum(measures[1]) from cdc.baseline_group where part = 'live'"
+        counted = (
+            "select sum(measures[1]) from cdc.baseline_group where part = 'public.notifications'"
+        )
         assert made.source.value(counted) == 3

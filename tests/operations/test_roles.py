@@ -304,6 +304,7 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     source.load_notify()
     apart.must("setup")
     source.insert(2)
+    apart.spark_job(SEED_JOB)
     apart.do("dbt", "run")
     apart.do(*build)
 

@@ -61,6 +61,7 @@ def test_no_program_shows_its_password(locked: System, tmp_path: Path) -> None:
     with SecretWatch(SECRET, dsn, tmp_path) as watch:
         said.append(locked.do("loader", "setup", PGPASSWORD=SECRET))
         grant_rights(locked)
+        locked.source.fill_many()
         said.append(locked.by(SPARK_ROLE).do(*seed, PGPASSWORD=SECRET))
         locked.source.insert(3)
         said.append(locked.do("loader", "run", "--once", "--build", "--verbose", PGPASSWORD=SECRET))

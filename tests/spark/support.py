@@ -23,7 +23,7 @@ from waltally_jobs.evaluation import snapshot
 
 from testkit import model
 from testkit.commands import LOADER, ROOT, wait_until
-from testkit.databases import Database
+from testkit.databases import TABLES, Database
 from testkit.model import Query
 from testkit.servers import Cluster, connect
 from testkit.spark_jobs import APPS, FAST_START
@@ -31,7 +31,6 @@ from waltally.database import Connection
 from waltally.models import Model
 
 TEMPLATE = "template_notify"
-TABLES = ("public.notifications", "public.notification_history")
 
 # While a session holds this, every reader stops at the first enum value that it prints. A cast of
 # the test's own would not stop it: the stream does not ask casts, so neither does the seed.
@@ -156,34 +155,6 @@ class Source(Database):
         dsn = self.cluster.dsn(self.name, application_name=application)
         with closing(connect(dsn)) as opened:
             yield opened
-
-    def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
-        """Rows of every status in both tables, a fifth of them with a null dimension."""
-        self.execute("insert into services (name) select 'x' from generate_series(1, %s)", services)
-        self.execute(
-            "insert into templates (service_id, template_type, name)"
-            " select id, 'sms', 'x' from services, generate_series(1, %s)",
-            templates,
-        )
-        for table, columns, values in (
-            ("notifications", '"to"', "'x'"),
-            ("notification_history", "id, created_at", "gen_random_uuid(), now()"),
-        ):
-            self.execute(
-                f"insert into {table} ({columns}, service_id, template_id, notification_type,"
-                f" notification_status) select {values},"
-                " case when i %% 10 <> 0 then service_id end, id,"
-                " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
-                " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
-                " from templates, generate_series(1, %s) as i",
-                rows,
-            )
-
-    def fill_many(self) -> None:
-        """Rows of so many groups on so many pages that Spark reads them for the target."""
-        for table in TABLES:
-            self.execute(f"alter table {table} set (fillfactor = 10)")
-        self.fill(services=100, templates=60, rows=2)
 
     def register(self, **models: Query) -> None:
         """Register these models beside those that are registered."""

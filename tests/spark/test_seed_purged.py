@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.support import TABLES, Source, WhenCounted
+from testkit.databases import TABLES
+from tests.spark.support import Source, WhenCounted
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
 

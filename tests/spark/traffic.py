@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from typing import Any
 
+from testkit.databases import TABLES
 from testkit.notify_traffic import NO_PURGES, Traffic
-from tests.spark.support import TABLES, Counts, Source
+from tests.spark.support import Counts, Source
 from waltally import lsn
 
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
