@@ -1,6 +1,6 @@
 -- The models over these ones, at any depth.
 create or replace function cdc.models_above(models text[]) returns setof text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 begin
     return query
     with recursive above as (
