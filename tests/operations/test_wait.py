@@ -6,6 +6,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import pytest
+
 from testkit.databases import application_database
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
@@ -155,6 +157,18 @@ def test_what_is_in_a_partition_that_was_attached_meanwhile_is_waited_for(
         assert waiting.result() == [(False,)]
     pipeline.build()
     assert pipeline.target.value(wait, pipeline.slot, end, "0 s")
+
+
+@pytest.mark.parametrize("table", ["change_log", "model_watermark"])
+def test_a_wait_ends_in_time_while_a_table_is_locked(pipeline: Pipeline, table: str) -> None:
+    pipeline.set_up()
+    pipeline.build()
+    wait = "select cdc.wait_for(%s, '0/1', '100 ms'), current_setting('lock_timeout')"
+    assert pipeline.target.execute(wait, pipeline.slot) == [(True, "0")]
+    with closing(pipeline.session("postgres")) as session:
+        session.autocommit = False
+        session.ask(f"lock table cdc.{table} in access exclusive mode")
+        assert pipeline.target.execute(wait, pipeline.slot) == [(False, "0")]
 
 
 def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: Pipeline) -> None:
