@@ -49,8 +49,8 @@ where own.datname = current_database()
 """
 """What expressions depend on beside their arguments."""
 
-_FEW_PAGES = 100
-"""Up to here the source evaluates, however many groups there are: a copy would take longer."""
+_FEW_PAGES = 1000
+"""Up to here the source evaluates, however many groups there are."""
 
 
 SAMPLED_PAGES = 300
