@@ -196,7 +196,8 @@ class System(Commands):
     def wait_for_staged(self, rows: int) -> None:
         """Return once so many rows are staged; fail where there are more of them."""
         self._wait_for_loader(lambda: self.staged() >= rows, f"{rows} rows are staged")
-        assert self.staged() == rows
+        staged = self.staged()
+        assert staged == rows, f"{staged} rows are staged, not {rows}"
 
     def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
         """Wait; fail with what the loader that was started last said, where it has ended."""

@@ -165,9 +165,12 @@ def test_a_wait_ends_in_time_while_a_table_is_locked(pipeline: Pipeline, table: 
     pipeline.build()
     wait = "select cdc.wait_for(%s, '0/1', '100 ms'), current_setting('lock_timeout')"
     assert pipeline.target.execute(wait, pipeline.slot) == [(True, "0")]
+    # Longer than lock_timeout can say.
+    assert pipeline.target.execute(wait.replace("100 ms", "1 year"), pipeline.slot) == [(True, "0")]
     with closing(pipeline.session("postgres")) as session:
         session.autocommit = False
         session.ask(f"lock table cdc.{table} in access exclusive mode")
+        pipeline.target.execute("set statement_timeout = '60s'")
         assert pipeline.target.execute(wait, pipeline.slot) == [(False, "0")]
 
 

@@ -18,7 +18,7 @@ def test_a_right_that_is_taken_away_and_a_schema_that_is_dropped(apart: Pipeline
     )
     dsn = apart.target.cluster.dsn(apart.target.name, "writer")
     # The writer may make no partition: one with room is made before.
-    apart.source.execute("select pg_switch_wal()")
+    apart.source.begin_block()
     apart.source.insert(1)
     apart.must("run", "--once")
     try:

@@ -29,7 +29,7 @@ select
     pg_database_collation_actual_version(own.oid),
     (
         -- Sorted by zone alone: each zone's texts come in the order of its moments.
-        select md5(string_agg(own.moments, ',' order by own.name collate "C"))
+        select md5(string_agg(zones.moments, ',' order by zones.name collate "C"))
         from (
             select
                 zone.name,
@@ -40,9 +40,9 @@ select
                     ) as moment
                 ) as moments
             from pg_timezone_names as zone
-            -- The same once more.
+            -- That folder has each zone once more.
             where not starts_with(zone.name, 'posix/')
-        ) as own
+        ) as zones
     )
 from pg_database as own
 where own.datname = current_database()

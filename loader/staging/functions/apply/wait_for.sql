@@ -6,44 +6,48 @@ returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = 0 as $$
 declare
     deadline constant timestamptz := clock_timestamp() + timeout;
+    unknown text;
+    wanted text[];
+    is_told boolean := false;
 begin
     if num_nulls(lsn, timeout) > 0 then
         raise exception 'the position and the time to wait for must not be null';
     elsif cardinality(models) = 0 or array_position(models, null) is not null then
         raise exception 'a model to wait for has no name' using hint = 'leave models out to wait for all of them';
     end if;
-    perform set_config('lock_timeout', ceil(greatest(extract(epoch from timeout), 0.001) * 1000)::text, true);
-    declare
-        unknown constant text := (
-            select string_agg(named, ', ') from unnest(models) as named
-            where named not in (select known.model_name from cdc.model_state as known where known.slot_name = slot)
-        );
-        wanted text[] := array(
-            select known.relation from cdc.model_state as known
-            where
-                known.slot_name = slot
-                and case when models is null then known.model_name <> known.relation
-                    else known.model_name = any (models) end
-        );
-        is_told boolean := false;
-    begin
-        if unknown is not null then
-            raise exception 'no model of slot % is named %', slot, unknown using hint = '`loader stats` lists the models';
-        end if;
-        wanted := wanted || array(
-            select unnest(rolled.inputs) from cdc.plan_downstream(slot) as rolled
-            where rolled.model_name = any (wanted)
-        );
-        loop
-            is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
-            if cdc.holds(slot, wanted, lsn) then
-                return true;
+    loop
+        -- Milliseconds: as long as is left, within what the setting takes.
+        perform set_config('lock_timeout', (
+            select least(greatest(ceil(extract(epoch from deadline - clock_timestamp()) * 1000), 1), 2147483647)::text
+        ), true);
+        if wanted is null then
+            unknown := (
+                select string_agg(named, ', ') from unnest(models) as named
+                where named not in (select known.model_name from cdc.model_state as known where known.slot_name = slot)
+            );
+            if unknown is not null then
+                raise exception 'no model of slot % is named %', slot, unknown using hint = '`loader stats` lists the models';
             end if;
-            exit when clock_timestamp() >= deadline;
-            perform pg_sleep(0.005);
-        end loop;
-        return false;
-    end;
+            wanted := array(
+                select known.relation from cdc.model_state as known
+                where
+                    known.slot_name = slot
+                    and case when models is null then known.model_name <> known.relation
+                        else known.model_name = any (models) end
+            );
+            wanted := wanted || array(
+                select unnest(rolled.inputs) from cdc.plan_downstream(slot) as rolled
+                where rolled.model_name = any (wanted)
+            );
+        end if;
+        is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
+        if cdc.holds(slot, wanted, lsn) then
+            return true;
+        end if;
+        exit when clock_timestamp() >= deadline;
+        perform pg_sleep(0.005);
+    end loop;
+    return false;
 exception
     -- Somebody keeps the log or the state locked.
     when lock_not_available then
