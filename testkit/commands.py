@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 LOADER = Path(sys.executable).parent / "loader"
 
-# Most of what a command takes of this process: to make all commands with their options, and to read
-# the files of some hundred functions. Neither changes while tests run.
+# Most of what a command takes of this process: to make all commands with their options, and to put
+# a schema's name into some hundred functions. Neither changes while tests run.
 testing._get_command = cache(testing._get_command)  # type: ignore[attr-defined]
-migrate.functions = cache(migrate.functions)
 migrate.in_schema = cache(migrate.in_schema)
 
 

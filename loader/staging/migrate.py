@@ -7,6 +7,7 @@ what the schema has, so a change of one is a diff of one file. Both in one trans
 from __future__ import annotations
 
 import re
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -81,10 +82,11 @@ def _texts(folder: Traversable) -> list[str]:
     return files + [text for path in paths if path.is_dir() for text in _texts(path)]
 
 
-def functions() -> list[str]:
+@cache
+def functions() -> tuple[str, ...]:
     """Return the SQL of every function, then that of the views, which are made of functions."""
     folder = resources.files("loader.staging")
-    return _texts(folder / "functions") + _texts(folder / "views")
+    return (*_texts(folder / "functions"), *_texts(folder / "views"))
 
 
 def functions_id() -> str:

@@ -19,7 +19,7 @@ def test_setup_replaces_them_and_until_then_nothing_works(
 ) -> None:
     known = migrate.functions()
     with monkeypatch.context() as former:
-        former.setattr(migrate, "functions", lambda: [*known, FORMER])
+        former.setattr(migrate, "functions", lambda: (*known, FORMER))
         source.must("setup")
     assert source.value("select cdc.slice_size()") == 1
     source.execute("grant execute on function cdc.apply(text, pg_lsn, text) to pg_monitor")

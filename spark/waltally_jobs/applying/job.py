@@ -94,39 +94,56 @@ def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> 
     with contextlib.ExitStack() as stack, spark_errors("apply"):
         target = stack.enter_context(contextlib.closing(connect_target(settings, "apply")))
         start = session.on_demand(stack, "apply", settings.timeout)
-        _apply(start, target, settings, report, stop)
+        if settings.interval is None:
+            _once(start, target, settings, report, stop)
+        else:
+            _follow(start, target, settings, settings.interval, report, stop)
 
 
-def _apply(
+def _once(
     start: Start, target: TargetSession, settings: ApplySettings, report: Report, stop: Stop
 ) -> None:
-    """Apply batch after batch: what was staged at the start, or with an interval all that comes."""
-    interval = settings.interval
-    staged = target.position().position_lsn
+    """Apply what is staged now."""
+    end = target.position().position_lsn
     deadline = time.monotonic() + settings.timeout
+    while not stop.wait(0):
+        plans = batch.read(target, settings)
+        due = [each for each in plans if each.is_due(end)]
+        if due and not _step(start, target, settings, due, report):
+            stop.wait(_PAUSE_SECONDS)
+        batch.fill_downstream(target)
+        if due:
+            continue
+        if any(each.is_locked for each in plans) and time.monotonic() < deadline:
+            stop.wait(_PAUSE_SECONDS)
+            continue
+        if errors := [error for each in plans if (error := each.state.error)]:
+            raise combine(errors)
+        return
+
+
+def _follow(
+    start: Start,
+    target: TargetSession,
+    settings: ApplySettings,
+    interval: float,
+    report: Report,
+    stop: Stop,
+) -> None:
+    """Apply all that comes, and look again every `interval` seconds."""
     said: dict[str, str] = {}
     while not stop.wait(0):
         plans = batch.read(target, settings)
-        due = [each for each in plans if each.is_due(staged if interval is None else each.position)]
-        if interval is not None:
-            for each in plans:
-                error = each.state.error
-                if error and not each.is_ready and said.get(each.model.name) != error.sentence:
-                    report(error)
-                said[each.model.name] = error.sentence if error else ""
+        for each in plans:
+            error = each.state.error
+            if error and not each.is_ready and said.get(each.model.name) != error.sentence:
+                report(error)
+            said[each.model.name] = error.sentence if error else ""
+        due = [each for each in plans if each.is_due(each.position)]
         has_applied = bool(due) and _step(start, target, settings, due, report)
         batch.fill_downstream(target)
-        if has_applied:
-            continue
-        is_locked = any(each.is_locked for each in plans) and time.monotonic() < deadline
-        if due or (interval is None and is_locked):
-            stop.wait(_PAUSE_SECONDS)
-        elif interval is not None:
-            stop.wait(interval)
-        else:
-            if errors := [error for each in plans if (error := each.state.error)]:
-                raise combine(errors)
-            return
+        if not has_applied:
+            stop.wait(_PAUSE_SECONDS if due else interval)
 
 
 def _step(
