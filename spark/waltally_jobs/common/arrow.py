@@ -34,7 +34,7 @@ Read = Callable[[], Iterator[pa.RecordBatch]]
 
 LOCK_TIMEOUT = "5s"
 
-FEW_ROWS = 300_000
+FEW_ROWS = 1_000_000
 """Up to here starting Spark costs more than its rows do."""
 
 _TYPES = {

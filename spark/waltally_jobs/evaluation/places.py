@@ -49,7 +49,7 @@ where own.datname = current_database()
 """
 """What expressions depend on beside their arguments."""
 
-_FEW_PAGES = 1000
+_FEW_PAGES = 100
 """Up to here the source evaluates, however many groups there are."""
 
 

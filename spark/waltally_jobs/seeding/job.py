@@ -142,7 +142,9 @@ def count(
         with spark_errors("seed", exported.check):
             written = store.append(target, groups)
         with copies.made(target, parts) as empty:
-            is_small = ranges.rows_of(exported.found) <= arrow.FEW_ROWS
+            leaves = dict(exported.found)
+            moved = {part.table: leaves[part.table] for _, part in parts}
+            is_small = ranges.rows_of([*moved.items()]) <= arrow.FEW_ROWS
             with spark_errors("seed", exported.check):
                 start = None if is_small else spark
                 filled = copies.fill(start, target, empty, exported, settings.partitions)

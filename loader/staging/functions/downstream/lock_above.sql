@@ -5,6 +5,9 @@ language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' a
 declare
     model text;
 begin
+    if not exists (select from cdc.downstream_input as input where input.input_name = any (models)) then
+        return;
+    end if;
     for model in
         select above.name from cdc.models_above(models) as above (name)
         where not cdc.is_to_be_filled(above.name)

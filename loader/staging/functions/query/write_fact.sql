@@ -63,7 +63,9 @@ begin
         select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
         into rejected_lsn, lost_lsn
         from unnest(cdc.reject($3, {needs}, $4, $5)) as change;
-        {truncates}
+        if $1 <> 'add plain' then
+            {truncates}
+        end if;
         loop
             begin
                 {merge_changes}
@@ -121,10 +123,11 @@ $template$,
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
             'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
+                'if $1 <> ''add plain'' then' || e'\n'
                 'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
                 'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
                 'from %s(array(select change from unnest(good) as change where change.action = ''D'' and change.table_no in (%s)), $4, $5)'
-                ' as delta where delta.waltally_archived_lsn is not null;',
+                ' as delta where delta.waltally_archived_lsn is not null;' || e'\nend if;',
                 model_key,
                 tables,
                 cdc.write_names(compiled -> 'keys', 'delta.%I::text'),
