@@ -85,7 +85,7 @@ class Database(Commands):
         """Rows of so many groups on so many pages that Spark reads them for the target."""
         for table in TABLES:
             self.execute(f"alter table {table} set (fillfactor = 10)")
-        self.fill(services=100, templates=60, rows=2)
+        self.fill(services=100, templates=120, rows=2)
 
     def begin_block(self) -> None:
         """Let the WAL go on in its next 16 MB, for a test that counts partitions of the log.
