@@ -139,8 +139,10 @@ def count(
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         parts = rows.parts_to_move(source, target, models, exported)
         groups = queries.counted(settings, target, models, exported, parts)
+        written: dict[int, int] = {}
         with spark_errors("seed", exported.check):
-            written = store.append(target, groups)
+            for of_one_query in groups:
+                written |= store.append(target, [of_one_query])
         with copies.made(target, parts) as empty:
             leaves = dict(exported.found)
             moved = {part.table: leaves[part.table] for _, part in parts}
