@@ -60,13 +60,13 @@ class Connection(extensions.connection):
             # Where there are values, the driver would take the % of a name for a placeholder.
             escaped = names if values is None else [name.replace("%", "%%") for name in names]
             statement = sql.SQL(query).format(*map(sql.Identifier, escaped))
-        with self._explained(), self.cursor() as cursor:
+        with self.explained(), self.cursor() as cursor:
             cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
     def copy(self, statement: str, file: IO[bytes]) -> None:
         """Run a COPY to stdout or from stdin over a file. Raises LoaderError."""
-        with self._explained(), self.cursor() as cursor:
+        with self.explained(), self.cursor() as cursor:
             cursor.copy_expert(statement, file)
 
     def cut(self) -> None:
@@ -79,7 +79,8 @@ class Connection(extensions.connection):
         self.ask("select set_config('lock_timeout', %s, false)", (f"{limits.read_lock}s",))
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Raise what the server refuses in the block as LoaderError."""
         try:
             yield
         except errors.LockNotAvailable as error:
@@ -102,7 +103,7 @@ class Connection(extensions.connection):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the block in one transaction. Raises LoaderError."""
-        with self._explained(), self:
+        with self.explained(), self:
             yield
 
 

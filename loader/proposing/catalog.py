@@ -120,7 +120,7 @@ class Catalog:
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the names and types of what a query gives. Raises LoaderError."""
-        with self.connection._explained(), self.connection.cursor() as cursor:
+        with self.connection.explained(), self.connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}) as query limit 0")
             described = [(one.name, one.type_code) for one in cursor.description or ()]
         types = ", ".join(f"format_type({int(oid)}, null)" for _, oid in described)

@@ -16,6 +16,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from waltally.errors import SettingError
@@ -46,6 +47,8 @@ def started(work: str, timeout: float) -> Iterator[SparkSession]:
     """
     # Executors run the same path, unless spark.pyspark.python or the variable names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # SparkConf has the properties of spark-submit once Python has asked the JVM for something.
+    SparkContext.getSystemProperty("java.version")
     conf = SparkConf()
     refuse_passwords(conf.getAll())
     for key, value in {"spark.app.name": f"waltally {work}", **_DEFAULTS}.items():
@@ -144,7 +147,7 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
 class SubmitterStderr(io.TextIOBase):
     """A text stream to the standard error that the caller of spark-submit sees.
 
-    Spark joins that of Python with standard output, and has no public way to the other.
+    Spark joins that of Python with standard output; the JVM has the other.
     """
 
     def __init__(self, jvm: Any) -> None:
@@ -165,5 +168,4 @@ def restore_stderr() -> None:
     """Under spark-submit, let sys.stderr write to the standard error that the caller sees."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
-    SparkContext._ensure_initialized()
-    sys.stderr = SubmitterStderr(SparkContext._jvm)
+    sys.stderr = SubmitterStderr(launch_gateway().jvm)
