@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from testkit.databases import Database
+from testkit.databases import Database, empty_database
 from testkit.queries import QuerySystem
+from testkit.servers import Cluster
 from tests.spark.support import run_command
 
 TABLES = """
@@ -34,13 +37,27 @@ select channel, count(*) as order_count, sum(amount) as amount from (
 """
 NUMBERS = "select note::integer % 10 as digit, count(*) as n from {orders} group by 1"
 ROWS = "select id, channel, amount, placed_at from {orders} where status = 'paid'"
+LISTED = "select id, channel, amount from {orders}"
+PAIRS = """
+select own.channel, count(*) as order_count, sum(same.amount) as amount
+from {listed} as own inner join {listed} as same on same.id = own.id group by 1
+"""
+SPREAD = """
+select channel, count(*) as order_count, max(amount) as highest,
+    count(distinct amount) as amount_count from {listed} group by 1
+"""
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "by_day": (BY_DAY, {"surrogate_key": "id"}),
     "total": (TOTAL, {}),
     "purged": (BOTH, {"ignore_deletes": ["public.old_orders"]}),
     "numbers": (NUMBERS, {}),
     "paid": (ROWS, {"timezone": "Europe/Berlin"}),
+    "listed": (LISTED, {}),
+    "pairs": (PAIRS, {}),
+    "spread": (SPREAD, {}),
 }
+ABOVE = ("pairs", "spread")
+"""A fact over models and a roll-up, over rows that nothing else reads."""
 
 
 class Kept(QuerySystem):
@@ -79,8 +96,31 @@ class Kept(QuerySystem):
         return [
             column
             for (column,) in self.target.execute(
-                "select name from cdc.list_columns((select declaration from cdc.registered_model"
-                " where declared_name = %s)) where kind in ('kept', 'part') order by place",
+                "select own.name from (select declared_name as name, declaration from"
+                " cdc.registered_model union all select name, declaration from"
+                " cdc.downstream_model) as model cross join cdc.list_columns(declaration) as own"
+                " where model.name = %s and kind in ('kept', 'part') order by place",
                 name,
             )
         ]
+
+
+@contextmanager
+def made(cluster: Cluster, home: Path, is_apart: bool = False, name: str = "") -> Iterator[Kept]:
+    """Models of each kind that are right, with rows from before their seed and from after it."""
+    with (
+        empty_database(cluster, name) as database,
+        empty_database(cluster) if is_apart else nullcontext() as target,
+    ):
+        kept = Kept(database, home, target)
+        kept.write(300)
+        kept.write(100, "old_orders")
+        kept.keep(MODELS)
+        kept.must_run("seed")
+        kept.write(100)
+        kept.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
+        kept.source.execute("delete from orders where id % 11 = 1")
+        kept.source.execute("delete from old_orders where id % 3 = 1")
+        kept.must("run", "--once")
+        kept.apply()
+        yield kept

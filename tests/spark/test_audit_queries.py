@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -16,29 +17,8 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster, connect
-from tests.spark.kept import MODELS, Kept
+from tests.spark.kept import ABOVE, MODELS, Kept, made
 from waltally import lsn
-
-
-@contextmanager
-def made(cluster: Cluster, home: Path, is_apart: bool = False, name: str = "") -> Iterator[Kept]:
-    """Models of each kind that are right, with rows from before their seed and from after it."""
-    with (
-        empty_database(cluster, name) as database,
-        empty_database(cluster) if is_apart else nullcontext() as target,
-    ):
-        kept = Kept(database, home, target)
-        kept.write(300)
-        kept.write(100, "old_orders")
-        kept.keep(MODELS)
-        kept.must_run("seed")
-        kept.write(100)
-        kept.source.execute("update orders set status = 'paid', amount = 3 where id % 9 = 1")
-        kept.source.execute("delete from orders where id % 11 = 1")
-        kept.source.execute("delete from old_orders where id % 3 = 1")
-        kept.must("run", "--once")
-        kept.apply()
-        yield kept
 
 
 @pytest.fixture(params=["one database", "two"])
@@ -54,6 +34,7 @@ def right(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield shared
 
 
+NO_ID = "00000000-0000-0000-0000-000000000000"
 one_database = pytest.mark.parametrize("kept", ["one database"], indirect=True)
 
 
@@ -67,29 +48,39 @@ def audited(kept: Kept, *flags: str, code: int = 0) -> dict[str, Any]:
 
 
 def found_in(report: dict[str, Any], name: str) -> list[tuple[str, str]]:
-    model = report["models"][name]
+    """Return by column how much more the model has, or which side lacks the group."""
+    model = report["models"].get(name) or report["over_models"][name]
     assert model["difference_count"] == len(model["differences"])
-    return sorted((each["measure"], each["difference"]) for each in model["differences"])
+    found = []
+    for each in model["differences"]:
+        own, counted = each["model"], each["counted"]
+        more = "missing" if own is None else "surplus" if counted is None else ""
+        column = each.get("measure") or each["column"]
+        found.append((column, more or f"{(Decimal(own) - Decimal(counted)).normalize():f}"))
+    return sorted(found)
 
 
 @contextmanager
-def written(kept: Kept, deletes: bool = True) -> Iterator[None]:
-    """Changes in the background, transaction after transaction without a pause."""
+def written(kept: Kept) -> Iterator[None]:
+    """Within the block up to 2,000 changes a second of every kind, to orders of its own."""
     stop = Event()
+    mine = "channel in ('live', 'moved') order by id"
 
     def write() -> None:
         with closing(connect(kept.source.cluster.dsn(kept.source.name))) as session:
-            while not stop.is_set():
+            while not stop.wait(0.05):
                 for statement in (
-                    "insert into orders (channel, status, amount, discount, note) select"
-                    " 'c' || n % 5, 'paid', n, 1, n::text from generate_series(1, 20) as n",
-                    "update orders set channel = 'web', amount = amount + 0.01"
-                    " where id in (select id from orders order by id desc limit 20)",
-                    "insert into old_orders (channel, amount) values ('x', 7)",
-                    "delete from orders where id in (select id from orders order by id limit 10)",
-                    "delete from old_orders where id in"
-                    " (select id from old_orders order by id limit 1)",
-                )[: 5 if deletes else 3]:
+                    "insert into orders (channel, status, amount, discount, note) select 'live',"
+                    " (array['new', 'paid'])[1 + n % 2], n, 1, (n % 5)::text"
+                    " from generate_series(1, 40) as n",
+                    "update orders set channel = 'moved', amount = amount + 0.01"
+                    f" where id in (select id from orders where {mine} desc limit 30)",
+                    "insert into old_orders (channel, amount)"
+                    " select 'live', n from generate_series(1, 6) as n",
+                    f"delete from orders where id in (select id from orders where {mine} limit 20)",
+                    f"delete from old_orders where id in (select id from old_orders where {mine}"
+                    " limit 4)",
+                ):
                     session.ask(statement)
 
     writer = Thread(target=write)
@@ -107,72 +98,103 @@ def test_models_equal_their_queries_while_everything_is_written_and_applied(kept
             report = audited(kept)
             at = report["snapshot_lsn"]
             assert {each["model_lsn"] for each in report["models"].values()} == {at}
-            assert all(each["group_count"] for each in report["models"].values())
+            compared = {**report["models"], **report["over_models"]}
+            assert compared.keys() == MODELS.keys()
+            assert all(each["group_count"] for each in compared.values())
             assert int(report["models"]["purged"]["purged"]["order_count"]) > 0
             kept.target.execute("select from cdc.apply(%s)", kept.slot)
             applied = kept.target.value("select min(applied_lsn)::text from cdc.model_watermark")
             assert lsn.parse(applied) > lsn.parse(at)
 
 
-@one_database
-def test_each_value_that_a_model_keeps_is_compared(kept: Kept) -> None:
-    wanted: dict[str, Any] = {}
-    for name in set(MODELS) - {"paid"}:
-        for place, column in enumerate(kept.columns(name)):
-            more = "0.01" if column.endswith(("amount", "net")) else "1"
-            kept.target.execute(
-                f"update analytics.{name} set {column} = coalesce({column}, 0) + {more}"
-                f" where ctid = (select ctid from analytics.{name} order by ctid"
-                f" offset (select {place} %% count(*) from analytics.{name}) limit 1) and %s",
-                True,
-            )
-            wanted.setdefault(name, []).append((column, more))
-    # A row has no number: its text is another one.
-    changed_row = "update analytics.paid set amount = amount + 0.01 where id = (select min(id)"
-    kept.target.execute(f"{changed_row} from analytics.paid where amount is not null)")
-    with kept.follow("--build"), written(kept, deletes=False):
-        report = audited(kept, code=42)
-    assert found_in(report, "paid") == [("rows", "-1"), ("rows", "1")]
-    for name, changed in wanted.items():
-        assert found_in(report, name) == sorted(changed)
-        totals = report["models"][name]["totals"]
-        assert {each: totals[each]["difference"] for each, _ in changed} == dict(changed)
+GROUPS = {
+    "by_day": ("channel = 'shop' and day = '2026-03-29'", {"channel": "none", "id": NO_ID}),
+    "total": ("true", None),
+    "purged": ("channel = 'shop'", {"channel": "none"}),
+    "numbers": ("digit = 7", {"digit": 77}),
+    "paid": ("id = (select min(id) from {} where amount is not null)", {"id": -1}),
+    "pairs": ("channel = 'shop'", {"channel": "none"}),
+    "spread": ("channel = 'shop'", {"channel": "none"}),
+}
+"""By model, one of its groups that the writer leaves alone, and one that its query never gives."""
 
 
-@one_database
-def test_a_group_that_is_missing_and_one_too_many_are_found(kept: Kept) -> None:
-    for name in MODELS:
-        kept.target.execute(
-            f"delete from analytics.{name} where ctid = (select min(ctid) from analytics.{name})"
-        )
-    kept.target.execute("insert into analytics.numbers (digit, n) values (77, 0)")
-    with kept.follow():
-        report = audited(kept, code=42)
-    for name in MODELS:
-        for each in report["models"][name]["differences"]:
-            side = "counted" if each["dimensions"].get("digit") == "77" else "model"
-            assert each["model" if side == "model" else "counted"] is None
-    measures = {measure for measure, _ in found_in(report, "total")}
-    assert measures == set(kept.columns("total"))
-    assert [measure for measure, _ in found_in(report, "numbers")] == ["n", "n"]
-    assert found_in(report, "paid") == [("rows", "-1")]
+def change_values(kept: Kept, name: str, group: str) -> list[tuple[str, str]]:
+    """A count off by one, a sum off by a cent: every column that the model keeps."""
+    if name == "paid":
+        # A row has no number: its text is another one.
+        kept.target.execute(f"update analytics.paid set amount = amount + 0.01 where {group}")
+        return [("rows", "missing"), ("rows", "surplus")]
+    more = {
+        column: "0.01" if column.endswith(("amount", "net", "highest")) else "1"
+        for column in kept.columns(name)
+    }
+    changes = ", ".join(f"{column} = {column} + {number}" for column, number in more.items())
+    kept.target.execute(f"update analytics.{name} set {changes} where {group}")
+    return list(more.items())
 
 
-@one_database
-def test_a_change_that_the_log_lost_is_found_by_each_model(kept: Kept) -> None:
-    kept.source.execute(
-        "insert into orders (placed_at, channel, amount, discount, note)"
-        " values ('2026-03-29 12:00+00', 'lost', 2.5, 1, '13')"
+def take_group(kept: Kept, name: str, group: str) -> list[tuple[str, str]]:
+    kept.target.execute(f"delete from analytics.{name} where {group}")
+    return [(column, "missing") for column in kept.columns(name)]
+
+
+def add_group(kept: Kept, name: str, group: str) -> list[tuple[str, str]]:
+    """A copy of a group under a key that its query never gives."""
+    key = GROUPS[name][1]
+    if key is None:
+        return []
+    columns = kept.target.value(
+        "select string_agg(quote_ident(attname), ', ') from pg_attribute where attnum > 0"
+        " and attrelid = %s::regclass and not attisdropped and attgenerated = ''",
+        f"analytics.{name}",
     )
-    kept.must("run", "--once")
-    kept.target.execute("delete from cdc.change_log where payload ~ '\"lost\"'")
-    with kept.follow():
+    kept.target.execute(
+        f"insert into analytics.{name} ({columns}) select {columns} from (select"
+        f" (jsonb_populate_record(own, %s)).* from analytics.{name} as own where {group}) as other",
+        json.dumps(key),
+    )
+    return [(column, "surplus") for column in kept.columns(name)]
+
+
+@one_database
+@pytest.mark.parametrize("tamper", [change_values, take_group, add_group])
+def test_what_is_wrong_in_any_kind_of_model_is_found_while_everything_is_written(
+    kept: Kept, tamper: Callable[[Kept, str, str], list[tuple[str, str]]]
+) -> None:
+    with written(kept), kept.follow("--build"):
+        wanted = {
+            name: tamper(kept, name, group.format(f"analytics.{name}"))
+            for name, (group, _) in GROUPS.items()
+        }
         report = audited(kept, code=42)
+    for name, changed in wanted.items():
+        assert found_in(report, name) == sorted(changed), name
+    assert found_in(report, "listed") == []
+
+
+@one_database
+def test_a_change_that_the_log_lost_is_found_while_everything_is_written(kept: Kept) -> None:
+    with written(kept):
+        kept.source.execute(
+            "insert into orders (placed_at, channel, status, amount, discount, note)"
+            " values ('2026-03-29 12:00+00', 'shop', 'paid', 2.5, 1, '17')"
+        )
+        kept.must("run", "--once")
+        lost = "delete from cdc.change_log where payload ~ '\"shop\"' returning 1"
+        assert kept.target.execute(lost) == [(1,)]
+        with kept.follow("--build"):
+            report = audited(kept, code=42)
+    assert found_in(report, "numbers") == [("n", "-1")]
     assert ("order_count", "-1") in found_in(report, "by_day")
     assert ("amount", "-2.5") in found_in(report, "by_day")
     assert ("order_count", "-1") in found_in(report, "purged")
     assert ("net", "-1.5") in found_in(report, "total")
-    assert found_in(report, "numbers") == [("n", "-1")]
+    for name in ("paid", "listed"):
+        assert found_in(report, name) == [("rows", "missing")]
+    # What is above is what its query gives over rows that lack one.
+    for name in ABOVE:
+        assert found_in(report, name) == []
 
 
 def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: Kept) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from waltally_jobs.common.errors import ArchiveIncomplete, SnapshotTooOld
+from waltally_jobs.common.errors import ArchiveIncomplete
 
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.model import NOTIFY, Query, counting
 from testkit.servers import Cluster
 from tests.runbook.procedure import Operator
-from tests.spark.archives import ArchivedPipeline
-from tests.spark.support import MOVE
+from tests.spark.archives import ArchivedPipeline, manifests
+from tests.spark.kept import ABOVE, LISTED, MODELS, ROWS, Kept, made
+from tests.spark.support import MOVE, submitted
+from waltally import lsn
 
 INSERT = (
     "insert into {} ({}, service_id, template_id, notification_type, notification_status)"
@@ -143,34 +146,93 @@ def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> N
 
 
 @pytest.mark.slow
-def test_a_lost_warehouse_is_rebuilt_from_the_archive(archived: Archived) -> None:
-    source, target = archived.source, archived.target
-    operator = Operator(archived)
-    operator.instead = {
-        "spark-submit spark/archive.py --to s3:": lambda _: archived.archive(),
-        "spark-submit spark/seed.py --archive s3:": lambda _: archived.seed_from_archive(),
-    }
-    procedure = "Rebuild the warehouse from an archive"
-    operator.carry_out(procedure, 0)
-    change(source)
-    archived.catch_up()
-    operator.carry_out(procedure, 1)
-    change(source)
-    archived.catch_up()
-    model = archived.model()
-    lost = "drop schema if exists cdc, cdc_jobs, analytics cascade"
-    target.execute(lost)
+def test_a_lost_warehouse_is_rebuilt_from_an_archive_that_was_killed_and_a_log_that_was_pruned(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Models of every kind, in another database; what only the archive knows stays counted."""
+    home = str(tmp_path / "archive")
+    of_rows = [name for name, (query, _) in MODELS.items() if query in (ROWS, LISTED)]
+    others = [name for name in MODELS if name not in (*of_rows, *ABOVE)]
+    with made(cluster, tmp_path, is_apart=True) as kept, empty_database(cluster) as fresh:
+        pipeline: Any = kept
+        operator = Operator(pipeline)
 
-    # The loader was ahead of the archive: its slot alone does not go on from there.
-    archived.must("setup", "--take-slot")
-    with pytest.raises(SnapshotTooOld, match="the changes between are in neither"):
-        archived.seed_from_archive()
-    target.execute(lost)
-    try:
-        operator.carry_out(procedure, 2)
-        assert operator.running is not None
-        archived.spark_job(AUDIT)
-        archived.build()
-        assert archived.model() == model
-    finally:
-        operator.close()
+        def seed_from_archive() -> None:
+            kept.must_run("seed", "--archive", home, *by_model(others))
+
+        def build() -> None:
+            kept.keep(MODELS)
+            kept.apply()
+
+        operator.instead = {
+            "spark-submit spark/archive.py --to s3:": lambda _: kept.must_run(
+                "archive", "--to", home
+            ),
+            "spark-submit spark/seed.py --archive s3:": lambda _: seed_from_archive(),
+            "dbt build": lambda _: build(),
+        }
+        procedure = "Rebuild the warehouse from an archive"
+        operator.carry_out(procedure, 0)
+        change_orders(kept)
+        kept.source.begin_block()
+        change_orders(kept)
+        killed = kept.spawn(
+            *submitted("archive", "--to", home, "--slice-changes", "50"),
+            WALTALLY_KILL_AT="archive-manifest",
+        )
+        assert killed.wait(300)
+        slot_home = tmp_path / "archive" / f"slot={kept.slot}"
+        assert len(manifests(slot_home)) == 1
+        operator.carry_out(procedure, 1)
+        assert len(manifests(slot_home)) > 1
+        kept.must("prune", "--keep", "0s")
+        start = "select start_lsn::text from cdc.slot_position"
+        assert lsn.parse(kept.target.value(start)) > manifests(slot_home)[0]["to_lsn"]
+        change_orders(kept)
+        rows = {
+            name: sorted(map(str, kept.target.execute(f"table analytics.{name}")))
+            for name in MODELS
+        }
+
+        # The loader was ahead of the archive: its slot alone does not go on from there.
+        kept.target = fresh
+        kept.must("setup", "--take-slot")
+        code, _, err = kept.run("seed", "--archive", home, *by_model(others))
+        assert code == 32 and "the changes between are in neither" in err
+        fresh.execute("drop schema cdc, cdc_jobs cascade")
+        try:
+            operator.carry_out(procedure, 2)
+            kept.must_run("seed", *by_model(of_rows))
+            kept.wait_for_log()
+            kept.apply()
+            code, out, err = kept.run("audit", "--json")
+            assert code == 0, err
+        finally:
+            operator.close()
+        report = json.loads(out)
+        assert {*report["models"], *report["over_models"]} == {*MODELS}
+        assert report["equal"] and int(report["models"]["purged"]["purged"]["order_count"]) > 0
+        for name, before in rows.items():
+            assert rows_of(kept, name) == before, name
+
+
+def rows_of(kept: Kept, name: str) -> list[str]:
+    return sorted(map(str, kept.target.execute(f"table analytics.{name}")))
+
+
+def by_model(names: Iterable[str]) -> list[str]:
+    """Return the flags that name these models."""
+    return [word for name in names for word in ("--model", name)]
+
+
+def change_orders(kept: Kept) -> None:
+    """Each kind of change, with a purge; staged and applied."""
+    kept.write(60)
+    kept.write(30, "old_orders")
+    for statement in (
+        "update orders set status = 'paid', amount = amount + 1 where id % 7 = 3",
+        "delete from orders where id % 13 = 3",
+        "delete from old_orders where id % 5 = 3",
+    ):
+        kept.source.execute(statement)
+    kept.catch_up()
