@@ -17,12 +17,29 @@ SETS = {"min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"}
 """Aggregates to which a value that comes twice is the same as once."""
 _FLOATS = ("real", "double precision")
 
+_PERCENTILE = """(
+    select reached.value
+    from (
+        select weighed.value, weighed.place, sum(weighed.weight) over () as together,
+            sum(weighed.weight) over (order by weighed.place) as so_far
+        from unnest({values}, {weights}) with ordinality as weighed (value, weight, place)
+        where weighed.value is not null
+    ) as reached
+    where reached.so_far >= ceil(({fraction})::double precision * reached.together)::numeric
+    order by reached.place
+    limit 1
+)"""
+"""What cdc.percentile_disc does, which the source does not have when the proof asks it."""
+
 
 def put_together(keep: Keep, call: pb.FuncCall) -> pb.Node:
     """Return what the query over the model has for an aggregate. Raises SettingError."""
+    keep.book.rule(__doc__)
     name = tree.called(call)
     if call.agg_distinct or name in SETS:
         return _over_values(keep, call)
+    if name == "percentile_disc":
+        return _percentile(keep, call)
     if name not in ("count", "sum", "avg") or call.agg_order:
         raise SettingError(
             f"{name}() needs each row, in its order or as often as it comes",
@@ -40,6 +57,32 @@ def _over_values(keep: Keep, call: pb.FuncCall) -> pb.Node:
     for part in (*own.args, *own.agg_order, *filters):
         part.CopyFrom(keep.outer(part))
     return other
+
+
+def _percentile(keep: Keep, call: pb.FuncCall) -> pb.Node:
+    """A percentile: the value is a key, which stands for as many rows as its group has."""
+    text = tree.sql(pb.Node(func_call=call))
+    inputs = tree.sources_of(keep.select.from_clause)
+    ((_, type_),) = keep.book.columns(f"select {text} as value from {inputs}")
+    if type_.endswith("[]"):
+        raise SettingError(f"{text} is several values", "ask for each percentile by itself")
+    own = _over_values(keep, call).func_call
+
+    def all_of(value: pb.Node) -> str:
+        """In the order of the percentile, and of the same rows."""
+        name = [pb.Node(string=pb.String(sval="array_agg"))]
+        one = pb.FuncCall(funcname=name, args=[value], agg_order=own.agg_order)
+        if own.HasField("agg_filter"):
+            one.agg_filter.CopyFrom(own.agg_filter)
+        return tree.sql(pb.Node(func_call=one))
+
+    return tree.expression(
+        _PERCENTILE.format(
+            values=all_of(own.agg_order[0].sort_by.node),
+            weights=all_of(tree.expression(_Sum(keep, call).rows())),
+            fraction=tree.sql(own.args[0]),
+        )
+    )
 
 
 class _Sum:
@@ -93,11 +136,12 @@ class _Sum:
             text = f"count({tree.sql(self.value)}){self.inner}"
             return self._added(self.keep.measure(text, self._hint("count")), empty, cast)
         if self.is_star:
-            return self._added(self._rows(self._hint("count")), empty, cast)
+            return self._added(self.rows(self._hint("count")), empty, cast)
         is_counted = f"({tree.sql(self.keep.outer(self.value))}) is not null"
-        return self._added(self._rows(), empty, cast, is_counted)
+        return self._added(self.rows(), empty, cast, is_counted)
 
-    def _rows(self, hint: str = "row_count") -> str:
+    def rows(self, hint: str = "row_count") -> str:
+        """Return how many rows a row of the model stands for."""
         own = self.keep.measure(f"count(*){self.inner}", hint)
         return f"coalesce({own}, 1)" if self.keep.is_nullable else own
 
@@ -110,7 +154,7 @@ class _Sum:
             own = self.keep.measure(f"sum({value}){self.inner}", self._hint("sum"))
             return self._added(own, "", cast)
         self.keep.has_sets = True
-        return self._added(f"({value}) * {self._rows()}", "", cast)
+        return self._added(f"({value}) * {self.rows()}", "", cast)
 
     def _added(self, own: str, empty: str, cast: str, *more: str) -> str:
         if self.keep.is_final:

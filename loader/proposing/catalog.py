@@ -41,6 +41,31 @@ _FUNCTIONS = """
 select proname::text, bool_or(prokind = 'a'), bool_and(provolatile = 'v')
 from pg_proc where pronamespace = 'pg_catalog'::regnamespace group by 1
 """
+# What an extension has is over types of its own.
+_OVERLOAD = """
+select p.oid::regprocedure::text
+from pg_proc as p
+where
+    p.proname = %(name)s
+    and p.pronamespace <> 'pg_catalog'::regnamespace
+    and %(count)s between p.pronargs - p.pronargdefaults
+        and case p.provariadic when 0 then p.pronargs else %(count)s end
+    and not exists (
+        select from pg_depend
+        where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e'
+    )
+union all
+select o.oid::regoperator::text
+from pg_operator as o
+where
+    o.oprname = %(name)s
+    and o.oprnamespace <> 'pg_catalog'::regnamespace
+    and not exists (
+        select from pg_depend
+        where classid = 'pg_operator'::regclass and objid = o.oid and deptype = 'e'
+    )
+limit 1
+"""
 
 _CHOICES = 20
 """A column with more values is compared with what an application fills in."""
@@ -117,6 +142,16 @@ class Catalog:
     def is_volatile(self, function: str) -> bool:
         """Return whether each call of the function may give something else."""
         return self._functions.get(function, (False, False))[1]
+
+    def overload(self, name: str, count: int) -> str | None:
+        """Return a user's function of this name for so many arguments, or a user's operator."""
+        rows = self.connection.ask(_OVERLOAD, {"name": name, "count": count})
+        return rows[0][0] if rows else None
+
+    def is_enum(self, type_: str) -> bool:
+        """Return whether a type, as SQL names it, is an enum."""
+        enum = "select from pg_type where oid = to_regtype(%s) and typtype = 'e'"
+        return bool(self.connection.ask(enum, (type_,)))
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the names and types of what a query gives. Raises LoaderError."""

@@ -13,6 +13,7 @@ from loader.setup.compile_queries import Undone, compile_one, refused_query
 from loader.setup.query import MATERIALIZED, Query
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate
+from waltally import models
 from waltally.database import Connection, Target
 from waltally.errors import LoaderError
 from waltally.tables import Table
@@ -51,6 +52,7 @@ class Compiler:
                 raise error from None
         self.compiled[Table(_SCHEMA, model.name)] = made
         model.keys = [key["name"] for key in made["keys"]]
+        model.needed = models.Model(model.name, Table(_SCHEMA, model.name), made).needed
         ((model.kind, count),) = self.target.ask_staging(
             "select {0}.say_model(%s), (select count(*) from {0}.list_columns(%s))",
             (Json(made), Json(made)),

@@ -92,6 +92,8 @@ class Keep:
         """Return what the query has for an expression that is a key."""
         text = tree.sql(node)
         type_ = self.type_of(text)
+        if "." in type_ and not self.book.catalog.is_enum(type_.removesuffix("[]")):
+            raise SettingError(f"{text} is of {type_}, a type of a user", f"write ({text})::text")
         if type_.startswith(_UNORDERED) or type_.endswith("[]") or "." in type_:
             text = f"({text})::text"
         if text not in self.keys:
@@ -162,6 +164,7 @@ class Keep:
 
     def make(self, is_grouped: bool) -> None:
         """Note the model, and change the query to read it. Raises SettingError."""
+        self.book.rule(__doc__)
         self._push()
         self._find_bounds()
         before = deepcopy(self.select)
@@ -299,10 +302,12 @@ def complete_groups(scope: Scope) -> None:
         return
 
     def is_grouped(message: Message, inner: Scope) -> bool:
-        """Whether it is a group, or an aggregate of this query."""
-        if not isinstance(message, pb.Node) or inner is not scope:
+        """Whether it is a group, or an aggregate of this query: also one that stands inside."""
+        if not isinstance(message, pb.Node):
             return False
         is_summed = is_aggregate(scope.book, message.func_call)
+        if inner is not scope:
+            return is_summed and all(item for item, _ in scope.refs(message))
         return is_summed or tree.sql_of_value(message) in groups
 
     for part in (

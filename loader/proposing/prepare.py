@@ -12,6 +12,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
+from loader.proposing.refuse import refuse
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
 from waltally.errors import SettingError
 from waltally.tables import quoted
@@ -182,7 +183,7 @@ def write_out(book: Book, select: pb.SelectStmt) -> None:
             continue
         var.relname, var.schemaname = book.source(relation), ""
     for part in tree.find(select, pb.SelectStmt):
-        _refuse(book, part)
+        refuse(book, part)
         _inline_ctes(book, part)
     for part in tree.find(select, pb.SelectStmt):
         for target in part.target_list:
@@ -198,28 +199,6 @@ def _replace(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> Non
     sub.alias.aliasname = alias
     sub.alias.colnames.extend(node.range_var.alias.colnames if named else columns)
     node.CopyFrom(pb.Node(range_subselect=sub))
-
-
-def _refuse(book: Book, select: pb.SelectStmt) -> None:
-    if select.with_clause.recursive:
-        raise SettingError("A recursive query walks from row to row", "keep what it reads")
-    if select.locking_clause:
-        raise SettingError("A query that locks rows is no report", "leave out FOR UPDATE")
-    if tree.find(select, pb.RangeTableSample):
-        raise SettingError("TABLESAMPLE gives other rows each time", "leave it out")
-    if tree.find(select, pb.GroupingSet):
-        raise SettingError(
-            "Grouping sets, ROLLUP and CUBE are several answers in one",
-            "give the query of each set, with UNION ALL around them",
-        )
-    for call in tree.find(select, pb.FuncCall):
-        *schema, name = (part.string.sval for part in call.funcname)
-        if (schema and schema != ["pg_catalog"]) or not book.catalog.is_known(name):
-            raise SettingError(
-                f"{name}() is a function of a user", "write its expression in its place"
-            )
-        if book.catalog.is_volatile(name) and name not in ("clock_timestamp", "timeofday"):
-            raise SettingError(f"{name}() gives another value at each call", "leave it out")
 
 
 def is_plain(book: Book, select: pb.SelectStmt) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from postgast import pg_query_pb2 as pb
@@ -9,6 +10,8 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
 from loader.proposing.sample import sample_of
+from loader.setup.cost import cost_lines
+from loader.setup.read_catalog import read_columns
 from waltally.tables import format_table, quoted
 from waltally.units import size
 
@@ -58,12 +61,18 @@ def price_lines(book: Book) -> list[str]:
     return [*warnings, *lines]
 
 
-def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> list[str]:
-    """Return the SQL for tables whose old values a fact needs."""
+def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
+    """Yield the SQL for tables whose old values a fact needs, and what that costs."""
     facts = [model for model in book.models if not model.copied]
     counted = {one.table for model in facts for one in book.tables(model.text)}
     tables = [table for table in sorted(counted, key=str) if not has_old_rows.get(str(table))]
-    return [f"alter table {format_table(table)} replica identity full;" for table in tables]
+    if tables:
+        yield "A fact needs the old values of what it counts. At the source:"
+    for table in tables:
+        yield f"  alter table {format_table(table)} replica identity full;"
+        needed = {name for model in facts for name in model.needed.get(str(table), ())}
+        columns = read_columns(book.catalog.connection, table)
+        yield from (f"  {line}" for line in cost_lines(table, needed, columns))
 
 
 def _size(book: Book, number: int) -> tuple[float, float, float]:

@@ -73,13 +73,8 @@ def propose(
             prices = price_lines(book)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
-    old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-    lines = [*prices, *book.notes, *proofs]
-    if identity := identity_lines(book, old_rows):
-        lines += [
-            "A fact needs the old values of what it counts. At the source:",
-            *(f"  {line}" for line in identity),
-        ]
+        old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
+        lines = [*prices, *book.notes, *proofs, *identity_lines(book, old_rows)]
     views: dict[str, str] = {}
     for name, one in asked:
         views |= view_files(book, name, one.select, one.original)
@@ -156,4 +151,7 @@ def _difference(proof: Proof) -> str:
 
 def _report(book: Book, select: pb.SelectStmt) -> str:
     text = book.render(tree.statement(select), lambda r: str(r.table), lambda m: m.name)
-    return f"report it with the query; nothing was written. The view would be: {text}"
+    return (
+        f"report it with the query; nothing was written. The view would be: {text}. The rules that"
+        f" made it: {' '.join(book.claims)}"
+    )

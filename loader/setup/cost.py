@@ -1,11 +1,11 @@
-"""What a first model will cost, by the table's statistics: bytes of WAL and log a change. Pure."""
+"""What facts of a table will cost, by the table's statistics: bytes of WAL and log a change. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from loader.setup.proposal import Column, Proposal
-from waltally.tables import format_names
+from loader.setup.proposal import Column
+from waltally.tables import Table, format_names
 from waltally.units import size
 
 _ENVELOPE = 90
@@ -23,11 +23,10 @@ _TEXT_WIDTHS = {
 """As JSON has the value; others are about as wide as stored."""
 
 
-def cost_lines(proposal: Proposal, columns: Sequence[Column]) -> list[str]:
+def cost_lines(table: Table, counted: Collection[str], columns: Sequence[Column]) -> list[str]:
     """Return the sentences about what a change costs, in about so many bytes."""
     if any(column.width is None for column in columns):
-        return [f"What a change costs is unknown: analyze {proposal.table} first"]
-    counted = proposal.columns
+        return [f"What a change costs is unknown: analyze {table} first"]
     texts = {
         column.name: _AROUND
         + len(column.name)
@@ -57,7 +56,7 @@ def cost_lines(proposal: Proposal, columns: Sequence[Column]) -> list[str]:
     ]
     if wide:
         lines.append(
-            f"Most of it is {format_names(wide)}, which the model does not count:"
+            f"Most of it is {format_names(wide)}, which no model counts:"
             " `loader run --build --columns id` stores only what is counted and the named columns"
         )
     return lines

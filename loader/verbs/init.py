@@ -228,7 +228,7 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
             f"{format_names(many)} has many values: the model may have nearly as many rows as the"
             " table; leave it out unless somebody asks by it"
         )
-    lines += cost_lines(proposal, columns)
+    lines += cost_lines(counted, proposal.columns, columns)
     what = f"the dbt project {folder}, with the model" if is_new else "the model"
     text_lines.echo([*lines, f"Wrote {what} in {folder / 'models' / proposal.name}.sql"])
     _write_steps(folder, [proposal.name], is_new)

@@ -189,10 +189,7 @@ def test_a_lost_warehouse_is_rebuilt_from_an_archive_that_was_killed_and_a_log_t
         start = "select start_lsn::text from cdc.slot_position"
         assert lsn.parse(kept.target.value(start)) > manifests(slot_home)[0]["to_lsn"]
         change_orders(kept)
-        rows = {
-            name: sorted(map(str, kept.target.execute(f"table analytics.{name}")))
-            for name in MODELS
-        }
+        rows = {name: rows_of(kept, name) for name in MODELS}
 
         # The loader was ahead of the archive: its slot alone does not go on from there.
         kept.target = fresh

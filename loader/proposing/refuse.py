@@ -1,0 +1,74 @@
+"""What no model answers, and names by which the application may mean something of a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Book
+from waltally.errors import SettingError
+from waltally.tables import Table
+
+
+def refuse(book: Book, select: pb.SelectStmt) -> None:
+    """Raise SettingError for what one SELECT says, itself or in its expressions."""
+    if select.with_clause.recursive:
+        raise SettingError("A recursive query walks from row to row", "keep what it reads")
+    if select.locking_clause:
+        raise SettingError("A query that locks rows is no report", "leave out FOR UPDATE")
+    if tree.find(select, pb.RangeTableSample):
+        raise SettingError("TABLESAMPLE gives other rows each time", "leave it out")
+    if tree.find(select, pb.GroupingSet):
+        raise SettingError(
+            "Grouping sets, ROLLUP and CUBE are several answers in one",
+            "give the query of each set, with UNION ALL around them",
+        )
+    for call in tree.find(select, pb.FuncCall):
+        *schema, name = _names(call.funcname)
+        if _is_users(schema) or not book.catalog.is_known(name):
+            raise SettingError(
+                f"{name}() is a function of a user", "write its expression in its place"
+            )
+        count = len(call.args) + len(call.agg_order) * call.agg_within_group
+        if not schema and (other := book.catalog.overload(name, count)):
+            raise SettingError(
+                f"{name}() may be {other}, which is of a user", f"write pg_catalog.{name}()"
+            )
+        if book.catalog.is_volatile(name) and name not in ("clock_timestamp", "timeofday"):
+            raise SettingError(f"{name}() gives another value at each call", "leave it out")
+    for schema, name in _operators(select):
+        if _is_users(schema) or (not schema and book.catalog.overload(name, 2)):
+            raise SettingError(
+                f"{name} may be an operator of a user", f"write operator(pg_catalog.{name})"
+            )
+    for type_ in tree.find(select, pb.TypeName):
+        *schema, name = _names(type_.names)
+        if _is_users(schema) and not book.catalog.is_enum(Table(schema[-1], name).quoted):
+            raise SettingError(
+                f"{schema[0]}.{name} is a type of a user", "write one of PostgreSQL's own"
+            )
+
+
+def _is_users(schema: list[str]) -> bool:
+    return schema not in ([], ["pg_catalog"])
+
+
+def _names(parts: Iterable[pb.Node]) -> list[str]:
+    return [part.string.sval for part in parts]
+
+
+_SPELLED = {"BETWEEN": (">=", "<="), "NOT BETWEEN": ("<", ">")}
+
+
+def _operators(select: pb.SelectStmt) -> Iterator[tuple[list[str], str]]:
+    """Yield the operators of expressions, of x = ANY (…) and of ORDER BY … USING."""
+    named = [
+        *(one.name for one in tree.find(select, pb.A_Expr)),
+        *(one.oper_name for one in tree.find(select, pb.SubLink)),
+        *(one.use_op for one in tree.find(select, pb.SortBy)),
+    ]
+    for *schema, name in filter(None, map(_names, named)):
+        for operator in _SPELLED.get(name.replace(" SYMMETRIC", ""), (name,)):
+            yield schema, operator
