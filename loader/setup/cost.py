@@ -1,4 +1,4 @@
-"""What facts of a table will cost, by the table's statistics: bytes of WAL and log a change. Pure."""
+"""What facts of a table will cost, by its statistics: bytes of WAL and log a change. Pure."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _LINK = ".waltally"
 """The project's link to the installed files: what is committed names no place of one machine."""
 
 _PACKAGES = f"""\
-# A link that is not committed. Elsewhere: ln -s "$(loader files)" {_LINK}
+# A link that is not committed. Elsewhere: ln -s "$(loader files)" {_LINK} && dbt deps
 packages:
   - local: {_LINK}
 """
@@ -111,6 +111,9 @@ def write_project(folder: Path, models: Mapping[str, str], tables: Sequence[Tabl
             # So that the commands of docs and remedies work here as they stand.
             (folder / _LINK).symlink_to(shipped_files.FOLDER)
             (folder / "spark").symlink_to(f"{_LINK}/spark")
+            # As `dbt deps` does for a local package.
+            (folder / "dbt_packages").mkdir()
+            (folder / "dbt_packages" / "waltally").symlink_to(f"../{_LINK}")
     except OSError as error:
         raise SettingError(
             f"{folder} cannot be written: {error.strerror}", "name a folder that you may write"
@@ -166,7 +169,6 @@ def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[
     `models` are those that need a seed, the one to look at last.
     """
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
-    steps += ["dbt deps"] if is_new else []
     steps += [
         "loader setup --check      # what the database lacks, and the SQL for it",
         "loader setup",

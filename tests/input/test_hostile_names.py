@@ -80,7 +80,6 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         "DBT_SCHEMA": MARTS,
         "PGPASSWORD": SECRET,
     }
-    system.do("dbt", "deps")
     # dbt's own macros take these for the same schema.
     database.execute(f"create schema {quoted(MARTS.swapcase())}")
     said = system.loader("setup").stderr

@@ -82,6 +82,16 @@ def test_a_query_of_an_application_is_kept_or_refused_for_its_reason(
         ("select count(*) from secret", "row security"),
         ("select sum(twice(account_id)) from posts", "a function of a user"),
         ("select count(*) from kept_posts", "a materialized view"),
+        ("select count(*) from theirs", "another's view"),
+        ("select upper(language), count(*) from posts group by 1", "may be lab.upper"),
+        ("select account_id + id, count(*) from posts group by 1", "an operator of a user"),
+        ("select count(*) from posts where id operator(lab.+) 1 > 2", "an operator of a user"),
+        ("select count(*) from posts where language::lab.tongue = 'x'", "a type of a user"),
+        ("select place, count(*) from posts where id = 1 /* :id */ group by 1", "a type of a user"),
+        (
+            "select percentile_disc(array[0.1, 0.9]) within group (order by id) from posts",
+            "is several values",
+        ),
         ("select count(*) from posts where random() < 0.5", "another value at each call"),
         ("select language, count(*) from posts group by rollup (language)", "Grouping sets"),
         ("with recursive r as (select 1 as n) select count(*) from r", "recursive"),
@@ -97,9 +107,14 @@ def test_what_is_not_kept_is_refused_with_its_reason(
     database.execute(
         "drop schema if exists lab cascade; create schema lab; set search_path = lab;"
         "create table accounts (id bigint primary key);"
-        "create table posts (id bigint primary key, account_id bigint, language text);"
+        "create type place as (x int, y int); create domain tongue as text check (value <> '');"
+        "create table posts (id bigint primary key, account_id bigint, language text, place place);"
         "create table secret (id bigint primary key); alter table secret enable row level security;"
         "create materialized view kept_posts as select * from posts;"
+        "create view theirs as select id from posts; alter view theirs owner to pg_monitor;"
+        "create function upper(varchar) returns text immutable language sql as 'select $1';"
+        "create function less(text, text) returns text immutable language sql as 'select $1';"
+        "create operator + (function = less, leftarg = text, rightarg = text);"
         "create function twice(bigint) returns bigint immutable language sql as 'select 2 * $1'"
     )
     with pytest.raises(LoaderError) as refused:

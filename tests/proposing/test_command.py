@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from loader.proposing import tree
+from loader.proposing.keep import Keep
 from testkit.commands import LOADER, RunningLoader, wait_until
 from testkit.databases import Database
 from testkit.spark_jobs import run_job
@@ -54,6 +56,7 @@ def test_a_query_becomes_a_project_that_setup_takes(shop: Database, tmp_path: Pa
     assert "sales: same rows: 3, missing 0, surplus 0 (all rows)" in said
     assert "fact over models: sales_counts_orders x customers_rows, found by customer_id" in said
     assert "live/models/sales.sql" in said
+    assert "WAL" not in said, "the table writes its old values already"
     files = contents(project)
     models = {Path(name).stem for name in files if name.endswith(".sql")}
     assert models == {"sales", "sales_counts", "sales_counts_orders", "customers_rows"}
@@ -61,28 +64,49 @@ def test_a_query_becomes_a_project_that_setup_takes(shop: Database, tmp_path: Pa
     assert files["models/sales.sql"].startswith("{{ config(materialized='view') }}")
     assert "shop_id = 1" in files["models/sales.sql"]
     assert "limit 10" in files["models/sales.sql"]
-    environment = {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
-    for command in ("deps", "compile"):
-        shop.dbt(command, **environment)
+    shop.dbt("compile", DBT_PROJECT_DIR=str(project), DBT_PROFILES_DIR=str(project))
     manifest = project / "target" / "manifest.json"
     said = shop.must("setup", "--manifest", str(manifest))
     assert "sales_counts" in said
 
 
-def test_a_placeholder_is_kept_for_the_application(shop: Database, tmp_path: Path) -> None:
-    text = SALES.replace("1 /* :shop */", "%(shop)s")
-    code, said = shop.refused("init", str(tmp_path / "live"), "--query", asked(tmp_path, text))
-    assert (code, "The proof needs a value of shop" in said, "--value shop=" in said) == (
-        2,
-        True,
-        True,
-    )
-    shop.must(
-        "init", str(tmp_path / "live"), "--query", str(tmp_path / "sales.sql"), "--value", "shop=1"
-    )
+@pytest.mark.parametrize(
+    ("placeholder", "name"), [("%(shop)s", "shop"), (":shop", "shop"), ("$1", "1")]
+)
+def test_a_placeholder_is_kept_for_the_application(
+    shop: Database, tmp_path: Path, placeholder: str, name: str
+) -> None:
+    query = asked(tmp_path, SALES.replace("1 /* :shop */", placeholder))
+    code, said = shop.refused("init", str(tmp_path / "live"), "--query", query)
+    assert code == 2
+    assert f"The proof needs a value of {name}" in said and f"--value {name}=" in said
+    said = shop.must("init", str(tmp_path / "live"), "--query", query, "--value", f"{name}=1")
+    assert "same rows: 3, missing 0" in said
     files = contents(tmp_path / "live")
-    assert "shop_id = %(shop)s" in files["analyses/sales.sql"]
+    assert f"shop_id = {placeholder}" in files["analyses/sales.sql"]
     assert "models/sales.sql" not in files
+
+
+def test_a_query_may_come_by_standard_input(shop: Database, tmp_path: Path) -> None:
+    words = [str(LOADER), "init", str(tmp_path / "live"), "--query", "-"]
+    done = subprocess.run(
+        words, input=SALES, env=shop.environment(), capture_output=True, text=True, check=True
+    )
+    assert "query: same rows: 3, missing 0, surplus 0" in done.stdout
+    assert "models/query.sql" in contents(tmp_path / "live")
+
+
+def test_a_difference_shows_rows_and_rules_and_writes_nothing(
+    shop: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keep, "_push", lambda keep: tree.set_where(keep.select, []))
+    text = "select shop_id, count(*) as n from orders where amount < 30 group by 1"
+    code, said = shop.refused("init", str(tmp_path / "live"), "--query", asked(tmp_path, text))
+    assert code == 2
+    assert "sales: same rows: 0, missing 2, surplus 2 (all rows)" in said
+    assert "the query alone has (0,65), (1,65); the view alone has (0,150), (1,150)" in said
+    assert "counts and sums are added again" in said
+    assert not (tmp_path / "live").exists()
 
 
 @pytest.mark.parametrize(
@@ -201,6 +225,7 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
     )
     query = asked(tmp_path, text)
     said = shop.must("init", str(tmp_path / "live"), "--query", query).splitlines()
+    assert any("of WAL to each update and delete" in line for line in said), said
     assert said[0].startswith("sales_2_counts saves little: about 1")
     assert any(line.startswith("sales_counts: about 3 rows") for line in said), said
     # Rows of an hour are stored together, so that most hours are in no block of the sample.
@@ -213,8 +238,7 @@ def test_what_was_derived_follows_and_equals_the_query(shop: Database, tmp_path:
     shop.must("init", str(project), "--query", asked(tmp_path, SALES))
     places = {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
     manifest = project / "target" / "manifest.json"
-    for command in ("deps", "compile"):
-        shop.dbt(command, **places)
+    shop.dbt("compile", **places)
     shop.must("setup", "--manifest", str(manifest))
     environment = shop.environment(**places, LOADER_MANIFEST=str(manifest))
     shop.execute("update customers set country = 'elsewhere' where id = 3")

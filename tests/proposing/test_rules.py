@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from loader.proposing import tree
 from testkit.databases import Database
 from tests.proposing.support import split
 from tests.proposing.wrong import SHOP
+from waltally.errors import SettingError
 
 CASES = {
     "counts and sums of a table are its fact, and HAVING is asked of it": (
@@ -65,6 +67,29 @@ CASES = {
         ],
         "SELECT count(DISTINCT orders.customer_id) AS people, max(orders.amount) AS highest"
         " FROM report orders",
+    ),
+    "a percentile has its value as a key, which stands for as many rows": (
+        "select status, percentile_disc(0.9) within group (order by amount desc) filter (where channel = 'web')"
+        " as p90, count(*) as n from orders group by 1",
+        [],
+        "",
+    ),
+    "values that have no order, or several spellings, are keys as texts": (
+        "select to_json(amount)::jsonb as price, placed_at - timestamptz '2026-11-01' as age, count(*) as n"
+        " from orders group by 1, 2",
+        [],
+        "",
+    ),
+    "a float is added up as a numeric": (
+        "select channel, sum(amount::float8) as total, avg(amount::real) as mean from orders group by 1",
+        [],
+        "",
+    ),
+    "what ON says of the counted table alone is the model's condition": (
+        "select c.id, count(o.id) as n from customers as c left join orders as o"
+        " on o.customer_id = c.id and o.status = 'paid' where c.country = now()::date::text or true group by 1",
+        [],
+        "",
     ),
     "a parent is a rows model, and the children are counted before they are joined": (
         "select c.country, count(*) as n from orders as o join customers as c on c.id = o.customer_id"
@@ -156,6 +181,20 @@ def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     assert (
         split(shop, "select status, count(*) from orders group by 1").book.models[0].options == {}
     )
+
+
+def test_a_limit_is_left_out_of_the_proof_as_ties_may_be_cut_anywhere(shop: Database) -> None:
+    query = "select status, count(*) as n from orders group by 1 order by n > 0 limit 1"
+    proof = split(shop, query).prove()
+    assert (proof.rows, proof.missing, proof.surplus) == (3, [], [])
+
+
+@pytest.mark.parametrize("other", ["status as other, n", "status, n::int as n"])
+def test_a_view_with_other_columns_is_refused(shop: Database, other: str) -> None:
+    halves = split(shop, "select status, count(*) as n from orders group by 1")
+    halves.select.CopyFrom(tree.parse(f"select {other} from waltally_model_0")[0])
+    with pytest.raises(SettingError, match="The columns would be"):
+        halves.prove()
 
 
 @pytest.mark.parametrize(
