@@ -69,27 +69,50 @@ CASES = {
         " FROM report orders",
     ),
     "a percentile has its value as a key, which stands for as many rows": (
-        "select status, percentile_disc(0.9) within group (order by amount desc) filter (where channel = 'web')"
-        " as p90, count(*) as n from orders group by 1",
-        [],
-        "",
+        "select status, percentile_disc(0.5) within group (order by least(amount, 10) desc)"
+        " filter (where channel = 'web') as usual, count(*) as n from orders group by 1",
+        [
+            "SELECT status AS status, LEAST(amount, 10) AS key_2, channel = 'web' AS key_3,"
+            " count(*) AS row_count FROM orders orders GROUP BY 1, 2, 3"
+        ],
+        "SELECT orders.status AS status, (SELECT reached.value FROM (SELECT weighed.value, weighed.place,"
+        " sum(weighed.weight) OVER () AS together, sum(weighed.weight) OVER (ORDER BY weighed.place) AS so_far"
+        " FROM unnest(array_agg(orders.key_2 ORDER BY orders.key_2 DESC) FILTER (WHERE orders.key_3),"
+        " array_agg(orders.row_count ORDER BY orders.key_2 DESC) FILTER (WHERE orders.key_3))"
+        " WITH ORDINALITY weighed(value, weight, place) WHERE weighed.value IS NOT NULL) reached"
+        " WHERE reached.so_far >= ceil((0.5)::double precision * reached.together)::numeric"
+        " ORDER BY reached.place LIMIT 1) AS usual, COALESCE(sum(orders.row_count), 0)::bigint AS n"
+        " FROM report orders GROUP BY orders.status",
     ),
-    "values that have no order, or several spellings, are keys as texts": (
-        "select to_json(amount)::jsonb as price, placed_at - timestamptz '2026-11-01' as age, count(*) as n"
-        " from orders group by 1, 2",
-        [],
-        "",
+    "values without an order, or with several spellings, are keys as texts": (
+        "select details, took, count(*) as n from orders group by 1, 2",
+        [
+            "SELECT details::text AS details, took::text AS took, count(*) AS n FROM orders orders GROUP BY 1, 2"
+        ],
+        "SELECT orders.details::jsonb AS details, orders.took::interval AS took,"
+        " COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
+        " GROUP BY orders.details::jsonb, orders.took::interval",
     ),
     "a float is added up as a numeric": (
         "select channel, sum(amount::float8) as total, avg(amount::real) as mean from orders group by 1",
-        [],
-        "",
+        [
+            "SELECT channel AS channel, sum(amount::float8::double precision::text::numeric) AS total,"
+            " sum(amount::real::double precision::text::numeric) AS mean, count(amount::real) AS mean_count"
+            " FROM orders orders GROUP BY 1"
+        ],
+        "SELECT orders.channel AS channel, orders.total::double precision AS total,"
+        " (orders.mean::numeric / (NULLIF(orders.mean_count, 0)))::double precision AS mean FROM report orders",
     ),
     "what ON says of the counted table alone is the model's condition": (
-        "select c.id, count(o.id) as n from customers as c left join orders as o"
-        " on o.customer_id = c.id and o.status = 'paid' where c.country = now()::date::text or true group by 1",
-        [],
-        "",
+        "select c.country, count(o.id) as n from customers as c left join orders as o"
+        " on o.customer_id = c.id and o.status = 'paid' group by 1",
+        [
+            "SELECT o.customer_id AS customer_id, count(o.id) AS n FROM orders o WHERE o.status = 'paid' GROUP BY 1",
+            "select id, country from customers",
+            "SELECT c.country AS country, sum(o.n) AS n FROM customers_rows c"
+            " LEFT JOIN report_orders o ON o.customer_id = c.id GROUP BY 1",
+        ],
+        "SELECT m.country AS country, COALESCE(m.n, 0)::bigint AS n FROM report m",
     ),
     "a parent is a rows model, and the children are counted before they are joined": (
         "select c.country, count(*) as n from orders as o join customers as c on c.id = o.customer_id"
@@ -151,7 +174,10 @@ CASES = {
 def shop(database: Database) -> Database:
     database.execute(SHOP.replace("110000", "3000"))
     database.execute(
-        "create view lab.priced as select id, status from lab.orders where amount is not null"
+        "create view lab.priced as select id, status from lab.orders where amount is not null;"
+        "alter table lab.orders add details jsonb, add took interval;"
+        "update lab.orders set details = to_jsonb(id % 4),"
+        " took = (array['1 day', '24:00', '36:00']::interval[])[id % 3 + 1]"
     )
     return database
 
@@ -214,6 +240,12 @@ def test_a_view_with_other_columns_is_refused(shop: Database, other: str) -> Non
         " placed_at <= '2026-11-09 05:00' /* :to */) group by 1",
         "select sum(o.amount * c.id) as weighted, avg(c.id) as mean, count(c.country) as n, min(c.country) as first"
         " from orders as o join customers as c on c.id = o.customer_id",
+        "select c.country, percentile_disc(0.25) within group (order by o.amount) as low, max(o.amount) as high"
+        " from customers as c left join orders as o on o.customer_id = c.id and o.placed_at < now() group by c.country",
+        "select a.channel, a.usual from (select channel, percentile_disc(0.5) within group (order by least(amount, 10))"
+        " as usual from orders group by 1) as a where a.usual > 1 order by 2",
+        "select customer_id % 7 as some, percentile_disc(0) within group (order by channel) as first from orders"
+        " group by 1 having percentile_disc(1) within group (order by channel) >= 'web'",
         "select x.k, count(o.id) as n from (values ('web'), ('fax')) as x (k) left join orders as o on o.channel = x.k group by 1",
     ],
 )
