@@ -168,4 +168,4 @@ def restore_stderr() -> None:
     """Under spark-submit, let sys.stderr write to the standard error that the caller sees."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
-    sys.stderr = SubmitterStderr(launch_gateway().jvm)
+    sys.stderr = SubmitterStderr(launch_gateway().jvm)  # type: ignore[no-untyped-call]
