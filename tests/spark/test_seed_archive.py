@@ -180,7 +180,8 @@ def test_a_lost_warehouse_is_rebuilt_from_an_archive_that_was_killed_and_a_log_t
             *submitted("archive", "--to", home, "--slice-changes", "50"),
             WALTALLY_KILL_AT="archive-manifest",
         )
-        assert killed.wait(300)
+        killed.communicate(timeout=300)
+        assert killed.returncode
         slot_home = tmp_path / "archive" / f"slot={kept.slot}"
         assert len(manifests(slot_home)) == 1
         operator.carry_out(procedure, 1)
