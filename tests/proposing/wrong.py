@@ -37,6 +37,7 @@ _ASKED = (
     "count(amount) as priced", "sum(amount) as amount",
     "avg(amount) as average", "count(distinct customer_id) as customers",
     "count(*) filter (where status = 'paid') as paid", "max(amount) as highest",
+    "percentile_disc(0.5) within group (order by amount) as usual",
 )  # fmt: skip
 _BY = (
     "o.channel", "o.status", "(o.placed_at at time zone 'Europe/Berlin')::date",
