@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from testkit.commands import ROOT
 
 SECTION = (
@@ -51,11 +53,22 @@ SAYS = {
     *("capture/position.py", "staging/change_log.py"),
     *("verbs/setup.py", "monitoring/status.py", "staging/records.py", "staging/target_state.py"),
 }
-ENTRY = re.compile(r".*loader\.source\.standbys(?: import |\.)(findings|actions).*")
+IMPORT = re.compile(r"^.*from loader\.source\.standbys(?:\.(\w+))? import (\w+).*$", re.MULTILINE)
 
 
-def test_standbys_have_one_folder_with_two_entries() -> None:
+def test_standbys_have_one_folder() -> None:
     for path in (ROOT / "loader").rglob("*.py"):
         name = str(path.relative_to(ROOT / "loader"))
-        said = re.findall(r"(?i)\bstandbys?\b|failover|timeline", ENTRY.sub("", path.read_text()))
+        said = re.findall(r"(?i)\bstandbys?\b|failover|timeline", IMPORT.sub("", path.read_text()))
         assert not said or name in SAYS or name.startswith("source/"), f"{name}: {said}"
+
+
+@pytest.mark.parametrize("folder", ["loader", "spark", "waltally"])
+def test_the_folder_has_two_entries(folder: str) -> None:
+    entries = {
+        module or name
+        for path in (ROOT / folder).rglob("*.py")
+        if path.parent.name != "standbys"
+        for module, name in IMPORT.findall(path.read_text())
+    }
+    assert entries <= {"findings", "actions"}
