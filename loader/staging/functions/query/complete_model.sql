@@ -5,7 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     types jsonb;
     refused record;
-    share integer;
+    limits jsonb;
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
@@ -66,23 +66,28 @@ begin
     end if;
     perform cdc.try_totals(compiled, types);
 
-    select least(1000, 2000 / greatest(count(*), 1)) into share
-    from jsonb_array_elements(compiled -> 'keys')
-    where cdc.is_text(types ->> (value ->> 'name'));
+    -- An entry of an index has at most 2,704 bytes. The texts of a key share 2,000 of them. The numerics and byteas
+    -- share 1,000 characters, which take half as many bytes there.
+    select jsonb_build_object(
+        'text_share', least(1000, 2000 / greatest(count(*) filter (where cdc.is_text(type)), 1)),
+        'long_share', 1000 / greatest(count(*) filter (where type in ('numeric', 'bytea')), 1)
+    ) into limits
+    from jsonb_array_elements(compiled -> 'keys') as one (key)
+    cross join lateral (select types ->> (key ->> 'name')) as own (type);
+    compiled := compiled || limits;
     return compiled || case
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || case
         when compiled ->> 'kind' = 'roll-up' then jsonb_build_object('added', cdc.spell_keys(
-            compiled, types, share, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
+            compiled, types, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
         ))
         else '{}'
     end || jsonb_build_object(
-        'query', cdc.spell_keys(compiled, types, share, compiled ->> 'query', compiled -> 'kept'),
+        'query', cdc.spell_keys(compiled, types, compiled ->> 'query', compiled -> 'kept'),
         'derived', (
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
         ),
-        'text_share', share,
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
                 when cdc.is_text(types ->> (value ->> 'name'))
