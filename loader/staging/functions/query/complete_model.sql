@@ -78,7 +78,7 @@ begin
     return compiled || case
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || case
-        when compiled ->> 'kind' = 'roll-up' then jsonb_build_object('added', cdc.spell_keys(
+        when compiled ? 'added' then jsonb_build_object('added', cdc.spell_keys(
             compiled, types, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
         ))
         else '{}'
