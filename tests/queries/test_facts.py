@@ -96,6 +96,23 @@ def test_a_total_that_fails_stops_the_model_and_names_the_group(lab: Lab) -> Non
     assert "in the group (bad)" in str(stopped.value.diag.message_primary)
 
 
+def test_rows_that_look_alike_are_all_counted(lab: Lab) -> None:
+    lab.clear()
+    model = Model(lab, "alike", "select code, sum(n) as s from {a} group by 1", Random(1))
+    lab.execute("insert into lab.a (id, n) select n, 3 from generate_series(1, 1000) as n")
+    model.step("add", lab.last_change())
+    assert model.differences() == []
+
+
+def test_a_row_that_goes_and_never_came_stops_the_model(lab: Lab) -> None:
+    lab.clear()
+    lab.execute("insert into lab.a (id, code) values (1, 'old')")
+    model = Model(lab, "below", "select code, count(*) as n from {a} group by 1", Random(1))
+    lab.execute("delete from lab.a")
+    with pytest.raises(psycopg2.Error, match="would fall below zero"):
+        model.step("add", lab.last_change())
+
+
 def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> None:
     lab.clear()
     model = Model(lab, "long", "select price, raw, count(*) as n from {a} group by 1, 2", Random(1))

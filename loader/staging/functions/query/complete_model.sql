@@ -5,7 +5,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     types jsonb;
     refused record;
-    limits jsonb;
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
@@ -66,15 +65,7 @@ begin
     end if;
     perform cdc.try_totals(compiled, types);
 
-    -- An entry of an index has at most 2,704 bytes. The texts of a key share 2,000 of them. The numerics and byteas
-    -- share 1,000 characters, which take half as many bytes there.
-    select jsonb_build_object(
-        'text_share', least(1000, 2000 / greatest(count(*) filter (where cdc.is_text(type)), 1)),
-        'long_share', 1000 / greatest(count(*) filter (where type in ('numeric', 'bytea')), 1)
-    ) into limits
-    from jsonb_array_elements(compiled -> 'keys') as one (key)
-    cross join lateral (select types ->> (key ->> 'name')) as own (type);
-    compiled := compiled || limits;
+    compiled := compiled || cdc.key_limits(compiled -> 'keys', types);
     return compiled || case
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || case
