@@ -99,7 +99,7 @@ def test_a_total_that_fails_stops_the_model_and_names_the_group(lab: Lab) -> Non
 def test_rows_that_look_alike_are_all_counted(lab: Lab) -> None:
     lab.clear()
     model = Model(lab, "alike", "select code, sum(n) as s from {a} group by 1", Random(1))
-    lab.execute("insert into lab.a (id, n) select n, 3 from generate_series(1, 1000) as n")
+    lab.execute("insert into lab.a (id, n) select n, 3 from generate_series(1, 100) as n")
     model.step("add", lab.last_change())
     assert model.differences() == []
 
@@ -125,6 +125,33 @@ def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> 
         (1, 1),
         (1, 1),
     ]
+
+
+def test_the_texts_of_a_key_fit_an_index_together(lab: Lab) -> None:
+    lab.clear()
+    query = (
+        "select name, name || 'b' as b, name || 'c' as c, count(*) as n from {a} group by 1, 2, 3"
+    )
+    model = Model(lab, "long_texts", query, Random(1))
+    # No compression makes them short enough.
+    lab.execute(
+        "insert into lab.a (id, name) select 1, left(string_agg(md5(n::text), ''), 950)"
+        " from generate_series(1, 30) as n"
+    )
+    model.step("add", lab.last_change())
+    assert model.differences() == []
+
+
+def test_a_table_that_is_emptied_twice_takes_away_each_row_once(lab: Lab) -> None:
+    lab.clear()
+    query = "select count(*) as n from (select id from {a} union all select id from {b}) as two"
+    model = Model(lab, "emptied_twice", query, Random(1))
+    for number in (1, 2):
+        values = f"(id) values ({number})"
+        for change in (f"insert into lab.a {values}; insert into lab.b {values}", "truncate lab.a"):
+            lab.execute(change)
+            model.step("add", lab.last_change())
+            assert model.differences() == []
 
 
 def test_what_nobody_reads_of_a_table_of_many_columns_is_not_needed(lab: Lab) -> None:
