@@ -32,6 +32,7 @@ BELOW = {
         "sum(amount) as amount, round(avg(amount), 2) as average from {orders} "
         "group by 1, 2, 3, 4"
     ),
+    "priced": "select id, amount from {orders}",
     "customer": "select id, name, region_id, since from {customers}",
     "region": "select id, name from {regions}",
     "app_user": "select id, name, is_active from {users}",
