@@ -43,6 +43,15 @@ BELOW = {
 ABOVE = {name: query for name, _, query in cases("models")}
 
 
+NOT_ABOVE = """
+select own.name, lower.name
+from cdc.downstream_model as own
+join cdc.downstream_input as input on input.model_name = own.model_name
+join cdc.downstream_model as lower on lower.model_name = input.input_name
+where own.level <= lower.level
+"""
+
+
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Iterator[RowsLab]:
     made = RowsLab(cluster.dsn(empty_database(cluster).name), TABLES)
@@ -188,6 +197,7 @@ def test_each_model_equals_its_query_over_random_histories(lab: RowsLab, seed: i
     for model in below:
         model.catch_up()
     above = [Above(lab, name, query) for name, query in ABOVE.items()]
+    assert lab.execute(NOT_ABOVE) == []
     assert fill(lab) >= len(above)
     followed = 0
     for _ in range(40):
