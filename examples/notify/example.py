@@ -77,7 +77,7 @@ SERVICES = Recount(
 
 BY_SERVICE = Recount(
     "ft_services",
-    keys=("service_id", "service_name"),
+    keys=("service_id",),
     values=("live_count", "archived_count", "count", "template_count"),
     query="""
         with rows as (
@@ -90,14 +90,12 @@ BY_SERVICE = Recount(
         )
         select
             service_id,
-            services.name,
             sum(live),
             sum(1 - live),
             count(*),
             count(distinct template_id)
         from rows
-        inner join services on services.id = rows.service_id
-        group by 1, 2
+        group by 1
     """,
     purges_since="ft_service_stats",
 )

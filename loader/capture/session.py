@@ -36,7 +36,11 @@ _GRACE_SECONDS = 0.5
 
 
 class Session:
-    """Follows the slot until stopped, until a position, or until something breaks."""
+    """Follows the slot until stopped, until a position, or until something breaks.
+
+    Its `Stream` has opened and judged what it works with: the change log, the position, and the
+    reader, which another thread fills. `followed` there looks after tables that DDL has changed.
+    """
 
     def __init__(
         self, settings: Settings, stop: Event, run_state: RunState, notify: Notify = ignore

@@ -283,8 +283,8 @@ def judge_again(
     state = read_slot_state(source, hello.slot.name)
     server = replace(hello.slot.server, wal_end=read_server(source).wal_end)
     slot = replace(hello.slot, state=state, record=record, server=server)
-    if slot.finding is not None:
-        raise slot.finding
+    if (finding := rules.why_not_followable(slot)) is not None:
+        raise finding
     if state is None or state.active_pid != hello.pid:
         # Where the server has ended the stream since, this raises why, after what came before.
         while replication.receive(2**20):

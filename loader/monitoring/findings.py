@@ -87,10 +87,10 @@ def rejections(models: Sequence[ModelStatus]) -> Iterator[LoaderError]:
 
 def loader_stores(state: State, limits: Thresholds) -> Iterator[LoaderError]:
     """The position of record has to move while the source goes on."""
+    slot, seconds = state.slot.state, lag_seconds(state)
     # Where the slot cannot be followed, another finding says so: no loader can run.
-    if state.slot.finding is not None or (seconds := lag_seconds(state)) <= limits.lag_seconds:
+    if seconds <= limits.lag_seconds or any(source_rules.slot_goes_on(state)):
         return
-    slot = state.slot.state
     if slot is not None and slot.active_pid:
         yield Unhealthy(
             f"The loader has stored nothing for {duration(seconds)}, while the source went on",

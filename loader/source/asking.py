@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
-from loader.source.remedies import ADMINISTRATORS
-from loader.source.server import Server, ServerInfo
+from loader.source.server import SERVER, Server, ServerInfo, StandbyInfo, Timeline
 from loader.source.slot import SlotState
-from loader.source.standbys.info import COLUMNS, StandbyInfo
-from loader.source.standbys.timelines import Timeline
 from waltally import lsn
 from waltally.database import Connection
-
-SERVER = f"""
-select
-    current_user::text,
-    pg_is_in_recovery(),
-    current_setting('wal_level'),
-    (select rolsuper or rolreplication from pg_roles where rolname = current_user)
-        or exists (
-            select 1 from pg_roles
-            where rolname = 'rds_replication'
-            and pg_has_role(current_user, oid, 'usage')
-        ),
-    {ADMINISTRATORS},
-    -- No row for a role that may not read it, where current_setting() would raise.
-    (select setting from pg_settings where name = 'output_plugin_libraries'),
-    (select count(*) from pg_replication_slots),
-    current_setting('max_replication_slots')::int,
-    exists (select 1 from pg_replication_slots where slot_name = %s),
-    (select count(*) from pg_stat_replication),
-    current_setting('max_wal_senders')::int,
-    current_setting('server_version_num')::int,
-    current_setting('server_encoding'),
-    nullif(current_setting('idle_replication_slot_timeout', true), '0'),
-    {COLUMNS}
-"""
-"""Gives the fields of ServerInfo, then those of StandbyInfo; takes the slot's name."""
 
 
 def ask_server(connection: Connection, slot: str) -> ServerInfo:
     """Return the server's settings and the role's rights. Raises LoaderError."""
-    (row,) = connection.ask(SERVER, (slot,))
-    own = len(fields(ServerInfo)) - 1
-    return replace(ServerInfo(*row[:own]), standbys=StandbyInfo(*row[own:]))
+    ((row,),) = connection.ask(SERVER, (slot,))
+    return ServerInfo(**{**row, "standbys": StandbyInfo(**row["standbys"])})
 
 
 SLOT_STATE = """

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from loader.source import table_checks, table_identity
+from loader.source.remedies import RELOAD, RENEW
 from loader.source.server_checks import server_findings
+from loader.source.slot import SlotInfo, of_another_source
+from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.source.table import TableInfo
 from loader.staging.logged_tables import Root
-from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
+from waltally import lsn
+from waltally.errors import IdentityTooNarrow, LoaderError, SlotLost, SlotMoved, TableUnfit
 from waltally.models import identity_columns, source_tables
 from waltally.tables import Table
 
@@ -64,8 +68,65 @@ def leaves_fit(state: State) -> Iterator[LoaderError]:
 
 def slot_goes_on(state: State) -> Iterator[LoaderError]:
     """The slot has to have every change since the position of record."""
-    if (finding := state.slot.finding) is not None:
-        yield finding
+    yield from filter(None, [why_not_followable(state.slot)])
+
+
+_REASONS = {
+    "wal_removed": ("the WAL that it needed was removed (max_slot_wal_keep_size)", ""),
+    **standby_rules.REASONS,
+    "idle_timeout": (
+        "nobody followed it for longer than idle_replication_slot_timeout (idle_timeout)",
+        f"alter system set idle_replication_slot_timeout = 0; {RELOAD} -- on the source; then ",
+    ),
+}
+"""By the server's reason for giving a slot up: a sentence, and the steps before a new slot."""
+
+
+def why_not_followable(info: SlotInfo) -> LoaderError | None:
+    """Return why a slot cannot be followed from its record; None where it can, or there is none.
+
+    The server sends only changes from the slot's confirmed position on. Where that is beyond the
+    record, the changes between the two are lost.
+    """
+    name, slot, record, server = info.name, info.state, info.record, info.server
+    if record is None:
+        return None
+    safe = record.safe
+    if (finding := of_another_source(server, record)) is not None:
+        return finding
+    if server.in_recovery and (slot is None or slot.is_copy):
+        return standby_rules.no_slot_here(name, slot is not None, safe)
+    if slot is None:
+        return SlotLost(
+            f"The slot {name} no longer exists",
+            RENEW,
+            f"{safe}, what came after it may be lost",
+        )
+    if slot.plugin != "wal2json" or slot.database != record.source_database:
+        return SlotMoved(
+            f"The slot {name} is now of plugin {slot.plugin} in database {slot.database}: "
+            "somebody made it again",
+            f"if nobody needs it: `psql -c \"select pg_drop_replication_slot('{name}')\"` at the "
+            f"source, then {RENEW}",
+            safe,
+        )
+    if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:
+        # Older servers give no reason: they give up a slot only because of its WAL.
+        reason = slot.invalidation_reason or "wal_removed"
+        what, remedy = _REASONS.get(reason, (f"the server says {reason}", ""))
+        return SlotLost(
+            f"The server has given up the slot {name}: {what}",
+            f"{remedy}{RENEW}",
+            f"{safe}, what came after it is lost",
+        )
+    if slot.confirmed_flush_lsn > record.position_lsn:
+        return SlotMoved(
+            f"The slot {name} is at {lsn.show(slot.confirmed_flush_lsn)}, beyond the position of "
+            "record: it was moved or made again, or the target was restored",
+            RENEW,
+            f"{safe}, changes between are lost",
+        )
+    return standby_rules.lost_commits(server, record)
 
 
 def tables_are_those_counted(state: State) -> Iterable[LoaderError]:

@@ -10,21 +10,35 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.tables import Table, literal
 
-# It reads pg_inherits, because pg_partition_tree waits for the tables' locks. A leaf that is being
-# detached concurrently is no longer part of the table for new queries.
-_MEMBERS = """
+
+def tree(roots: str) -> str:
+    """Return SQL: a query's beginning that has the tables of `roots` with all their partitions.
+
+    `roots` gives label, oid, 0 and an empty text. It reads pg_inherits, because pg_partition_tree
+    ignores the snapshot and waits for the tables' locks. A leaf that is being detached concurrently
+    is no longer part of the table for new queries.
+    """
+    return f"""
 with recursive tree (label, oid, parent, attached) as (
+    {roots}
+    union all
+    select tree.label, i.inhrelid, i.inhparent, i.xmin::text
+    from tree
+    inner join pg_class as parent on parent.oid = tree.oid and parent.relkind = 'p'
+    inner join pg_inherits as i on i.inhparent = parent.oid
+    where not i.inhdetachpending
+)"""
+
+
+_ROOTS = """
     select listed.label, c.oid, 0::oid, ''
     from jsonb_to_recordset(%(tables)s) as listed (label text, schema text, name text)
     inner join pg_namespace as n on n.nspname = listed.schema
     inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
     where c.relkind = 'p'
-    union all
-    select tree.label, i.inhrelid, i.inhparent, i.xmin::text
-    from tree
-    inner join pg_inherits as i on i.inhparent = tree.oid
-    where not i.inhdetachpending
-),
+"""
+_MEMBERS = f"""
+{tree(_ROOTS)},
 
 members as (
     select

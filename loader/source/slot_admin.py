@@ -12,11 +12,10 @@ from psycopg2 import extensions
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.server import Server
+from loader.source.server import Server, Timeline
 from loader.source.slot import SlotInfo, another_name
 from loader.source.standbys import findings
 from loader.source.standbys.actions import read_history
-from loader.source.standbys.timelines import Timeline
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position

@@ -170,7 +170,7 @@ class ExamplePipeline:
         """That of days has another zone; until its own baseline is there the old one is applied."""
         model, before = self.of_days, self.rows(self.of_days)
         written = self._model(model).read_text()
-        (zone,) = re.findall("timezone='(.*?)'", model)
+        (zone,) = re.findall("timezone='(.*?)'", written)
         self._declare(model, written.replace(zone, OTHER_ZONE))
         self.write()
         self.must_be_exact()

@@ -6,7 +6,7 @@ import pytest
 
 from loader.proposing import tree
 from testkit.databases import Database
-from tests.proposing.support import split
+from tests.proposing.support import Halves, split
 from tests.proposing.wrong import SHOP
 from waltally.errors import SettingError
 
@@ -255,3 +255,12 @@ def test_what_stands_around_the_aggregates_stays(shop: Database, query: str) -> 
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
+
+
+def test_the_proof_finds_rows_that_only_one_of_both_gives(shop: Database) -> None:
+    query = "select channel, count(*) as n from orders group by 1"
+    some, every = split(shop, f"{query} having count(*) > 750"), split(shop, query)
+    more = Halves(some.book, some.original, every.select).prove()
+    assert more.surplus and not more.missing
+    less = Halves(every.book, every.original, some.select).prove()
+    assert less.missing and not less.surplus

@@ -133,6 +133,10 @@ select count(*) as n from (select unnest(tags) as tag, 1 as one from {a}) as x
 with c as materialized (select flag, 1 / n as x, name, price from {a})
     select flag, count(*) as n from c group by 1
 
+-- computed_for_two_and_not_read
+with c as (select flag, 1 / n as x from {a})
+    select flag, count(*) as n from (select flag from c union all select flag from c) as two group by flag
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av

@@ -131,6 +131,9 @@ select name, kind, count(*) as n from (
     union all select name, 'customer' from {customer}
 ) as each_of group by 1, 2
 
+-- spelled_amounts
+select amount::text as amount, count(*) as n from {priced} group by 1
+
 -- spelled
 select concat(channel, hours) as what, max(day) as day, count(distinct customer_id) as n
 from {days} group by 1

@@ -96,6 +96,23 @@ def test_a_total_that_fails_stops_the_model_and_names_the_group(lab: Lab) -> Non
     assert "in the group (bad)" in str(stopped.value.diag.message_primary)
 
 
+def test_rows_that_look_alike_are_all_counted(lab: Lab) -> None:
+    lab.clear()
+    model = Model(lab, "alike", "select code, sum(n) as s from {a} group by 1", Random(1))
+    lab.execute("insert into lab.a (id, n) select n, 3 from generate_series(1, 100) as n")
+    model.step("add", lab.last_change())
+    assert model.differences() == []
+
+
+def test_a_row_that_goes_and_never_came_stops_the_model(lab: Lab) -> None:
+    lab.clear()
+    lab.execute("insert into lab.a (id, code) values (1, 'old')")
+    model = Model(lab, "below", "select code, count(*) as n from {a} group by 1", Random(1))
+    lab.execute("delete from lab.a")
+    with pytest.raises(psycopg2.Error, match="would fall below zero"):
+        model.step("add", lab.last_change())
+
+
 def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> None:
     lab.clear()
     model = Model(lab, "long", "select price, raw, count(*) as n from {a} group by 1, 2", Random(1))
@@ -108,6 +125,33 @@ def test_a_key_too_long_for_an_index_is_a_row_that_cannot_be_taken(lab: Lab) -> 
         (1, 1),
         (1, 1),
     ]
+
+
+def test_the_texts_of_a_key_fit_an_index_together(lab: Lab) -> None:
+    lab.clear()
+    query = (
+        "select name, name || 'b' as b, name || 'c' as c, count(*) as n from {a} group by 1, 2, 3"
+    )
+    model = Model(lab, "long_texts", query, Random(1))
+    # No compression makes them short enough.
+    lab.execute(
+        "insert into lab.a (id, name) select 1, left(string_agg(md5(n::text), ''), 950)"
+        " from generate_series(1, 30) as n"
+    )
+    model.step("add", lab.last_change())
+    assert model.differences() == []
+
+
+def test_a_table_that_is_emptied_twice_takes_away_each_row_once(lab: Lab) -> None:
+    lab.clear()
+    query = "select count(*) as n from (select id from {a} union all select id from {b}) as two"
+    model = Model(lab, "emptied_twice", query, Random(1))
+    for number in (1, 2):
+        values = f"(id) values ({number})"
+        for change in (f"insert into lab.a {values}; insert into lab.b {values}", "truncate lab.a"):
+            lab.execute(change)
+            model.step("add", lab.last_change())
+            assert model.differences() == []
 
 
 def test_what_nobody_reads_of_a_table_of_many_columns_is_not_needed(lab: Lab) -> None:

@@ -239,6 +239,22 @@ def test_a_busy_slot_is_waited_for_by_who_fills(life: Life) -> None:
     life.must_be_exact()
 
 
+def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> None:
+    with closing(connect(life.target.cluster.dsn(life.target.name))) as other:
+        other.autocommit = False
+        other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.shops'))")
+        life.source.execute("insert into lab.shop values (9); insert into lab.sale values (90, 9)")
+        life.must("run", "--once")
+        life.target.execute("select from cdc.apply(%s)", life.slot)
+        assert life.state("shops")[0] == "follows"
+        state, reason, remedy = life.state("named")
+        assert state == "waits"
+        assert reason is not None and "it reads are at different positions" in reason
+        assert remedy == "`loader run --build` or `dbt build`"
+        other.rollback()
+    life.must_be_exact()
+
+
 def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
     for materialized, remedy in (
         ("view", "`materialized='ephemeral'` for it, which dbt writes into the query"),

@@ -32,6 +32,7 @@ BELOW = {
         "sum(amount) as amount, round(avg(amount), 2) as average from {orders} "
         "group by 1, 2, 3, 4"
     ),
+    "priced": "select id, amount from {orders}",
     "customer": "select id, name, region_id, since from {customers}",
     "region": "select id, name from {regions}",
     "app_user": "select id, name, is_active from {users}",
@@ -40,6 +41,15 @@ BELOW = {
 }
 
 ABOVE = {name: query for name, _, query in cases("models")}
+
+
+NOT_ABOVE = """
+select own.name, lower.name
+from cdc.downstream_model as own
+join cdc.downstream_input as input on input.model_name = own.model_name
+join cdc.downstream_model as lower on lower.model_name = input.input_name
+where own.level <= lower.level
+"""
 
 
 @pytest.fixture(scope="module")
@@ -140,21 +150,33 @@ def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_
     lab: RowsLab,
 ) -> None:
     lab.execute("delete from cdc.installed_model; delete from cdc.downstream_model")
-    lab.execute("drop table if exists lab.app_user, lab.numbered, lab.total cascade")
+    lab.execute(
+        "drop table if exists lab.app_user, lab.numbered, lab.divided, lab.pairs, lab.total cascade"
+    )
     below = Below(lab, "app_user", BELOW["app_user"], Random(0))
     Above(
         lab,
         "numbered",
         "select name::integer as number, max(id) as last from {app_user} group by 1",
     )
+    Above(lab, "divided", "select 12 / id as x, max(name) as y from {app_user} group by 1")
+    named_alike = "from {app_user} as a join {app_user} as b on b.name = a.name"
+    Above(lab, "pairs", f"select count(*) as n {named_alike}")
     fill(lab)
     lab.transact("insert into lab.users values (901, '7', true)")
     below.catch_up()
     assert lab.execute("select number, last from lab.numbered") == [(7, 901)]
     lab.transact("insert into lab.users values (902, 'seven', true)")
     below.catch_up()
-    assert lab.value("select count(*) from lab.app_user where id > 900") == 2
-    assert "seven" in lab.value("select error from cdc.downstream_model")
+    # No compression makes it short enough for an index.
+    long = "(select string_agg(md5(n::text), '') from generate_series(1, 90) as n)"
+    lab.transact(f"insert into lab.users values (903, {long}, true), (0, 'none', true)")
+    below.catch_up()
+    assert lab.value("select count(*) from lab.app_user where id > 900") == 3
+    assert lab.execute("select n from lab.pairs") == [(4,)]
+    errors = dict(lab.execute("select name, error from cdc.downstream_model"))
+    assert "seven" in errors["numbered"]
+    assert "division by zero" in errors["divided"]
     lab.transact("delete from lab.users")
     below.catch_up()
 
@@ -175,6 +197,7 @@ def test_each_model_equals_its_query_over_random_histories(lab: RowsLab, seed: i
     for model in below:
         model.catch_up()
     above = [Above(lab, name, query) for name, query in ABOVE.items()]
+    assert lab.execute(NOT_ABOVE) == []
     assert fill(lab) >= len(above)
     followed = 0
     for _ in range(40):

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from loader.source.asking import read_server
+from loader.source.server import Timeline
 from loader.source.standbys.actions import History, read_wait
-from loader.source.standbys.timelines import Timeline
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline

@@ -75,14 +75,6 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
         assert f"`{default_of(option)}`" in row or not option.default
 
 
-TEXT = (ROOT / "docs" / "architecture.md").read_text()
-
-
-def test_every_path_exists() -> None:
-    for path in re.findall(r"`(\w+/[\w./]*)`", TEXT):
-        assert (ROOT / path).exists(), path
-
-
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
 LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
 DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
@@ -190,6 +182,17 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     for target, anchor in links(page):
         assert target.exists(), target
         assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
+
+
+_PATH = re.compile(
+    r"`((?:benchmarks|dbt_project|demo|docs|examples|loader|ops|soak|spark|testkit|tests|waltally)/"
+    r"[\w./*-]*)"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    assert [path for path in _PATH.findall(page.read_text()) if not any(ROOT.glob(path))] == []
 
 
 def named(part: Any) -> Iterator[str]:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from loader.source.server import Server
-from loader.source.slot import SlotState, why_not_followable
-from loader.source.standbys.timelines import Timeline, parse_history
+from loader.source.findings import why_not_followable
+from loader.source.server import Server, Timeline
+from loader.source.slot import SlotInfo, SlotState
+from loader.source.standbys.actions import parse_history
 from loader.staging.records import SlotPosition
 
 SERVER = Server("7", "notify", wal_end=200)
@@ -37,7 +38,7 @@ def promoted(**left_at: int) -> Server:
 def test_what_can_be_followed_goes_on(
     server: Server, slot: SlotState, record: SlotPosition
 ) -> None:
-    assert why_not_followable("s", server, slot, record) is None
+    assert why_not_followable(SlotInfo("s", slot, record, server)) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_what_can_be_followed_goes_on(
 def test_what_cannot_be_followed_is_refused(
     server: Server, slot: SlotState | None, code: int
 ) -> None:
-    finding = why_not_followable("s", server, slot, RECORD)
+    finding = why_not_followable(SlotInfo("s", slot, RECORD, server))
     assert finding is not None
     assert finding.exit_code == code
     assert "everything before 0/64 is stored" in str(finding) or code == 25
@@ -91,9 +92,8 @@ def test_a_timeline_is_known_by_its_number_and_by_where_it_began(
 
 
 def test_a_baseline_beyond_the_promotion_is_refused() -> None:
-    finding = why_not_followable(
-        "s", promoted(t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=101)
-    )
+    server, record = promoted(t2=100, t3=150), replace(RECORD, baseline_lsn=101)
+    finding = why_not_followable(SlotInfo("s", SLOT, record, server))
     assert finding is not None
     assert finding.exit_code == 25
     assert "before the newest baseline 0/65" in str(finding)
@@ -113,7 +113,7 @@ def test_a_baseline_beyond_the_promotion_is_refused() -> None:
 )
 def test_a_slot_that_the_server_gave_up_says_why(reason: str | None, words: str) -> None:
     lost = replace(SLOT, wal_status="lost", invalidation_reason=reason)
-    finding = why_not_followable("s", SERVER, lost, RECORD)
+    finding = why_not_followable(SlotInfo("s", lost, RECORD, SERVER))
     assert finding is not None
     assert words in finding.sentence
     assert finding.exit_code == 21

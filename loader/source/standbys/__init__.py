@@ -1,4 +1,4 @@
 """A source that is a standby or has some: its timelines, its copies of slots, its names.
 
-`findings` judges, `actions` asks and writes; setup, capture and monitoring call these two alone.
+`findings` judges, `actions` asks and writes. Everything else calls these two alone.
 """

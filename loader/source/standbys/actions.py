@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from psycopg2.extensions import make_dsn
 
-from loader.source.server import Server
+from loader.source.server import STANDBYS, Server, StandbyInfo, Timeline
 from loader.source.slot import SlotState
-from loader.source.standbys import findings, info, names
-from loader.source.standbys.timelines import Timeline, parse_history
+from loader.source.standbys import findings, names
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
 from waltally.errors import LoaderError, SlotInUse
@@ -37,8 +36,8 @@ HAS_WAITS = "current_setting('synchronous_standby_names') <> ''"
 
 def read_wait(source: Connection) -> LoaderError | None:
     """Return why commits of the source wait for the loader; None where they do not."""
-    ((*row,),) = source.ask(f"select {info.COLUMNS}")
-    return names.finding(info.StandbyInfo(*row))
+    ((row,),) = source.ask(f"select {STANDBYS}")
+    return names.finding(StandbyInfo(**row))
 
 
 def require_able(in_recovery: bool, version: int) -> None:
@@ -73,6 +72,12 @@ def read_history(number: int, ask: Callable[[str], Sequence[object]]) -> Timelin
         return Timeline(number)
     _, history = ask(f"TIMELINE_HISTORY {number}")
     return Timeline(number, parse_history(str(history)))
+
+
+def parse_history(text: str) -> dict[int, int]:
+    """Return the former timelines of a history file, and where each was left."""
+    lines = [line.split("#")[0].split() for line in text.splitlines()]
+    return {int(line[0]): lsn.parse(line[1]) for line in lines if line}
 
 
 class History:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loader.source.remedies import RELOAD
-from loader.source.standbys.info import StandbyInfo
+from loader.source.server import StandbyInfo
 from waltally.errors import SynchronousStandby
 from waltally.tables import literal, quoted
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.asking_tables import ask_table
+from loader.source.findings import why_not_followable
+from loader.source.server import Timeline
 from loader.source.server_checks import server_findings
-from loader.source.slot import of_another_source, why_not_followable
+from loader.source.slot import SlotInfo, of_another_source
 from loader.source.standbys.actions import read_history
-from loader.source.standbys.lost import lost_commits
-from loader.source.standbys.timelines import Timeline
+from loader.source.standbys.findings import lost_commits
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn
@@ -75,7 +76,7 @@ def slot_goes_on(connection: Connection, target: TargetSession) -> None:
         # The slot is there, and what is read here is the primary.
         finding = lost_commits(server, record)
     else:
-        finding = why_not_followable(target.slot, server, state, record)
+        finding = why_not_followable(SlotInfo(target.slot, state, record, server))
     if finding is not None:
         raise finding
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from loader.source.leaf_catalog import tree
 from waltally.tables import Table
 
 if TYPE_CHECKING:
@@ -27,17 +28,8 @@ It also locks each of its leaves."""
 
 _ROWS_PER_PAGE = 128
 
-# From pg_inherits: pg_partition_tree ignores the snapshot, and waits for the tables' locks.
-_LEAVES = """
-    with recursive tree (oid) as (
-        select %s::regclass::oid
-        union all
-        select child.inhrelid
-        from tree
-        inner join pg_class as parent on parent.oid = tree.oid and parent.relkind = 'p'
-        inner join pg_inherits as child on child.inhparent = parent.oid
-        where not child.inhdetachpending
-    )
+_LEAVES = f"""
+    {tree("select '', %s::regclass::oid, 0::oid, ''")}
 
     select
         namespace.nspname,

@@ -35,7 +35,8 @@ begin
     if not is_large then
         begin
             changes := cdc.read_changes(slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false);
-            -- 0 stands for a change that names no table: every model lists it.
+            -- A change that names no table concerns every model, which lists it. As a number it is 0 here: of tables that
+            -- no model reads, which have 0 in the reader, no change comes.
             select
                 coalesce(array_agg(distinct coalesce(change.table_no, 0)), '{}'),
                 case when bool_and(change.action in ('I', 'U')) then 'add plain' else 'add' end

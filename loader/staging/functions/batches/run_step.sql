@@ -9,7 +9,7 @@ declare
         plan.routine, '(text, text, cdc.change[], integer[], integer[], text[], anyarray)', array['pg_lsn', 'boolean', 'pg_lsn', 'anyarray', 'anyarray']
     );
 begin
-    -- Before the routine: while it reads, nobody else makes the roll-ups of this model.
+    -- Before the routine: while it reads, nobody else fills what reads this model.
     if step = 'rebuild' then
         perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
     end if;

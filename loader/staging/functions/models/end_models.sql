@@ -1,4 +1,5 @@
--- List what could not be counted, and move the watermarks to to_lsn.
+-- List what could not be counted, and move the watermarks to to_lsn. A watermark also says which change was rejected
+-- last, and from where on changes came without their old row (lost_lsn).
 create or replace function cdc.end_models(plans cdc.model_plan[], to_lsn pg_lsn, chunk_size bigint) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

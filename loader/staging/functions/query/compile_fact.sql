@@ -1,5 +1,8 @@
 -- The part of compile_query for a query that groups or aggregates. A column that is one sum or count is kept under
 -- its own name. What other expressions need is kept in last columns, which `select *` alone shows.
+--
+-- steps    how to get from the outer SELECT to the one that groups, `tree`: see unwrap_query
+-- names    of each column that the query gives; `numbers` has its place in the list of the SELECT that groups
 create or replace function cdc.compile_fact(
     printed text, columns jsonb, tree jsonb, steps jsonb, names text[], numbers integer[]
 ) returns jsonb

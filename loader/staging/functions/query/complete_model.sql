@@ -5,7 +5,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     types jsonb;
     refused record;
-    share integer;
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
@@ -66,23 +65,20 @@ begin
     end if;
     perform cdc.try_totals(compiled, types);
 
-    select least(1000, 2000 / greatest(count(*), 1)) into share
-    from jsonb_array_elements(compiled -> 'keys')
-    where cdc.is_text(types ->> (value ->> 'name'));
+    compiled := compiled || cdc.key_limits(compiled -> 'keys', types);
     return compiled || case
         when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
     end || case
-        when compiled ->> 'kind' = 'roll-up' then jsonb_build_object('added', cdc.spell_keys(
-            compiled, types, share, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
+        when compiled ? 'added' then jsonb_build_object('added', cdc.spell_keys(
+            compiled, types, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
         ))
         else '{}'
     end || jsonb_build_object(
-        'query', cdc.spell_keys(compiled, types, share, compiled ->> 'query', compiled -> 'kept'),
+        'query', cdc.spell_keys(compiled, types, compiled ->> 'query', compiled -> 'kept'),
         'derived', (
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
         ),
-        'text_share', share,
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
                 when cdc.is_text(types ->> (value ->> 'name'))

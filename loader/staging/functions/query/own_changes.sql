@@ -1,5 +1,6 @@
 -- The changes of a batch that a model can take: a batch has changes for other models too, and some that lack a value.
--- `key_nos` are the places of all that a change without an old row has to have; null where old rows are complete.
+-- `key_nos` are of a model of rows whose table logs the old key alone: an update or a delete has to have that. They are
+-- null where old rows are complete.
 create or replace function cdc.own_changes(
     changes cdc.change[], table_nos integer[], places integer[], key_nos integer[] default null
 ) returns cdc.change[]

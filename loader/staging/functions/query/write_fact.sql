@@ -122,20 +122,7 @@ $template$,
                 ), '$7 is not null'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
-            'write_down', case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
-                'if $1 <> ''add plain'' then' || e'\n'
-                'insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)' || e'\n'
-                'select $2, %L, (%s)[delta.waltally_source_no], delta.waltally_archived_lsn, array[%s]::text[], array[%s]\n'
-                'from %s(array(select change from unnest(good) as change where change.action = ''D'' and change.table_no in (%s)), $4, $5)'
-                ' as delta where delta.waltally_archived_lsn is not null;' || e'\nend if;',
-                model_key,
-                tables,
-                cdc.write_names(compiled -> 'keys', 'delta.%I::text'),
-                cdc.write_names(compiled -> 'kept', '-delta.%I'),
-                deltas,
-                (select string_agg(format('($4)[%s]', place), ', ') from jsonb_array_elements(compiled -> 'sources')
-                with ordinality as one (value, place) where (value ->> 'keeps_deleted')::boolean)
-            ) else '' end
+            'write_down', cdc.write_ignored(compiled, deltas, model_key, tables)
         )
     );
 end

@@ -42,7 +42,7 @@ $template$,
             'relation', relation,
             'totals', totals,
             'keys', case when key_list <> '' then key_list || e',\n        ' else '' end,
-            -- Of nothing there is nothing to add, to a total too.
+            -- Without GROUP BY the sums of no rows are a row too, and nothing is to be added.
             'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
             'rows', format('stored.%I', compiled ->> 'rows'),

@@ -2,12 +2,13 @@
 -- any of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a
 -- batch cheap; `is_each` keeps them apart.
 --
--- gives  [["schema.table", ["column", ...], what is told apart: false, true: deletes, by transaction, "each":
--- changes], ...]
+-- gives  [["schema.table", ["column", ...], apart, "schema", "table"], ...]; apart is false, true where the deletes of
+--        each transaction stay apart, or "each" where every change does
 --
--- An image is an array of {"name": ..., "value": ...} as text. What follows a name is its value: the first character
--- says whether it is a string, null, or a number or a truth value, which end with the bracket. That is safe, because
--- a name with its quotes, colon and bracket cannot be part of a value: there the quotes would be escaped.
+-- An image, the old or the new row of a change, is an array of {"name": ..., "value": ...} as text. The token of a
+-- column is what follows its name: the first character of it says whether the value is a string, null, or a number or a
+-- truth value, which end with the bracket. That is safe, because a name with its quotes, colon and bracket cannot be
+-- part of a value: there the quotes would be escaped.
 create or replace function cdc.write_reader(reader text, gives jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -149,8 +150,7 @@ begin
         offset 0
     ),
 
-    -- Alike are changes whose tokens are: of a value that is printed in one way there is one token. Whatever is asked of
-    -- a value is so asked once for all of them.
+    -- Changes are alike if their tokens are. So each value is read once for all of them.
     grouped as (
         select
             table_no,

@@ -30,6 +30,7 @@ begin
         planned.engine,
         planned.installed_version,
         planned.watermark_version,
+        -- What is rejected and lost is known once the plan is carried out.
         null::pg_lsn,
         null::pg_lsn
     from planned;
