@@ -255,6 +255,23 @@ def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> N
     life.must_be_exact()
 
 
+def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
+    query = life.target.value(
+        "select cdc.write_difference(declaration, 'analytics.named', 9)"
+        " from cdc.downstream_model where name = 'named'"
+    )
+    assert life.target.execute(query) == [(3, 0, [])]
+    life.target.execute(
+        "delete from analytics.named where name = 'shop 0';"
+        " update analytics.named set n = n + 1 where name = 'shop 1'"
+    )
+    ((_, _, first),) = life.target.execute(query)
+    found = {(*keys, column): (own, counted) for keys, column, own, counted in first}
+    assert found["shop 0", "n"][0] is None
+    own, counted = found["shop 1", "n"]
+    assert int(own) == int(counted) + 1
+
+
 def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
     for materialized, remedy in (
         ("view", "`materialized='ephemeral'` for it, which dbt writes into the query"),
