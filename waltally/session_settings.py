@@ -5,8 +5,8 @@ the first statement and beats what a role, a database or the server's configurat
 
 Not pinned, because they change no number and stop nothing: memory, planner, parallel and I/O
 settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmloption`, `xmlbinary`,
-`array_nulls`, `lc_time`, `lc_numeric`, `backslash_quote` (of no use under
-standard_conforming_strings) and `wal_sender_timeout` (the loader reads it and answers in time).
+`lc_time`, `lc_numeric`, `backslash_quote` (of no use under standard_conforming_strings) and
+`wal_sender_timeout` (the loader reads it and answers in time).
 `session_replication_role` and `lc_messages` may be set by superusers only; the staging tables have
 no triggers, and errors are judged by SQLSTATE. `synchronous_commit` is set where rows are written.
 """
@@ -41,6 +41,9 @@ _VALUES = {
     # With `on`, a policy would hide rows silently; with `off` that is an error.
     "row_security": "off",
     "default_table_access_method": "heap",
+    # NULL in an array's text, and IST in `at time zone`.
+    "array_nulls": "on",
+    "timezone_abbreviations": "Default",
     # They decide how values are spelled: in the stream, the seed and the models alike.
     "DateStyle": "ISO,YMD",
     "IntervalStyle": "postgres",

@@ -10,7 +10,7 @@ from waltally.errors import SettingError
 from waltally.tables import Table
 
 MATERIALIZED = "waltally"
-_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key")
+_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key", "engine")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Query:
     """The models that it reads: the name in the text, the table, and how it is materialized."""
     options: Mapping[str, Any]
     """What its config says: see cdc.compile_query."""
+    contract: Mapping[str, str] | None = None
+    """The types of its columns by their names, where dbt is to enforce them."""
 
 
 def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -71,9 +73,16 @@ def declared_queries(
                 tuple(source.get("config", {}).get("meta", {}).get("slot") for source in named),
                 tuple(_model(nodes[name]) for name in inputs if name in nodes),
                 options,
+                _contract(node),
             )
         )
     return tuple(sorted(queries, key=lambda query: query.name))
+
+
+def _contract(node: Mapping[str, Any]) -> dict[str, str] | None:
+    if not node["config"].get("contract", {}).get("enforced"):
+        return None
+    return {column["name"]: column["data_type"] for column in node["columns"].values()}
 
 
 def _table(source: Mapping[str, Any]) -> Table:

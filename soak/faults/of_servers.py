@@ -33,6 +33,7 @@ ROLE_SETTINGS = (
     ("quote_all_identifiers", "on"),
     ("row_security", "off"),
     ("array_nulls", "off"),
+    ("timezone_abbreviations", "'India'"),
     ("work_mem", "'64kB'"),
     ("client_min_messages", "'error'"),
     ("tcp_user_timeout", "1000"),

@@ -141,6 +141,25 @@ def test_rows_that_the_query_cannot_take_are_listed(shop: Shop) -> None:
     assert shop.states()["notes"][0] == "follows"
 
 
+def test_more_than_a_thousand_of_one_transaction_stop_that_model_alone(shop: Shop) -> None:
+    shop.source.execute("truncate orders")
+    shop.source.execute(
+        "do $$ begin insert into orders (note) values ('eleven'); for n in 1..1001 loop"
+        " insert into orders (note) values ('twelve'); commit; end loop; end $$"
+    )
+    shop.catch_up()
+    assert shop.states()["notes"] == ("follows", None)
+    shop.source.execute("insert into orders (note) select 'twelve' from generate_series(1, 1001)")
+    shop.catch_up()
+    state, reason = shop.states()["notes"]
+    assert state == "failed" and "more than 1,000 rows of one transaction" in str(reason)
+    assert shop.compare(*QUERIES) == {}
+    shop.source.execute("truncate orders")
+    shop.target.execute("update cdc.installed_model set retry_at = null")
+    shop.catch_up()
+    assert shop.states()["notes"] == ("follows", None)
+
+
 def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     table = "'analytics.sales'::regclass"
     described = shop.target.value(f"select obj_description({table}, 'pg_class')")
@@ -172,18 +191,41 @@ def test_a_unit_test_has_the_model_s_zone_and_sources_of_any_type(shop: Shop) ->
     assert "PASS=2 WARN=0 ERROR=0" in shop.dbt("test", "--select", "test_type:unit")
 
 
+BY_CHANNEL = "select channel, count(*) as n from {{ source('shop', 'orders') }}"
 REFUSED = {
-    "wrong_max": "select channel, max(amount) as most\n"
-    "from {{ source('shop', 'orders') }} group by 1",
-    "wrong_clock": "select channel, count(*) as n from {{ source('shop', 'orders') }}\n"
-    "where placed_at > now() group by 1",
-    "wrong_column": "select chanel, count(*) as n\nfrom {{ source('shop', 'orders') }} group by 1",
+    "wrong_max": (
+        "",
+        "select channel, max(amount) as most\nfrom {{ source('shop', 'orders') }} group by 1",
+    ),
+    "wrong_clock": ("", BY_CHANNEL + "\nwhere placed_at > now() group by 1"),
+    "wrong_column": (
+        "",
+        "select chanel, count(*) as n\nfrom {{ source('shop', 'orders') }} group by 1",
+    ),
+    "wrong_engine": (", engine='flink'", BY_CHANNEL + " group by 1"),
+    "wrong_kind": (", engine='spark'", "select id, channel from {{ source('shop', 'orders') }}"),
+    "wrong_input": (
+        ", engine='spark'",
+        "select channel, count(*) as n from {{ ref('current_orders') }} group by 1",
+    ),
+    "wrong_key": (", unique_key='n'", BY_CHANNEL + " group by 1"),
+    "wrong_table": (", ignore_deletes=['public.stock']", BY_CHANNEL + " group by 1"),
+    "wrong_contract": ("", BY_CHANNEL + " group by 1"),
 }
+"""Config and query."""
+CONTRACT = """
+models:
+  - name: wrong_contract
+    config: {contract: {enforced: true}}
+    columns: [{name: channel, data_type: text}, {name: n, data_type: numeric}]
+"""
 
 
 def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster: Cluster) -> None:
-    for name, query in REFUSED.items():
-        shop.write_model(name, "{{ config(materialized='waltally') }}\n" + query)
+    for name, (config, query) in REFUSED.items():
+        shop.write_model(name, f"{{{{ config(materialized='waltally'{config}) }}}}\n{query}")
+    contract = shop.folder / "models" / "wrong_contract.yml"
+    contract.write_text(CONTRACT)
     try:
         code, here = shop.refused("setup", "--check")
         with empty_database(cluster) as empty:
@@ -195,6 +237,7 @@ def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster:
     finally:
         for name in REFUSED:
             (shop.folder / "models" / f"{name}.sql").unlink()
+        contract.unlink()
     assert kept == []
     assert code and failed
     said = " ".join(said.split())

@@ -29,6 +29,8 @@ ROLE_SETTINGS = {
     "DateStyle": "'SQL, DMY'",
     "IntervalStyle": "sql_standard",
     "TimeZone": "'Asia/Tokyo'",
+    "timezone_abbreviations": "'India'",
+    "array_nulls": "off",
     "extra_float_digits": "-5",
     "bytea_output": "escape",
 }

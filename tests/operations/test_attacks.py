@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.operations.roles import (
     install,
     own_server,
 )
+from waltally.database import connect
 
 CALLER, CREATOR = "caller", "creator"
 SETTINGS = {
@@ -34,6 +36,7 @@ SETTINGS = {
     **{"standard_conforming_strings": "off", "array_nulls": "off", "bytea_output": "'escape'"},
     **{"DateStyle": "'German, DMY'", "IntervalStyle": "'sql_standard'"},
     **{"TimeZone": "'Asia/Kathmandu'", "extra_float_digits": "-15"},
+    "timezone_abbreviations": "'India'",
     **{"client_encoding": "'LATIN1'", "client_min_messages": "'error'", "exit_on_error": "on"},
     **{"quote_all_identifiers": "on", "transform_null_equals": "on", "row_security": "off"},
     **{"synchronous_commit": "off", "session_replication_role": "'replica'"},
@@ -116,6 +119,13 @@ def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System, tmp_path: Pa
     archive = tmp_path / "archive"
     made.by(SPARK_ROLE).spark_job(f"spark-submit spark/archive.py --to {archive}")
     made.by(SPARK_ROLE).spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
+
+
+def test_a_constant_means_the_same_in_every_session_of_ours(made: System) -> None:
+    dsn = made.source.cluster.dsn(made.source.name, LOADER_ROLE)
+    asked = "select '{NULL}'::text[] = array[null::text], timestamptz '2026-01-01 00:00 IST'::text"
+    with closing(connect(dsn, "source")) as session:
+        assert session.ask(asked) == [(True, "2025-12-31 22:00:00+00")]
 
 
 def test_a_caller_of_apply_can_do_nothing_else(made: System) -> None:

@@ -34,6 +34,12 @@ select flag, count(*) from {a} group by 1 offset 5
 -- LIMIT | a view
 select flag, count(*) from {a} group by 1 order by 1 fetch first 2 rows with ties
 
+-- the order of jsonb values | as a text or number
+select flag, mode() within group (order by doc) from {a} group by 1
+
+-- the order of an enum's labels | as `column::text`
+select flag, percentile_disc(0.5) within group (order by mood) from {a} group by 1
+
 -- depends on the order | ORDER BY
 select flag, string_agg(name, ',') from {a} group by 1
 

@@ -75,15 +75,66 @@ def test_an_update_to_a_row_that_cannot_be_taken_is_no_ignored_delete(lab: Lab) 
     assert lab.execute("select * from lab_models.purged_bad") == [(10, 1)]
 
 
-def test_more_than_a_thousand_such_rows_stop_the_model(lab: Lab) -> None:
+def test_more_than_a_thousand_such_rows_of_one_transaction_stop_the_model(lab: Lab) -> None:
+    query = "select 10 / small as x, count(*) as n from {a} group by 1"
+    model = Model(lab, "stops", query, Random(1))
+
+    def found(changes: int, alike: int, transactions: int) -> int:
+        return int(
+            lab.value(
+                "select cardinality(bad) from cdc.find_bad_images('lab_models.stops_deltas', array("
+                " select row(%s, 'I', null, null, false, null, null, array_fill('0'::text, '{9}'),"
+                " %s, '0/1'::pg_lsn + n %% %s, null)::cdc.change from generate_series(1, %s) as n"
+                "), %s, %s::integer[])",
+                *(model.table_nos[0], alike, transactions, changes, model.table_nos, model.places),
+            )
+        )
+
+    assert found(1000, 1, 1) == 1000
+    assert found(2000, 1, 2) == 2000
+    assert found(2, 1001, 1) == 2, "perhaps of as many transactions"
+    with pytest.raises(psycopg2.Error, match="more than 1,000 rows of one transaction"):
+        found(1001, 1, 1)
+
+
+def test_settings_of_a_session_change_nothing(lab: Lab) -> None:
     lab.clear()
-    model = Model(
-        lab, "stops", "select 10 / small as x, count(*) as n from {a} group by 1", Random(1)
+    query = """select seen at time zone 'IST' as at, tags = '{x,NULL}' as same, count(*) as n
+    from {a} where at < '2026-01-01 00:00 IST' group by 1, 2"""
+    lab.execute("set array_nulls = off; set timezone_abbreviations = 'India'")
+    model = Model(lab, "settings", query, Random(1))
+    lab.execute(
+        "insert into lab.a (id, at, seen, tags) select n, '2025-12-31 17:30+00'::timestamptz"
+        " + n * interval '1 hour', '2026-01-01', array['x', null] from generate_series(1, 9) as n"
     )
-    lab.execute("insert into lab.a (id, small) select n, n % 2 from generate_series(1, 2004) as n")
-    with pytest.raises(psycopg2.Error, match="more than 1,000 rows"):
-        model.step("add", lab.last_change())
-    assert lab.execute("select * from lab_models.stops") == []
+    model.step("add", lab.last_change())
+    lab.execute("reset array_nulls; reset timezone_abbreviations")
+    assert lab.execute("select same, n from lab_models.settings") == [(True, 4)]
+    assert model.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "relied_on"),
+    [
+        ("select n + 1 as k, count(name) as c from {a} where code in ('x') group by 1", []),
+        ("select n, count(*) as c from {a} where at < '2026-01-01 00:00+00' group by 1", []),
+        ("select abs(n) as k, count(*) as c from {a} group by 1", ["major version"]),
+        (
+            "select (at at time zone 'Europe/Berlin')::date as d, count(*) as c from {a} group by 1",
+            ["major version", "time-zone data"],
+        ),
+        ("select name, count(*) as c from {a} group by 1", ["collation version"]),
+        (
+            "select n, count(*) as c from {a} where name < code group by 1",
+            ["major version", "collation version"],
+        ),
+        ('select n, count(*) as c from {a} where name < code collate "C" group by 1', []),
+    ],
+)
+def test_what_an_upgrade_of_the_server_may_change_is_known(
+    lab: Lab, query: str, relied_on: list[str]
+) -> None:
+    assert lab.compile(query)["relies_on"] == relied_on
 
 
 def test_a_total_that_fails_stops_the_model_and_names_the_group(lab: Lab) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import psycopg2
 import pytest
 
 from testkit.databases import empty_database
@@ -94,6 +95,73 @@ def test_a_query_of_the_page_is_kept(shop: Lab, title: str) -> None:
     assert shop.value(f"select count(*) from lab_models.{model.name}") > 0
 
 
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+TYPES = (
+    *("boolean", "smallint", "integer", "bigint", "numeric", "real", "double precision", "money"),
+    *("text", "character varying", "uuid", "bytea", "date", "timestamp without time zone", "jsonb"),
+    *("timestamp with time zone", "time without time zone", "interval", "bit", "inet"),
+)
+AGGREGATES = """
+select own.call, own.proname, own.type from (
+    select
+        p.proname::text, type, case
+            when a.aggkind = 'o' then format(
+                '%%s(%%s) within group (order by null::%%s)', p.proname,
+                case a.aggnumdirectargs when 1 then 'null::' || p.proargtypes[0]::regtype else '' end, type
+            )
+            else format(
+                '%%s(null::%%s%%s)', p.proname, type, case p.proname
+                    when 'string_agg' then format(', '',''::%%1$s order by null::%%1$s', type)
+                    when 'array_agg' then format(' order by null::%%s', type)
+                    else (select string_agg(', null::' || format_type(later, null), '' order by place)
+                        from unnest(p.proargtypes::oid[]) with ordinality as one (later, place) where place > 1)
+                end
+            )
+        end as call
+    from pg_aggregate as a
+    inner join pg_proc as p on p.oid = a.aggfnoid and p.pronamespace = 'pg_catalog'::regnamespace
+    cross join unnest(%s::text[]) as type
+    where
+        a.aggkind <> 'h'
+        and p.proargtypes[a.aggnumdirectargs] in
+            (type::regtype, '"any"'::regtype, 'anynonarray'::regtype, 'anyelement'::regtype)
+) as own
+"""
+
+
+def test_the_aggregates_of_the_reference_are_those_that_are_taken(shop: Lab) -> None:
+    listed: dict[str, str] = {}
+    table = REFERENCE.partition("## Aggregates\n")[2].partition("\n## ")[0]
+    for names, types in re.findall(r"^\| (`.+?`) \| (.+?) \|", table, re.MULTILINE):
+        spelled = types.replace("`varchar`", "`character varying`")
+        spelled = re.sub(
+            "`(timestamp)(tz)?`", lambda m: f"`{m[1]} with{'out' * (not m[2])} time zone`", spelled
+        )
+        listed |= dict.fromkeys(re.findall(r"`([\w.]+)`", names), spelled)
+    calls = shop.execute(AGGREGATES, list(TYPES))
+    assert listed.keys() - {"cdc.percentile_disc"} <= {name for _, name, _ in calls}
+
+    def reasons(*aggregates: str) -> str:
+        """Return why these are refused, but that a fact cannot have what a roll-up can."""
+        asked = ", ".join(f"{call} as a{place}" for place, call in enumerate(aggregates))
+        with pytest.raises(psycopg2.Error) as refused:
+            shop.compile(f"select {asked}, mode() within group (order by id) as m from {{orders}}")
+        said = str(refused.value.diag.message_primary)
+        return re.sub(r"(\w+\(\)|DISTINCT \w+ \w+ \w+) cannot be taken back row by row", "", said)
+
+    def is_listed(name: str, type_: str) -> bool:
+        types = listed.get(name, "")
+        return (types.startswith("any type") and type_ not in types) or f"`{type_}`" in types
+
+    assert reasons(*(call for call, *of in calls if is_listed(*of))).strip(".\n") == ""
+    others = {name: call for call, name, _ in calls if name not in listed}
+    said = reasons(*others.values())
+    assert others and [name for name in others if f"{name}(" not in said] == []
+    for call, name, type_ in calls:
+        if name in listed and not is_listed(name, type_):
+            assert reasons(call).strip(".\n"), call
+
+
 BELOW = {
     "customer_days": (
         "select customer_id, (placed_at at time zone 'UTC')::date as day, count(*) as orders "
@@ -102,6 +170,9 @@ BELOW = {
     "each_order": "select id, customer_id, status from {orders}",
     "customers": "select id, country from {people}",
     "members": "select customer_id, club_id from {memberships}",
+    "staff": "select id, name, team_id, is_active from {member}",
+    "teams": "select id, is_archived from {team}",
+    "grants": "select id, project, team_id, role from {project_grant}",
     "berlin_days": (
         "select (placed_at at time zone 'Europe/Berlin')::date as day, count(*) as orders "
         "from {orders} group by 1"
@@ -115,8 +186,14 @@ TABLES = """
 create table lab.orders (id bigint primary key, customer_id bigint, placed_at timestamptz, status text);
 create table lab.people (id bigint primary key, country text);
 create table lab.memberships (customer_id bigint, club_id bigint, primary key (customer_id, club_id));
+create table lab.member (id bigint primary key, name text, team_id bigint, is_active boolean);
+create table lab.team (id bigint primary key, is_archived boolean);
+create table lab.project_grant (id bigint primary key, project text, team_id bigint, role text);
 """
 HISTORY = [
+    "insert into lab.member select n, 'm' || n, n % 3, n <> 4 from generate_series(1, 9) as n",
+    "insert into lab.team select n, n = 2 from generate_series(0, 2) as n",
+    "insert into lab.project_grant select n, 'p' || n % 3, n % 3, 'write' from generate_series(1, 9) as n",
     "insert into lab.people select n, 'c' || n % 2 from generate_series(1, 7) as n",
     "insert into lab.memberships select n, m from generate_series(1, 7) as n cross join generate_series(1, n % 3) as m",
     "insert into lab.orders select n, nullif(n % 5, 0), '2026-01-01 20:00+00'::timestamptz + n * interval '7 hours', "
@@ -125,6 +202,8 @@ HISTORY = [
     "delete from lab.orders where id > 35 or customer_id = 3",
     "update lab.people set country = 'c0' where id > 5",
     "update lab.memberships set customer_id = 3, club_id = 9 where customer_id = 4",
+    "update lab.team set is_archived = id = 0; update lab.member set team_id = 1 where id = 2",
+    "update lab.project_grant set role = 'read' where id = 1; delete from lab.member where id = 7",
     "truncate lab.orders",
 ]
 
@@ -134,9 +213,9 @@ def test_each_recipe_over_models_is_kept(cluster: Cluster) -> None:
         name: re.sub(r"{{ ref\('(\w+)'\) }}", r"{\1}", query)
         for name, query in re.findall(r"^-- (\w+)\.sql\n(.*?)(?=^-- |^```)", PAGE, re.S | re.M)
     }
-    assert len(above) == 7
+    assert len(above) == 8
     lab = RowsLab(cluster.dsn(empty_database(cluster).name), TABLES)
-    for table in ("orders", "people", "memberships"):
+    for table in re.findall(r"create table lab\.(\w+)", TABLES):
         lab.follow(table, has_old_rows=True)
     below = [Below(lab, name, query, Random(name)) for name, query in BELOW.items()]
     models = [Above(lab, name, query) for name, query in above.items()]

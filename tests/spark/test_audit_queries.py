@@ -242,6 +242,15 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
         kept.target.execute("update analytics.total set net = net - 0.01")
         audited(kept, "--model", "total")
         assert when() == {**first, "total": when()["total"]} and when()["total"]
+        # As after a major upgrade.
+        under = "update cdc.model_watermark set meaning = meaning || '{\"major version\": 12}'"
+        kept.target.execute(under)
+        reasons = "select count(reason) from cdc.model_state where state = 'follows'"
+        assert kept.target.value(reasons) == 1, "of by_day, which calls a function"
+        said = kept.loader("status").stdout
+        assert "by_day follows, but the server's major version changed since it was" in said
+        audited(kept)
+        assert kept.target.value(reasons) == 0
         # What is applied leaves it; a seed does not.
         kept.write(5)
         kept.wait_for_log()
@@ -252,6 +261,14 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
         kept.wait_for_log()
         kept.apply()
         assert {name for name, at in when().items() if at is None} == {"total"}
+    # A session that applies looks at the time-zone data when it begins.
+    kept.target.execute(
+        "update cdc.slot_position set zone_data = 'former'; update cdc.model_watermark"
+        ' set meaning = meaning || \'{"time-zone data": "former"}\''
+    )
+    assert kept.target.value(reasons) == 0
+    kept.must("run", "--once", "--build")
+    assert kept.target.value(reasons) == 1
 
 
 # A transaction that writes, and what holds the models.

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
@@ -21,9 +22,10 @@ from waltally_jobs.evaluation import places as rows
 from waltally_jobs.moving import reading
 from waltally_jobs.moving.changes import Collapsing
 
+from loader.staging import migrate
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
-from testkit.servers import Cluster, Server
+from testkit.servers import Cluster, Server, connect_target
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
 from waltally.models import Model
@@ -451,10 +453,17 @@ def test_servers_that_differ_are_told(cluster: Cluster) -> None:
         empty_database(cluster) as one,
         empty_database(cluster) as same,
         empty_database(cluster, options="template template0 encoding 'LATIN1'") as latin,
+        closing(connect_target(cluster.dsn(one.name))) as target,
     ):
-        assert not rows.differ(one.connection, one.connection)
-        assert not rows.differ(one.connection, same.connection)
-        assert rows.differ(one.connection, latin.connection)
+        migrate.upgrade(target)
+        assert not rows.differ(one.connection, target)
+        assert not rows.differ(same.connection, target)
+        assert rows.differ(latin.connection, target)
+        target.ask(
+            "create or replace function cdc.zone_data() returns text language sql"
+            " as 'select current_database()::text'"
+        )
+        assert rows.differ(same.connection, target), "other time-zone data"
 
 
 def test_small_partitions_are_copied_together(

@@ -10,7 +10,7 @@ values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, registered_at)
-values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
+values ('s', 'ft', '{"query": "", "relies_on": ["collation version", "major version"]}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
 insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
 
 insert into cdc.installed_model
@@ -24,6 +24,41 @@ insert into got select 'seeded', words, 'waits: `loader run --build` or `dbt bui
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id)
 select 'app.ft', slot_name, '0/90', declaration, baseline_id from cdc.baseline;
 insert into got select 'built', words, 'follows: nothing' from verdict;
+
+-- The server changes under it.
+update cdc.model_watermark set meaning = cdc.meaning() || '{"major version": 12, "time-zone data": "1"}';
+insert into got select 'another major version', words, 'follows: `spark-submit spark/audit.py --model ft`' from verdict;
+insert into got
+select
+    'what changed is said', reason || is_finding,
+    'the server''s major version changed since it was counted or audited, and with that perhaps what its query givestrue'
+from cdc.explain_models('s');
+update cdc.model_watermark set meaning = cdc.meaning() || '{"collation version": "1"}';
+insert into got
+select
+    'another collation', words, format(
+        'follows: `reindex database concurrently %1$I; alter database %1$I refresh collation version`, then '
+        '`spark-submit spark/audit.py --model ft`', current_database()
+    )
+from verdict;
+update cdc.model_watermark set meaning = cdc.meaning();
+insert into got select 'the same server', words, 'follows: nothing' from verdict;
+select cdc.note_zones() \g /dev/null
+insert into got select 'no model relies on zones', cdc.meaning() ->> 'time-zone data', null;
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.zoned', 'zoned', 'p', '{"relies_on": ["time-zone data"]}', 'g()', '[]');
+select cdc.note_zones() \g /dev/null
+insert into got
+select 'one does', cdc.meaning() ->> 'time-zone data', cdc.zone_data()
+union all
+select
+    'other time-zone data', cdc.explain_meaning(cdc.changed_meaning(declaration, '{"time-zone data": "1"}', cdc.meaning())),
+    'the server''s time-zone data changed since it was counted or audited, and with that perhaps what its query gives'
+from cdc.downstream_model
+union all
+select 'not known before', cdc.changed_meaning(declaration, '{"time-zone data": null}', cdc.meaning())::text, null
+from cdc.downstream_model;
+delete from cdc.downstream_model;
 
 update cdc.installed_model set error = 'no', remedy = 'do it', is_locked = true;
 insert into got select 'an error', words, 'failed: do it' from verdict;
@@ -95,9 +130,9 @@ insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration
 insert into got
 values
 ('a slot that feeds it too', cdc.other_slot('s', 'app.ft', 'ft'), 't'),
-('nothing is told twice', cdc.join_steps('{setup,seed,build}', 'SEED', false), '`loader setup`, then SEED, then `dbt build`'),
-('a seed that counts', cdc.join_steps('{seed,build}', 'SEED', true), 'let the seed end, then `dbt build`'),
-('nothing but the seed', cdc.join_steps('{seed}', 'SEED', true), 'nothing is needed: it goes on when the seed has ended'),
+('nothing is told twice', cdc.join_steps('{setup,seed,build}', ' --model a', false), '`loader setup`, then `spark-submit spark/seed.py --model a`, then `dbt build`'),
+('a seed that counts', cdc.join_steps('{seed,build}', ' --model a', true), 'let the seed end, then `dbt build`'),
+('nothing but the seed', cdc.join_steps('{seed}', ' --model a', true), 'nothing is needed: it goes on when the seed has ended'),
 ('who builds', cdc.name_builder('spark'), '`spark-submit spark/apply.py`'),
 ('who builds here', cdc.name_builder('database'), '`loader run --build` or `dbt build`'),
 (

@@ -42,7 +42,6 @@ ENTRIES = {
     "begin_models.sql": {"_above"},
     "run_step.sql": {"_above"},
     "compile_query.sql": {"downstream"},
-    "install_query.sql": {"Spark", "spark"},
 }
 """What a file may say of them all the same."""
 

@@ -51,6 +51,6 @@ $failed$
         'main',
         'WAITS: ' ~ row.reason ~ '. Try: ' ~ row.remedy if row.state == 'waits'
         else 'APPLIED up to ' ~ row.applied_lsn
-            ~ ('; ' ~ row.reason ~ '. Try: ' ~ row.remedy if (row.reason or '').startswith('its query has changed') else '')
+            ~ ('; ' ~ row.reason ~ '. Try: ' ~ row.remedy if row.reason else '')
     ) %}{{ model.compiled_code }}{% endcall %}
 {% endmacro %}

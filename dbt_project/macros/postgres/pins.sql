@@ -25,6 +25,8 @@ begin
         pg_catalog.set_config('standard_conforming_strings', 'on', true),
         pg_catalog.set_config('transform_null_equals', 'off', true),
         pg_catalog.set_config('row_security', 'off', true),
+        pg_catalog.set_config('array_nulls', 'on', true),
+        pg_catalog.set_config('timezone_abbreviations', 'Default', true),
         pg_catalog.set_config('synchronous_commit', 'local', true),
         pg_catalog.set_config('DateStyle', 'ISO, YMD', true),
         pg_catalog.set_config('IntervalStyle', 'postgres', true),
@@ -42,7 +44,7 @@ $pin_session$
     {{ waltally.pin_session() }}
 {% endmacro %}
 
-{# Pin the settings of a unit test, with the time zone of the model that it tests. dbt may have queried columns in the same transaction, so a new
+{# Pin the settings of a unit test, with the time zone that the file of its model names. dbt may have queried columns in the same transaction, so a new
    one is begun: PostgreSQL allows no change of the isolation level after a query. A rollback would
    undo the profile's `set role`, for the models that this connection builds later too. #}
 {% macro pin_unit_test() -%}
@@ -52,13 +54,13 @@ $pin_session$
             begin;
             {{ waltally.pin_transaction() }}
         {% endcall %}
-        {#- Of the model that is tested dbt tells the text alone. -#}
+        {#- Of the model that is tested dbt tells the text alone. The zone is a constant there, or a call: var('zone'). -#}
         {%- set timezone = modules.re.search(
-            '(?s)config\\s*\\((?:(?!}}).)*?\\btimezone\\s*=\\s*([\'"])([^\'"]+)\\1', model.raw_code
+            '(?s)config\\s*\\((?:(?!}}).)*?\\btimezone\\s*=\\s*(\\w+\\([^)]*\\)|[^,)\\s]+)', model.raw_code
         ) -%}
         {%- if timezone -%}
             {% call statement('zone') %}
-                select pg_catalog.set_config('TimeZone', {{ waltally.quote_literal(timezone.group(2)) }}, true)
+                select pg_catalog.set_config('TimeZone', {{ waltally.quote_literal(render('{{ ' ~ timezone.group(1) ~ ' }}')) }}, true)
             {% endcall %}
         {%- endif -%}
     {%- endif -%}

@@ -59,6 +59,9 @@ create table slot_position (
     stored_changes bigint not null default 0,
     -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
     registration bigint not null default 0,
+    -- The server's time-zone data as note_zones last read them, the same in each row; null until a model relies on
+    -- them.
+    zone_data text,
     check (position_lsn >= start_lsn)
 );
 
@@ -181,7 +184,9 @@ create table downstream_model (
     failures integer not null default 0,
     retry_at timestamptz,
     -- When an audit last found it equal to its query; null since it was built again.
-    audited_at timestamptz
+    audited_at timestamptz,
+    -- As meaning() was then.
+    meaning jsonb
 );
 
 comment on table downstream_model is
@@ -244,6 +249,8 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
+    -- As meaning() was when its rows were counted, or an audit last found it equal.
+    meaning jsonb,
     -- From here on a change came without its old row: nobody knows from which group to take it away.
     lost_lsn pg_lsn,
     primary key (model_name, slot_name)
@@ -292,6 +299,8 @@ create table baseline (
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
     counted_at timestamptz not null default now(),
+    -- As meaning() was then.
+    meaning jsonb,
     -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
     -- ..., "column_numbers": ...}}.
     table_identities jsonb,

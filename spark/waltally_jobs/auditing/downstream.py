@@ -43,7 +43,8 @@ where
     and n.nspname || '.' || c.relname = state.relation
 """
 _NOTE = (
-    "update {}.downstream_model set audited_at = now() where model_name = %s and declaration = %s"
+    "update {0}.downstream_model set audited_at = now(), meaning = {0}.meaning()"
+    " where model_name = %s and declaration = %s"
 )
 
 

@@ -48,6 +48,7 @@ def seed(settings: Settings) -> Summary:
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings)))
         slot = checks.staging(target, settings)
+        target.ask_staging("select {}.note_zones()")
         models = target.registered_models(settings.models)
         take = from_archive if settings.archive is not None else from_tables
         counted = take(stack, target, settings, slot, models)

@@ -7,7 +7,10 @@ returns table (
     inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
     -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself;
     -- an input that has other columns than it was compiled for.
-    waits_for text, not_built text, filled_after text, asked_because text, changed_input text,
+    waits_for text, not_built text, filled_after text, asked_because text,
+    -- What has changed in the server of what it relies on.
+    changed_meaning text[],
+    changed_input text,
     input_state text, input_reason text, input_remedy text, verdict text
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -40,15 +43,17 @@ begin
             min(below.input_name) filter (where plans.state <> 'follows') as waits_for,
             min(below.input_name) filter (where upper.model_name is null and mark.is_built is not true) as not_built,
             min(below.input_name) filter (where cdc.is_to_be_filled(below.input_name)) as filled_after,
-            (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because
+            (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because,
+            case when own.meaning <> server.meaning then cdc.changed_meaning(own.declaration, own.meaning, server.meaning) end as changed_meaning
         from cdc.downstream_model as own
+        cross join (select cdc.meaning() as meaning offset 0) as server
         inner join below on below.model_name = own.model_name
         left join plans on plans.model_name = below.input_name
         left join cdc.downstream_model as upper on upper.model_name = below.input_name
         left join lateral (
             select true as is_built from cdc.model_watermark as marked where marked.model_name = below.input_name limit 1
         ) as mark on true
-        group by own.model_name
+        group by own.model_name, server.meaning
         having count(plans.model_name) > 0
     )
 

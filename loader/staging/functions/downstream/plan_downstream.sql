@@ -30,6 +30,7 @@ begin
             when 'inputs apart' then format(
                 'the models that it reads are at different positions, from %s to %s', found.applied_lsn, found.newest_lsn
             )
+            when 'follows' then cdc.explain_meaning(found.changed_meaning)
         end),
         case
             when found.error is not null then found.remedy
@@ -42,11 +43,13 @@ begin
                 having min(own.slot_name) is not null
             ), '`dbt build`')
             when found.verdict = 'compiled before' then '`dbt build`'
+            when found.verdict = 'follows' and found.changed_meaning is not null
+                then cdc.join_steps(found.changed_meaning || 'audit'::text, ' --model ' || found.name, false)
             when found.verdict <> 'follows'
                 then cdc.name_builder(case when found.is_of_spark and found.applied_lsn < found.newest_lsn then 'spark' end)
         end,
         case when found.is_of_spark then 'spark' else 'database' end,
-        found.error is not null or found.verdict = 'compiled before'
+        found.error is not null or found.verdict = 'compiled before' or found.verdict = 'follows' and found.changed_meaning is not null
     from cdc.known_downstream(slot) as found;
 end
 $$;

@@ -21,14 +21,6 @@ declare
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    if options ->> 'engine' not in ('database', 'spark') then
-        raise exception 'engine is %', options ->> 'engine'
-            using errcode = 'WL003', hint = 'Write database or spark.';
-    end if;
-    if options ->> 'engine' = 'spark' and compiled ->> 'kind' <> 'fact' then
-        raise exception 'engine is spark, and Spark adds to facts alone'
-            using errcode = 'WL003', hint = 'Leave engine out.';
-    end if;
     perform cdc.check_contract(compiled, contract);
     perform cdc.require_table(relation);
     perform cdc.keep_rejected_changes(listed);

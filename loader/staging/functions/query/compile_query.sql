@@ -6,7 +6,7 @@
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
--- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key"}
+-- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine"}
 --
 -- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
 -- error.
@@ -16,6 +16,7 @@ set search_path = pg_catalog, pg_temp
 set row_security from current
 set standard_conforming_strings from current
 set transform_null_equals from current
+set array_nulls from current set timezone_abbreviations from current
 set DateStyle from current
 set IntervalStyle from current
 set TimeZone from current
@@ -86,6 +87,6 @@ begin
     end if;
     compiled := cdc.complete_model(compiled, options);
     perform cdc.drop_stubs(named.numbered);
-    return compiled;
+    return compiled || jsonb_build_object('relies_on', cdc.relied_on(nodes, compiled));
 end
 $$;

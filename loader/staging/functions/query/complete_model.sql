@@ -40,29 +40,7 @@ begin
         raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
             using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
     end if;
-    if options ? 'unique_key' and not (
-        options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
-        and jsonb_path_query_array(compiled, '$.keys[*].name') @> (options -> 'unique_key')
-    ) then
-        raise exception 'unique_key is not %.', case when is_rows then 'the table''s primary key' else 'what the query groups by' end
-            using errcode = 'WL003', hint = format(
-                'Leave unique_key out, or write %s.',
-                cdc.write_names(compiled -> 'keys', '%L')
-            );
-    end if;
-
-    if compiled -> 'names' ? (options ->> 'surrogate_key') then
-        raise exception 'surrogate_key is a column of the query.' using errcode = 'WL003', hint = 'Instead: another name.';
-    end if;
-    select string_agg(name, ', ') as names into refused
-    from jsonb_array_elements_text(options -> 'ignore_deletes') as ignored (name)
-    where not compiled -> 'sources' @> jsonb_build_array(jsonb_build_object('table', name));
-    if refused.names is not null then
-        raise exception 'ignore_deletes names a table that the query does not read: %.', refused.names
-            using errcode = 'WL003', hint = format(
-                'Instead: one of %s.', (select string_agg(value ->> 'table', ', ') from jsonb_array_elements(compiled -> 'sources'))
-            );
-    end if;
+    perform cdc.check_options(compiled, options);
     perform cdc.try_totals(compiled, types);
 
     compiled := compiled || cdc.key_limits(compiled -> 'keys', types);

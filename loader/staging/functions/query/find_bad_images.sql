@@ -56,8 +56,9 @@ begin
     good := good || other.good;
     bad := bad || other.bad;
     messages := messages || other.messages;
-    -- What looks alike is one change, which has its last position.
-    if exists (select from unnest(bad) as change group by change.last_lsn having sum(change.change_count) > 1000) then
+    -- Changes that look alike are one here, whatever transactions they are of: one of them at least is at its last
+    -- position. The step that lists them has each apart.
+    if exists (select from unnest(bad) as change group by change.last_lsn having count(*) > 1000) then
         raise exception 'the query cannot take more than 1,000 rows of one transaction; the last of them: %', messages[cardinality(messages)]
             using errcode = 'WL005', hint = 'Write the query so that it takes them, run `loader setup`, `dbt build`, and seed the model.';
     end if;

@@ -18,7 +18,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             on p.oid = coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'opfuncid')::oid
         where
             node.type = 'MINMAXEXPR'
-            or p.proname ~ '^(enum|jsonb|array|record|record_image)_(lt|le|gt|ge|smaller|larger|cmp)$|^bt(array|record|recordimage)cmp$|^(min|max|array_sort|width_bucket|enum_first|enum_last|enum_range)$'
+            or p.proname ~ '^(enum|jsonb|array|record|record_image)_(lt|le|gt|ge|smaller|larger|cmp)$|^bt(array|record|recordimage)cmp$|^(min|max|mode|percentile_disc|array_sort|width_bucket|enum_first|enum_last|enum_range)$'
         union all
         -- ORDER BY, and DISTINCT, which sorts, over a row's own values.
         select substring(node.path from '^.*\.subselect'), null

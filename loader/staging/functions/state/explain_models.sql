@@ -20,16 +20,16 @@ begin
         where model.slot_name = slot
     ),
 
-    -- Several models that need a seed in the same way need one seed.
+    -- Several models that need a seed or an audit in the same way need one.
     seeded as (
         select
             said.*,
             said.is_counted and said.step is null as is_held_up,
-            '`spark-submit spark/seed.py' || string_agg(' --model ' || said.declared_name, '') over (
+            string_agg(' --model ' || said.declared_name, '') over (
                 partition by said.needs, said.is_counted, said.step
                 order by said.declared_name
                 range between unbounded preceding and unbounded following
-            ) || '`' as seed
+            ) as models
         from said
     )
 
@@ -54,7 +54,7 @@ begin
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)
-            else cdc.join_steps(seeded.needs, seeded.seed, seeded.is_counted)
+            else cdc.join_steps(seeded.needs, seeded.models, seeded.is_counted)
         end,
         seeded.reason is not null and seeded.step is distinct from 'rebuild' and not coalesce(seeded.is_counted, false)
         or seeded.is_failed

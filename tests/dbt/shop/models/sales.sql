@@ -1,6 +1,6 @@
 {{ config(
     materialized='waltally',
-    timezone='Europe/Berlin',
+    timezone=var('shop_zone', 'Europe/Berlin'),
     tags=['dashboard'],
     indexes=[{'columns': ['channel']}],
     grants={'select': ['pg_monitor']},

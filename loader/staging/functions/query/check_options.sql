@@ -1,0 +1,37 @@
+-- Refuse what a model's config says and its query does not allow.
+create or replace function cdc.check_options(compiled jsonb, options jsonb) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+    unread text;
+begin
+    if options ? 'unique_key' and not (
+        options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
+        and jsonb_path_query_array(compiled, '$.keys[*].name') @> (options -> 'unique_key')
+    ) then
+        raise exception 'unique_key is not %.', case when compiled ->> 'kind' = 'rows' then 'the table''s primary key' else 'what the query groups by' end
+            using errcode = 'WL003', hint = format(
+                'Leave unique_key out, or write %s.',
+                cdc.write_names(compiled -> 'keys', '%L')
+            );
+    end if;
+
+    if compiled -> 'names' ? (options ->> 'surrogate_key') then
+        raise exception 'surrogate_key is a column of the query.' using errcode = 'WL003', hint = 'Instead: another name.';
+    end if;
+    select string_agg(name, ', ') into unread
+    from jsonb_array_elements_text(options -> 'ignore_deletes') as ignored (name)
+    where not compiled -> 'sources' @> jsonb_build_array(jsonb_build_object('table', name));
+    if unread is not null then
+        raise exception 'ignore_deletes names a table that the query does not read: %.', unread
+            using errcode = 'WL003', hint = format(
+                'Instead: one of %s.', (select string_agg(value ->> 'table', ', ') from jsonb_array_elements(compiled -> 'sources'))
+            );
+    end if;
+
+    if options ->> 'engine' not in ('database', 'spark') then
+        raise exception 'engine is %.', options ->> 'engine' using errcode = 'WL003', hint = 'Write database or spark.';
+    elsif options ->> 'engine' = 'spark' and (compiled ->> 'kind' <> 'fact' or compiled ? 'inputs') then
+        raise exception 'engine is spark, and Spark adds to facts over sources alone.' using errcode = 'WL003', hint = 'Leave engine out.';
+    end if;
+end
+$$;
