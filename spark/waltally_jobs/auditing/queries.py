@@ -119,7 +119,7 @@ def _evaluate(
             raise
 
     with contextlib.ExitStack() as stack:
-        if differ(source, target):
+        if differ(source, target, [model]):
             parts = [(model, part) for part in model.tables]
             empty = stack.enter_context(copies.made(target, parts))
             filled = copies.fill(start, target, empty, exported, settings.partitions)
