@@ -97,7 +97,7 @@ def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
     assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
     totals = {each.measure: each for each in model.comparison.totals}
     assert found.difference == totals["live_count"].difference == "-1"
-    assert model.left_out == []
+    assert model.rejected_rows == []
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(

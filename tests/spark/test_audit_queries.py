@@ -211,7 +211,7 @@ def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: K
     with right.follow():
         report = audited(right)
     model = report["models"]["numbers"]
-    assert model["left_out"] == [
+    assert model["rejected_rows"] == [
         {
             "source_table": "public.orders",
             "reason": f'invalid input syntax for type integer: "{text}"',
@@ -220,7 +220,7 @@ def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: K
         for text, count in (("neither", 1), ("no number", 2))
     ]
     assert model["rejected"]["count"] == 3
-    assert report["models"]["total"]["left_out"] == []
+    assert report["models"]["total"]["rejected_rows"] == []
 
 
 @one_database
@@ -367,7 +367,7 @@ def test_servers_that_differ_are_compared_by_the_target(
         assert kept.target.execute(rows) == [("ü0", 6), ("ü1", 8)]
         with kept.follow():
             report = audited(kept)
-            assert report["models"]["inverse"]["left_out"][0]["row_count"] == 1
+            assert report["models"]["inverse"]["rejected_rows"][0]["row_count"] == 1
             kept.target.execute("update analytics.lower set n = n + 1 where note = 'ü0'")
             assert audited(kept, code=42)["models"]["lower"]["difference_count"] == 1
 

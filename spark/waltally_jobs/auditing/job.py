@@ -182,7 +182,7 @@ def compare(
     """Compare a model that is at the snapshot. Raises LoaderError."""
     model = built.model
     unseen = why_unseen(built, target.emptied())
-    found, purged, left_out = queries.compare(
+    found, purged, rejected_rows = queries.compare(
         start, settings, target, source, built, exported, bool(unseen), limit
     )
     return ModelReport(
@@ -193,7 +193,7 @@ def compare(
         purged,
         unseen,
         built.rejected,
-        left_out,
+        rejected_rows,
         notes(built, built.rejected),
         built.is_whole,
     )

@@ -16,7 +16,7 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.models import Declaration, Model
 from waltally.tables import literal
-from waltally_jobs.auditing.report import LeftOut
+from waltally_jobs.auditing.report import RejectedRows
 from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.compared import Comparison
@@ -56,7 +56,7 @@ def compare(
     exported: ExportedSnapshot,
     is_uncertain: bool,
     limit: int,
-) -> tuple[Comparison, dict[str, str], list[LeftOut]]:
+) -> tuple[Comparison, dict[str, str], list[RejectedRows]]:
     """Compare a model at the snapshot with its query there.
 
     Returns also how much of each measure is of rows that were purged, and the rows that the query
@@ -73,7 +73,7 @@ def compare(
         )
     print_status(f"evaluating {model.name} at {lsn.show(exported.position)}")
     with TemporaryFile() as file:
-        left_out = list(_evaluate(start, settings, target, source, model, exported, file))
+        rejected_rows = list(_evaluate(start, settings, target, source, model, exported, file))
         file.seek(0)
         with _stored(target, file), _at(target, built):
             print_status(f"comparing {model.relation}")
@@ -81,7 +81,7 @@ def compare(
                 target, model, model.relation.quoted, _COUNTED, is_uncertain, limit
             )
     ignores = any(part.ignores_deletes for part in model.tables)
-    return comparison, purged if ignores else {}, left_out
+    return comparison, purged if ignores else {}, rejected_rows
 
 
 def require_query(target: TargetSession, model: Model) -> None:
@@ -101,7 +101,7 @@ def _evaluate(
     model: Model,
     exported: ExportedSnapshot,
     file: IO[bytes],
-) -> Iterator[LeftOut]:
+) -> Iterator[RejectedRows]:
     """Append what each range gives to the file; yield the rows that the query cannot take."""
 
     def take(session: Connection, rows: Rows, query: str) -> None:
@@ -131,7 +131,7 @@ def _evaluate(
             if isinstance(found, RejectedRow):
                 key = (str(part.table), found.reason)
                 rejected[key] = rejected.get(key, 0) + found.count
-    yield from (LeftOut(*key, count) for key, count in sorted(rejected.items()))
+    yield from (RejectedRows(*key, count) for key, count in sorted(rejected.items()))
 
 
 @contextlib.contextmanager

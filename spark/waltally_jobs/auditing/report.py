@@ -17,7 +17,7 @@ JSON_VERSION = 4
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class RejectedRows:
     """Rows of one table that cannot be counted, for one reason."""
 
     source_table: str
@@ -42,7 +42,7 @@ class ModelReport:
     purged: Mapping[str, str]
     unseen: Mapping[str, str]
     rejected: Rejected
-    left_out: Sequence[LeftOut]
+    rejected_rows: Sequence[RejectedRows]
     notes: Sequence[str]
     is_whole: bool
     counted = "the tables"
@@ -77,7 +77,7 @@ class ModelReport:
                 "count": self.rejected.count,
                 "first_lsn": None if first is None else lsn.show(first),
             },
-            "left_out": [asdict(each) for each in self.left_out],
+            "rejected_rows": [asdict(each) for each in self.rejected_rows],
             "notes": list(self.notes),
         }
 
@@ -90,8 +90,8 @@ class ModelReport:
             yield f"and {plural(hidden, 'difference')} that {are} not larger; --limit shows more"
         if self.difference_count:
             yield from (f"Note: {note}" for note in self.notes)
-        for each in self.left_out:
-            yield f"Left out: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
+        for each in self.rejected_rows:
+            yield f"Rejected: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
         for measure, amount in self.purged.items():
             if measure not in self.unseen:
                 yield (
