@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
@@ -95,7 +96,12 @@ def test_everything_works_on_an_empty_database(fresh: Warehouse) -> None:
     build = ("build", "--exclude", "test_type:unit", "path:examples")
     for words in (build, ("docs", "generate", "--static")):
         fresh.must(*words)
-    assert (fresh.project.home / "target/static_index.html").exists()
+    target = fresh.project.home / "target"
+    assert (target / "static_index.html").exists()
+    parents = json.loads((target / "manifest.json").read_text())["parent_map"]
+    assert set(parents["model.waltally.ft_service_stats"]) == {
+        f"source.waltally.notify.{table}" for table in ("notifications", "notification_history")
+    }
 
 
 def test_source_freshness_tells_of_a_model_that_stands_still(counted: Warehouse) -> None:

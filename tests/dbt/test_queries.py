@@ -6,6 +6,7 @@ The tests share one system. Each leaves it as it must be: with models that equal
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -284,8 +285,13 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
         " select channel from old_orders) as orders group by 1 order by 1"
     )
     shop.target.execute(f"create view public.both_shown as {rows}")
+    before = shop.home / "before"
+    before.mkdir()
+    shutil.copy(shop.home / "target" / "manifest.json", before)
     path = shop.folder / "models" / "both.sql"
     path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
+    chosen = ("--quiet", "--output", "name", "--select", "state:modified", "--state", str(before))
+    assert shop.dbt("ls", *chosen).split() == ["both"]
     (shop.folder / "models" / "both.yml").unlink()
     shop.must("setup")
     dice = Random(9)

@@ -17,12 +17,16 @@ WIDE = "create table lab.wide (id bigint primary key, {});".format(
         for n in range(394)
     )
 )
+OF_EXTENSIONS = """
+create extension citext schema public; create extension hstore schema public;
+create table lab.of_extensions (id bigint primary key, tag public.citext, pairs public.hstore);
+"""
 
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Iterator[Lab]:
     database = empty_database(cluster)
-    made = Lab(cluster.dsn(database.name), TABLES + WIDE)
+    made = Lab(cluster.dsn(database.name), TABLES + WIDE + OF_EXTENSIONS)
     made.execute("create schema lab_models")
     yield made
     made.connection.close()

@@ -69,6 +69,14 @@ select flag, case when count(n) > 0 then sum(small) / count(n) end as a,
 -- division
 select 10 / small as x, count(*), sum(12 / n) as y from {a} group by 1
 
+-- errors_of_other_classes
+select (select tag from unnest(tags) as tag) as tag, array_position(nums, 3) as place,
+    name::jsonpath::text as path, count(*) as n from {a} group by 1, 2, 3
+
+-- spans
+select span::text as span, extract(day from span) as days, extract(epoch from span) as seconds,
+    count(*) as n from {a} group by 1, 2, 3
+
 -- numbers_in_texts
 select code::integer as code, sum(name::numeric) as s, count(*) as n from {a} group by 1
 

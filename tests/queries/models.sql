@@ -143,6 +143,13 @@ select c.region_id, d.amount > 3 as is_large, count(*) as n from {customer} c
 left join {per_customer} d on d.customer_id = c.id + coalesce(c.region_id, 0) % 2
 and d.orders > 0 group by 1, 2
 
+-- joined_by_long_texts
+select u.is_active, count(*) as n from {app_user} u join {membership} m on m.note = u.note
+group by 1
+
+-- long_texts
+select is_active, count(distinct note) as notes, max(note) as last_note from {app_user} group by 1
+
 -- total
 select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}
 

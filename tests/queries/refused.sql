@@ -1,13 +1,13 @@
 -- Queries that are refused. Before each a part of the reason, and after a bar a part of what to write
--- instead. Without a reason PostgreSQL itself says in its own words what it does not understand.
+-- instead; the reason with where it stands, in some of them. Others PostgreSQL itself refuses in its own words.
 
--- max() cannot | rows model
+-- max() cannot be taken back row by row (column max) | rows model
 select flag, max(n) from {a} group by 1
 
--- min() cannot | rows model
+-- min() cannot be taken back row by row (column min) | rows model
 select flag, min(day) from {a} group by 1
 
--- DISTINCT in an aggregate | rows model
+-- DISTINCT in an aggregate cannot be taken back row by row (column count) | rows model
 select flag, count(distinct n) from {a} group by 1
 
 -- DISTINCT | GROUP BY
@@ -61,7 +61,7 @@ select flag, sum(span) from {a} group by 1
 -- taken back row by row | rows model
 select flag, stddev(n) from {a} group by 1
 
--- below the top | a model of its own
+-- GROUP BY below the top (column count) | a model of its own
 select k, count(*) from (select flag as k, count(*) from {a} group by 1) as x group by 1
 
 -- below the top | a model of its own
@@ -70,7 +70,7 @@ select k, count(*) from (select flag as k, n from {a} group by 1, 2) as x group 
 -- DISTINCT
 select k, count(*) from (select distinct flag as k from {a}) as x group by 1
 
--- a sub-select over a table | a fact of these rows
+-- a sub-select over a table: it would ask rows that change by themselves (WHERE) | a fact of these rows
 select flag, count(*) from {a} where n > (select avg(n) from {b}) group by 1
 
 -- a sub-select over a table | a fact
@@ -100,7 +100,7 @@ select f, count(*)
 -- reads no table | a view
 select f, count(*) from (select flag as f from {a} union all select true) x group by 1
 
--- PostgreSQL says it
+-- An arm of UNION ALL reads no table | a view
 select f, count(*) from (select flag as f from {a} union all values (true)) x group by 1
 
 -- recursive | a column
@@ -129,7 +129,7 @@ select k, count(a.id) from {a} as a right join (values ('a')) as v (k) on a.name
 -- RIGHT or FULL | LEFT JOIN
 select k, count(a.id) from {a} as a full join (values ('a')) as v (k) on a.name = v.k group by 1
 
--- a row used as a value | columns
+-- a row used as a value (column count) | columns
 select flag, count(a) from {a} as a group by 1
 
 -- a row used as a value
@@ -171,7 +171,7 @@ select tableoid::text as c, count(*) from {a} group by 1
 -- grouped expression is not selected | Select
 select flag, count(*) from {a} group by 1, n
 
--- PostgreSQL says it
+-- The query reads no source | by source()
 select count(*) as n
 
 -- pg_class | source()
@@ -180,19 +180,25 @@ select 1 as n, count(*) from pg_class as c group by 1
 -- pg_class | source()
 select a.flag, count(*) from {a} as a join pg_class as c on c.relname = a.name group by 1
 
--- may take any time | a constant
+-- may take any time and space (FROM) | a constant
 select a.flag, count(*) from {a} as a cross join generate_series(1, a.n) as g group by 1
 
--- may take any time
+-- repeat() may take any time and space (column sum)
 select flag, sum(length(repeat(name, n))) from {a} group by 1
 
 ---- The clock.
 
--- current time | keep the time
+-- now() is the current time (WHERE) | keep the time
 select flag, count(*) from {a} where at > now() group by 1
 
--- current time
+-- the current time, date or user (WHERE)
 select flag, count(*) from {a} where day = current_date group by 1
+
+-- now() is the current time (ON)
+select flag, count(*) from {a} join (values (1)) as v (k) on k = n and at > now() group by 1
+
+-- max() cannot be taken back row by row (column m, column most) | rows model
+select flag, max(n) as most, count(*) + max(n) as m from {a} group by 1
 
 -- current time
 select flag, count(*) from {a} where at > clock_timestamp() group by 1
@@ -333,6 +339,15 @@ select flag, sum(cash) from {a} group by 1
 -- PostgreSQL says it
 select count(*) from {a} where cash > '1'
 
+-- not built in | column::text
+select tag, count(*) from {of_extensions} group by 1
+
+-- not built in | column::text
+select pairs is null as x, pairs, count(*) from {of_extensions} group by 1, 2
+
+-- PostgreSQL says it
+select count(*) from {of_extensions} where pairs -> 'a' = '1'
+
 -- no one spelling | ::text
 select ratio, count(*) from {a} group by 1
 
@@ -354,7 +369,7 @@ select flag, count(*) from {a} where mood = 'glad' group by 1
 -- enum
 select flag, count(*) from {a} where moods @> '{glad}' group by 1
 
--- order of an enum | ::text
+-- order of an enum's labels, which the source may change (WHERE) | ::text
 select flag, count(*) from {a} where mood > 'ok' group by 1
 
 -- order of an enum | ::text
@@ -372,7 +387,7 @@ select (select m from unnest(moods) as m order by 1 limit 1) as m, count(*) from
 -- order | CASE
 select flag, count(*) from {a} where mood between 'sad' and 'ok' group by 1
 
--- PostgreSQL says it
+-- rowcompareexpr is not known here (WHERE) | without it
 select flag, count(*) from {a} where (mood, n) > ('ok', 1) group by 1
 
 -- order of jsonb
@@ -389,7 +404,7 @@ select name collate lab.loose as m, count(*) from {a} group by 1
 
 ---- Totals.
 
--- can be 0 | nullif
+-- a division by a total that can be 0 (column x) | nullif
 select flag, sum(n) / sum(small) as x from {a} group by 1
 
 -- can be 0 | nullif
@@ -407,7 +422,7 @@ select flag, sum(n) / nullif(sum(small), 1) as x from {a} group by 1
 -- can be 0 | nullif
 select flag, 1.0 / round(avg(n)) as x from {a} group by 1
 
--- numeric total as text | round
+-- depend on the order of changes (column x) | round
 select flag, sum(amount)::text as x from {a} group by 1
 
 -- numeric total as text | round
@@ -422,7 +437,7 @@ select flag, jsonb_build_object('n', count(*)) as x from {a} group by 1
 -- beside totals | a view
 select flag, to_char(count(*), '999') as x from {a} group by 1
 
--- PostgreSQL says it
+-- x: a sub-select over totals | a view
 select flag, (select count(*)) as x from {a} group by 1
 
 -- beside totals | a view
@@ -505,7 +520,7 @@ select flag, count(*) as waltally_rows from {a} group by 1
 with waltally_source_1 as (select flag from {a}) select flag, count(*) from waltally_source_1
     group by 1
 
--- PostgreSQL says it
+-- Two texts that follow each other | one text
 select flag, count(*) from {a} where name = 'a' 'b' group by 1
 
 -- U& | one text

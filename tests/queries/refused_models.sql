@@ -1,5 +1,21 @@
 -- Queries over models that are refused. Before each a part of the reason, and after a bar a part of what to write.
 
+-- A CTE that reads a model is used twice | a CTE for each use
+with p as (select * from {project}) select count(*) as n from p join p as q on q.id = p.owner
+
+-- The query reads no model | by ref()
+with p as (select * from {project}) select count(*) as n from (values (1)) as one (x)
+
+-- A query over models without an aggregate | a view
+select id, owner from {project}
+
+-- The right side of a LEFT JOIN is made of several models | one after the other
+select count(*) as n from {project} p
+left join ({app_user} u join {membership} m on m.user_id = u.id) on u.id = p.owner
+
+-- An arm of UNION ALL reads no model | a view
+select owner, count(*) as n from (select owner from {project} union all select 1) as x group by 1
+
 -- project stands on both sides of a LEFT JOIN | a second model of the same rows
 select count(*) as n from {project} p left join {project} q on q.id = p.owner
 

@@ -21,10 +21,10 @@ select region, letter from {b} as b
 -- lab.d has no primary key: nothing tells its rows apart.
 select id, kind from {d} as d
 
--- a function that makes several rows of one.
+-- a function that makes several rows of one (column tag).
 select id, unnest(tags) as tag from {a} as a
 
--- a function that makes several rows of one.
+-- a function that makes several rows of one (FROM).
 select id, t from {a} as a, unnest(tags) as t
 
 -- a join with constants, which may make several rows of one.

@@ -12,7 +12,8 @@ create type lab.mood as enum ('sad', 'ok', 'it''s "x"');
 create table lab.a (
     id bigint primary key, kind text, mood lab.mood, amount numeric, discount numeric(6, 2),
     price double precision, n integer, flag boolean, at timestamptz, day date, span interval,
-    code char(6), tags text[], doc text, raw bytea, j json, dot point, range int4range, u uuid,
+    code char(6), tags text[], doc text, raw bytea, j json, dot point, page xml, corner box,
+    range int4range, u uuid,
     "odd ""name" varchar(40), unused text
 );
 create table lab.b (
@@ -53,6 +54,9 @@ VALUES_OF_A: dict[str, tuple[str, ...]] = {
     "raw": ("null", "'\\x'", "'\\x00ff'", "decode(repeat('00ff', 40), 'hex')"),
     "j": ("null", "'{\"a\":1}'", "'{\"a\": 1}'"),
     "dot": ("null", "'(1,2)'", "'(1,2.5)'"),
+    "page": ("null", "'<a/>'", "'<a></a>'"),
+    # = compares their areas.
+    "corner": ("null", "'(1,1),(0,0)'", "'(2,1),(1,0)'"),
     "range": ("null", "'empty'", "'[1,3)'"),
     "u": ("null", "'8b1bd2c0-0000-4000-8000-000000000001'"),
     '"odd ""name"': ("null", "'x'", "'y'"),
@@ -62,7 +66,7 @@ VALUES_OF_A: dict[str, tuple[str, ...]] = {
 KEY_OF_E: dict[str, tuple[str, ...]] = {
     "mood": ("'sad'", "'ok'"),
     "span": ("'1 day'", "'24:00'", "'1 mon'"),
-    "numbers": ("'{}'", "'{1,NULL}'"),
+    "numbers": ("'{}'", "'{1,NULL}'", "array_fill(7, '{1000}')"),
     "raw": ("'\\x'", "'\\x00ff'", "decode(repeat('00', 4000), 'hex')"),
     "letter": ("'a'", "''"),
     "doc": ("'{\"a\":1}'", "'{\"a\":1.0}'", "'null'"),

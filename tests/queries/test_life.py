@@ -14,11 +14,12 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect
+from waltally.errors import LoaderError
 
 TABLES = """
 create schema lab;
 create table lab.sale (id int primary key, shop_id int, amount int, note text);
-create table lab.shop (id int primary key, name text);
+create table lab.shop (id int primary key, name varchar(6));
 alter table lab.sale replica identity full;
 alter table lab.shop replica identity full;
 """
@@ -328,6 +329,42 @@ def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> 
     life.must_be_exact()
 
 
+def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Life) -> None:
+    life.target.execute("drop table analytics.shops")
+    life.source.execute("update lab.sale set amount = amount + 1; update lab.shop set name = 'a'")
+    life.catch_up()
+    state, _, remedy = life.state("shops")
+    assert state == "failed" and remedy is not None and remedy.startswith("`dbt build`")
+    why = "analytics.shops, which it reads, has other columns than it was compiled for"
+    for name in ("named", "narrow", "halved"):
+        assert life.state(name) == ("waits", why, "`dbt build`")
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
+    assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
+
+
+def test_a_length_that_is_widened_at_the_source_cuts_no_value(life: Life) -> None:
+    life.source.execute(
+        "alter table lab.shop alter name type varchar(40);"
+        " update lab.shop set name = name || ' under a longer name'"
+    )
+    life.must_be_exact()
+    assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
+
+
+def test_an_audit_names_an_input_that_does_not_follow(life: Life) -> None:
+    audit = "spark-submit spark/audit.py --model named"
+    is_noted = "select audited_at is not null from cdc.model_state where model_name = 'named'"
+    life.target.execute(
+        "update cdc.installed_model set error = 'no', remedy = 'do it' where declared_name = 'sales'"
+    )
+    assert "Note: analytics.sales, which it reads, failed: no" in life.spark_job(audit)
+    assert not life.target.value(is_noted)
+    life.try_again()
+    assert "Note: " not in life.spark_job(audit)
+    assert life.target.value(is_noted)
+
+
 def test_a_copy_whose_schema_was_dropped_is_forgotten(life: Life) -> None:
     life.target.execute(
         "with copied as ("
@@ -452,6 +489,29 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     life.keep({name: MODELS[name] for name in ("sales", "shops")})
     assert life.target.value(indexes) == 0
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
+
+
+def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone(
+    life: Life,
+) -> None:
+    tenths = "select 10 / amount as part, count(*) as n from {sale} group by 1"
+    life.keep({**MODELS, "tenths": (tenths, {})}, is_refresh=False)
+    seed = "spark-submit spark/seed.py --model tenths"
+    life.spark_job(seed)
+    life.must_be_exact()
+    assert life.state("tenths") == ("follows", None, None)
+    life.source.execute("insert into lab.sale select n, 1, 0 from generate_series(101, 1101) as n")
+    life.must_be_exact()
+    state, reason, remedy = life.state("tenths")
+    assert state == "failed" and remedy is not None and "spark/seed.py" not in remedy
+    assert "cannot take more than 1,000 rows of one transaction" in str(reason)
+    # A seed ends as the stream does, and takes one row less.
+    with pytest.raises(LoaderError, match=r"cannot take more than 1,000 rows of lab\.sale"):
+        life.spark_job(seed)
+    life.source.execute("delete from lab.sale where id = 101")
+    life.spark_job(seed)
+    life.must_be_exact()
+    assert life.state("tenths") == ("follows", None, None)
 
 
 def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:

@@ -342,29 +342,39 @@ def test_the_loaders_commands_know_a_query(kept: Kept) -> None:
 def test_servers_that_differ_are_compared_by_the_target(
     cluster: Cluster, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the source lower() knows no Ü."""
+    """At the source lower() knows no Ü, Z comes before it, and its texts have fewer bytes."""
     monkeypatch.setattr(arrow, "FEW_ROWS", few)
-    locale = "template template0 lc_collate 'C' lc_ctype '{}'"
+    locale = "template template0 encoding '{}' lc_collate '{}' lc_ctype '{}'"
+    german = " locale_provider icu icu_locale 'de'"
     with (
-        empty_database(cluster, options=locale.format("C")) as source,
-        empty_database(cluster, options=locale.format("C.UTF-8")) as target,
+        empty_database(cluster, options=locale.format("LATIN1", "C", "C")) as source,
+        empty_database(
+            cluster, options=locale.format("UTF8", "C.UTF-8", "C.UTF-8") + german
+        ) as target,
     ):
         kept = Kept(source, tmp_path, target)
         kept.keep(
             {
                 "lower": ("select lower(note) as note, count(*) as n from {orders} group by 1", {}),
                 "inverse": ("select count(*) as n, sum(1 / (id - 2)) as x from {orders}", {}),
-                "all": ("select id, upper(note) as note from {orders}", {}),
+                "all": ("select id, initcap(note || ' ä') as note from {orders}", {}),
+                "ends": ("select min(note) as first, max(note) as last from {all}", {}),
             }
         )
-        insert = "insert into orders (note) select 'Ü' || n % 2 from generate_series(1, 7) as n"
+        insert = (
+            "insert into orders (note) select case n when 6 then 'z' when 7 then repeat('é', 700)"
+            " else 'Ü' || n % 2 end from generate_series(1, 7) as n"
+        )
         kept.source.execute(insert)
         kept.must_run("seed")
         kept.source.execute(insert)
         kept.must("run", "--once")
         kept.apply()
-        rows = "select note, n from analytics.lower order by 1"
-        assert kept.target.execute(rows) == [("ü0", 6), ("ü1", 8)]
+        rows = 'select left(note, 2), n from analytics.lower order by 1 collate "C"'
+        assert kept.target.execute(rows) == [("z", 2), ("éé", 2), ("ü0", 4), ("ü1", 6)]
+        assert kept.target.execute("select left(first, 2), last from analytics.ends") == [
+            ("Éé", "Z Ä")
+        ]
         with kept.follow():
             report = audited(kept)
             assert report["models"]["inverse"]["rejected_rows"][0]["row_count"] == 1

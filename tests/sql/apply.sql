@@ -118,6 +118,9 @@ select cdc.note_failure(planned, '22003', 'too large', null) from plan \g /dev/n
 insert into got
 select 'a number is too large', concat_ws(' ', error, is_locked, failures, left(remedy, 20)), 'too large f 1 cast what is summed '
 from cdc.installed_model;
+select cdc.note_failure(planned, 'WL004', 'below zero', null) from plan \g /dev/null
+insert into got
+select 'a number would fall below zero', remedy, '`spark-submit spark/seed.py --model ft`' from cdc.installed_model;
 update cdc.installed_model set error = null, remedy = null, failures = 0, retry_at = null;
 create temporary table earlier as select planned from plan;
 savepoint installed; -- its rows have another version from here on

@@ -125,6 +125,13 @@ insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
 from cdc.plan_downstream('s');
 
+update cdc.downstream_model
+set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
+insert into got
+select 'its input has lost a column', concat_ws(', ', state, is_finding, reason, remedy),
+    'waits, t, app.ft, which it reads, has other columns than it was compiled for, `dbt build`'
+from cdc.plan_downstream('s');
+
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
 insert into got

@@ -46,7 +46,7 @@
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
-            {{ flags.FULL_REFRESH or is_new }}
+            {{ flags.FULL_REFRESH }}
         ))
     {% endcall %}
     {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}

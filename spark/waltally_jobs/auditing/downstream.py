@@ -22,22 +22,28 @@ inner join {0}.downstream_model as own on own.model_name = state.relation
 where state.slot_name = %s and (state.model_name <> state.relation or state.model_name = any (%s))
 order by own.level, state.model_name
 """
-# Whatever its inputs wait for, it is what its query gives over them, unless it is to be filled.
+# Whatever its inputs wait for, it is what its query gives over them, unless it is to be filled; but
+# both may be behind, in whatever slot.
 _MODEL = """
 select
     n.nspname,
     c.relname,
     own.declaration,
-    case
-        when own.error is not null or {0}.is_to_be_filled(own.model_name)
-            or {0}.changed_input(own.model_name) is not null
-            then state.reason
-    end,
-    state.remedy
+    own.error is null and not {0}.is_to_be_filled(own.model_name)
+        and {0}.changed_input(own.model_name) is null,
+    waiting.reason,
+    waiting.remedy
 from {0}.model_state as state
 inner join {0}.downstream_model as own on own.model_name = state.relation
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
+left join lateral (
+    select one.reason, one.remedy
+    from {0}.model_state as one
+    where one.relation = own.model_name and one.state <> 'follows'
+    order by one.slot_name
+    limit 1
+) as waiting on true
 where
     state.slot_name = %s and state.model_name = %s
     and n.nspname || '.' || c.relname = state.relation
@@ -69,11 +75,11 @@ def compare(
 
 def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
     with exported_snapshot(target):
-        schema, table, declaration, reason, remedy = target.ask_staging(
+        schema, table, declaration, is_filled, reason, remedy = target.ask_staging(
             _MODEL, (target.slot, name)
         )[0]
         relation = Table(schema, table)
-        if reason is not None:
+        if not is_filled:
             raise AuditIncomplete(f"{relation} was not compared: {reason}", remedy)
         print_status(f"comparing {relation} with its query")
         values = (json.dumps(declaration), relation.quoted, limit)
@@ -85,6 +91,7 @@ def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
         Wrong(dict(zip(keys, texts, strict=True)), column, own, counted)
         for texts, column, own, counted in first
     ]
-    if not differing:
+    if not differing and reason is None:
         target.ask_staging(_NOTE, (str(relation), json.dumps(declaration)))
-    return UpperReport(name, str(relation), groups, differing, wrong)
+    notes = [] if reason is None else [reason]
+    return UpperReport(name, str(relation), groups, differing, wrong, notes)

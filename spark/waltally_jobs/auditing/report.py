@@ -132,13 +132,17 @@ class Wrong:
 
 @dataclass(frozen=True)
 class UpperReport:
-    """A model over models against its query over its inputs; the first of what differs."""
+    """A model over models against its query over its inputs; the first of what differs.
+
+    `notes` name an input that does not follow: then both may be behind.
+    """
 
     name: str
     relation: str
     group_count: int
     difference_count: int
     differences: Sequence[Wrong]
+    notes: Sequence[str]
     counted = "its query"
     """What it is compared with."""
 
@@ -149,6 +153,7 @@ class UpperReport:
     def lines(self) -> Iterator[str]:
         """Yield its part of the report."""
         yield from map(str, self.differences)
+        yield from (f"Note: {note}" for note in self.notes)
         yield (
             f"{plural(self.difference_count, 'difference')} in {plural(self.group_count, 'group')}"
             f" of {self.relation} and its query over the models that it reads"

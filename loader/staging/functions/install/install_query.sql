@@ -38,7 +38,7 @@ begin
     end if;
     perform cdc.install_model(
         slot, model_key, model_name, compiled, functions[1], cdc.list_needs(compiled),
-        is_refresh, coalesce(options ->> 'engine', 'database'), functions
+        is_refresh or is_new, coalesce(options ->> 'engine', 'database'), functions
     );
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, cdc.model_functions(slot, model_key));

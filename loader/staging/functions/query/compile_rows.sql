@@ -20,7 +20,7 @@ declare
     parts record := cdc.split_select(printed);
     selected jsonb;
 begin
-    perform cdc.refuse(array_agg(found.reason order by found.reason), array_agg(found.remedy order by found.reason))
+    perform cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
     from cdc.judge_rows(nodes, sources, options) as found;
     -- The columns with that of the table which each of them is, null of an expression, and the place in the key.
     select jsonb_agg(

@@ -2,7 +2,7 @@
 -- depend on the order of rows is computed again for a group that changed, over one model. `model_count` is null over
 -- sources.
 create or replace function cdc.judge_aggregates(nodes cdc.tree_node[], top_path text, model_count integer)
-returns table (reason text, remedy text)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select distinct
         case
@@ -19,7 +19,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             when called.is_orderless then 'the same query over a rows model, or over a fact that also groups by the value'
             when p.proname in ('array_agg', 'string_agg') then 'the aggregated value itself first in ORDER BY'
             else 'a view, or the query that reads the model'
-        end
+        end,
+        called.path
     from (
         select listed.*, cdc.is_orderless(nodes, listed.path) as is_orderless
         from (

@@ -1,7 +1,7 @@
 -- Functions, operators, casts and aggregates of a query that do not always give the same, by their signatures: what
 -- PostgreSQL would take in an index is taken. What depends on the session's zone alone is where the model has one.
 create or replace function cdc.judge_calls(nodes cdc.tree_node[], has_timezone boolean)
-returns table (reason text, remedy text)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with calls as (
         select
@@ -69,7 +69,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         from known
     )
 
-    select distinct said.reason, said.remedy
+    select distinct said.reason, said.remedy, judged.path
     from judged
     cross join lateral (
         select
@@ -117,7 +117,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union
     select
         format('a text cast to %s can say `today`, or be read in several ways', format_type(cdc.node_type(node.fields), null)),
-        'to_date() or to_timestamp() with a format'
+        'to_date() or to_timestamp() with a format', node.path
     from unnest(nodes) as node
     where
         node.type = 'COERCEVIAIO'
@@ -126,14 +126,14 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union
     select
         format('the spelling of a %s depends on settings', format_type(cdc.node_type(argument.fields), null)),
-        'to_char() with a constant format, `at time zone` before it for a timestamptz'
+        'to_char() with a constant format, `at time zone` before it for a timestamptz', node.path
     from unnest(nodes) as node
     inner join unnest(nodes) as argument on argument.path = node.path || '.arg'
     where node.type = 'COERCEVIAIO' and not cdc.has_plain_text(cdc.node_type(argument.fields))
     union
     select
         'a value of a type that is not built in, which only the source''s server knows',
-        'the column as `column::text`'
+        'the column as `column::text`', node.path
     from unnest(nodes) as node
     left join unnest(nodes) as parent on parent.path = node.parent
     where
@@ -151,9 +151,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union
     select
         format('%s, a type that is money, names things of the server or is not built in', format_type(own.type_oid, null)),
-        'the column as `column::text`'
+        'the column as `column::text`', own.path
     from (
-        select distinct cdc.node_type(node.fields) as type_oid from unnest(nodes) as node
+        select node.path, cdc.node_type(node.fields) as type_oid from unnest(nodes) as node
     ) as own
     inner join pg_type as t on t.oid = own.type_oid
     where

@@ -1,12 +1,13 @@
 -- What is wrong with where the parts of a query stand: an aggregate or a grouping below the top, and sub-selects over
 -- other tables. `top_path` is the query that hands up the top one's columns.
 create or replace function cdc.judge_levels(nodes cdc.tree_node[], top_path text)
-returns table (reason text, remedy text)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select distinct
         case when around.path is null then 'an aggregate or GROUP BY below the top' else 'a UNION ALL around aggregates' end,
         case when around.path is null then 'a model of its own for it, and a query over that model'
-        else 'the UNION ALL inside FROM, and one GROUP BY around it' end
+        else 'the UNION ALL inside FROM, and one GROUP BY around it' end,
+        node.path
     from unnest(nodes) as node
     left join unnest(nodes) as around on around.path = top_path || '.setOperations'
     where
@@ -16,7 +17,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union
     select
         'a sub-select over a table: it would ask rows that change by themselves',
-        'a fact of these rows by the column that ties them, and a query over both models'
+        'a fact of these rows by the column that ties them, and a query over both models',
+        node.path
     from unnest(nodes) as node
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' in ('0', '6') and node.fields ->> 'relkind' is distinct from 'v'
@@ -24,7 +26,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     union
     select
         format('%s, which the query names beside its sources', (node.fields ->> 'relid')::oid::regclass),
-        'a source(), or a ref() of a model'
+        'a source(), or a ref() of a model',
+        node.path
     from unnest(nodes) as node
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'

@@ -1,5 +1,5 @@
 -- What stands in a query's tree and may not, by a list of what may: what nobody thought of is refused.
-create or replace function cdc.judge_nodes(nodes cdc.tree_node[]) returns table (reason text, remedy text)
+create or replace function cdc.judge_nodes(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         -- What a query consists of: a clause and its node, or a property.
@@ -47,7 +47,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select
         coalesce(refused.reason, format('%s is not known here', parts.clause)),
-        coalesce(refused.remedy, 'the query without it')
+        coalesce(refused.remedy, 'the query without it'), parts.path
     from parts
     left join refused_parts as refused on refused.clause = parts.clause
     where
@@ -73,17 +73,17 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
             when node.type ~ '^JSON' then '`document ->> ''key''` or jsonb_path_query_first()'
             else 'the query without it'
-        end
+        end, node.path
     from unnest(nodes) as node
     where
         node.type not in (select known.type from known_types as known)
         and node.type not in ('WINDOWFUNC', 'WINDOWCLAUSE', 'ROWMARKCLAUSE', 'GROUPINGSET')
     union
-    select 'a column of the system (ctid, xmin and the like): the stream has none', 'the table''s own columns'
+    select 'a column of the system (ctid, xmin and the like): the stream has none', 'the table''s own columns', node.path
     from unnest(nodes) as node
     where node.type = 'VAR' and (node.fields ->> 'varattno')::integer < 0
     union
-    select 'a row used as a value', 'its columns by their names'
+    select 'a row used as a value', 'its columns by their names', node.path
     from unnest(nodes) as node
     where node.type = 'VAR' and node.fields ->> 'varattno' = '0'
 $$;

@@ -1,7 +1,7 @@
 -- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no
 -- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that
 -- differ are equal.
-create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text)
+create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with ordered as (
         -- greatest(), <, max() and the like.
@@ -31,9 +31,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     ),
 
     types as (
-        select ordered.own_type as oid from ordered
+        select ordered.path, ordered.own_type as oid from ordered
         union
-        select cdc.node_type(argument.fields)
+        select ordered.path, cdc.node_type(argument.fields)
         from ordered
         inner join unnest(nodes) as argument on starts_with(argument.path, ordered.path || '.')
         where
@@ -51,14 +51,15 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             when is_enum then 'the column as `column::text`, or CASE with a number for each label'
             when element.oid = 'record'::regtype then 'a comparison of their values, one by one'
             else 'the order of one of its values, as a text or number'
-        end
+        end,
+        types.path
     from types
     inner join pg_type as t on t.oid = types.oid
     inner join pg_type as element on element.oid = case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else t.oid end
     cross join lateral (select element.typtype = 'e' or element.oid = 'anyenum'::regtype as is_enum) as judged
     where is_enum or element.oid in ('jsonb'::regtype, 'record'::regtype)
     union
-    select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation'
+    select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation', node.path
     from unnest(nodes) as node
     inner join pg_collation as c on c.oid = (node.fields ->> 'collOid')::oid
     where node.type = 'COLLATEEXPR' and not c.collisdeterministic

@@ -2,9 +2,9 @@
 -- table's rows have no use for.
 create or replace function cdc.judge_rows(
     nodes cdc.tree_node[], sources jsonb, options jsonb
-) returns table (reason text, remedy text)
+) returns table (reason text, remedy text, path text)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select distinct said.reason, said.remedy
+    select distinct said.reason, said.remedy, node.path
     from unnest(nodes) as node
     inner join (
         values
@@ -30,12 +30,12 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             else true
         end
     union all
-    select 'The query names several tables, and rows of one are kept', 'a rows model of each of them, and the query over the models'
+    select 'The query names several tables, and rows of one are kept', 'a rows model of each of them, and the query over the models', null
     where jsonb_array_length(sources) > 1 and not exists (select from unnest(nodes) as node where node.type = 'SETOPERATIONSTMT')
     union all
-    select 'surrogate_key: rows have the primary key of their table', 'config without it'
+    select 'surrogate_key: rows have the primary key of their table', 'config without it', null
     where options ? 'surrogate_key'
     union all
-    select 'ignore_deletes: rows that are gone would stay for good', 'a query that groups, or config without it'
+    select 'ignore_deletes: rows that are gone would stay for good', 'a query that groups, or config without it', null
     where coalesce(options -> 'ignore_deletes', '[]') <> '[]'
 $$;

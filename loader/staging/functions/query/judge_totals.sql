@@ -1,7 +1,7 @@
 -- What an expression of totals may not do: divide by one that can be 0, which would stop the model when it is, or
 -- look at how a numeric is spelled, which depends on the order of changes.
 create or replace function cdc.judge_totals(nodes cdc.tree_node[], top_path text, is_total boolean)
-returns table (reason text, remedy text)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         select node.*, coalesce(node.fields ->> 'funcid', node.fields ->> 'opfuncid')::oid as function_oid
@@ -24,7 +24,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select
         'a division by a total that can be 0'::text,
-        case when is_total then '`nullif(..., 0)` around it: without GROUP BY count(*) can be 0 too' else '`nullif(..., 0)` around it' end
+        case when is_total then '`nullif(..., 0)` around it: without GROUP BY count(*) can be 0 too' else '`nullif(..., 0)` around it' end,
+        parts.path
     from parts
     inner join pg_proc as p on p.oid = parts.function_oid
     where
@@ -32,7 +33,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         and p.proname ~ '^(int[248]+(div|mod)|float[48]+div|numeric_(div|div_trunc|mod)|mod|div|interval_div|cash_div_.*)$'
         and not cdc.is_never_zero(nodes, parts.path || '.args.2', is_total)
     union
-    select 'a numeric total as text, which would show zeros that depend on the order of changes', '`round(..., 2)` before the cast'
+    select 'a numeric total as text, which would show zeros that depend on the order of changes', '`round(..., 2)` before the cast',
+        parts.path
     from parts
     inner join unnest(nodes) as argument on argument.path in (parts.path || '.arg', parts.path || '.args.1')
     left join pg_proc as p on p.oid = parts.function_oid

@@ -4,17 +4,17 @@ create or replace function cdc.refuse_query(
     query text, tree text, nodes cdc.tree_node[], top_path text, is_total boolean, has_zone boolean, input_count integer
 ) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
-    select cdc.refuse(array_agg(found.reason order by found.reason), array_agg(found.remedy order by found.reason))
+    select cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
     from (
         select * from cdc.judge_nodes(nodes)
         union
-        select * from cdc.judge_from(nodes)
+        select part.*, null from cdc.judge_from(nodes) as part
         union
         select * from cdc.judge_calls(nodes, has_zone)
         union
         select * from cdc.judge_order(nodes)
         union
-        select * from cdc.judge_constants(query, tree, nodes, has_zone)
+        select part.*, null from cdc.judge_constants(query, tree, nodes, has_zone) as part
         union
         select * from cdc.judge_levels(nodes, top_path)
         union
