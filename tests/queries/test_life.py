@@ -331,7 +331,7 @@ def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> 
 
 def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Life) -> None:
     life.target.execute("drop table analytics.shops")
-    life.source.execute("update lab.sale set amount = amount + 1; update lab.shop set name = 'a'")
+    life.source.execute("update lab.shop set name = 'a'")
     life.catch_up()
     state, _, remedy = life.state("shops")
     assert state == "failed" and remedy is not None and remedy.startswith("`dbt build`")
@@ -505,13 +505,9 @@ def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone
     state, reason, remedy = life.state("tenths")
     assert state == "failed" and remedy is not None and "spark/seed.py" not in remedy
     assert "cannot take more than 1,000 rows of one transaction" in str(reason)
-    # A seed ends as the stream does, and takes one row less.
+    # A seed ends as the stream does.
     with pytest.raises(LoaderError, match=r"cannot take more than 1,000 rows of lab\.sale"):
         life.spark_job(seed)
-    life.source.execute("delete from lab.sale where id = 101")
-    life.spark_job(seed)
-    life.must_be_exact()
-    assert life.state("tenths") == ("follows", None, None)
 
 
 def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:
