@@ -290,8 +290,8 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     shutil.copy(shop.home / "target" / "manifest.json", before)
     path = shop.folder / "models" / "both.sql"
     path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
-    chosen = ("--quiet", "--output", "name", "--select", "state:modified", "--state", str(before))
-    assert shop.dbt("ls", *chosen).split() == ["both"]
+    chosen = ("--resource-type", "model", "--select", "state:modified", "--state", str(before))
+    assert shop.dbt("ls", "--quiet", "--output", "name", *chosen).split() == ["both"]
     (shop.folder / "models" / "both.yml").unlink()
     shop.must("setup")
     dice = Random(9)
