@@ -73,10 +73,6 @@ select 10 / small as x, count(*), sum(12 / n) as y from {a} group by 1
 select (select tag from unnest(tags) as tag) as tag, array_position(nums, 3) as place,
     name::jsonpath::text as path, count(*) as n from {a} group by 1, 2, 3
 
--- spans
-select span::text as span, extract(day from span) as days, extract(epoch from span) as seconds,
-    count(*) as n from {a} group by 1, 2, 3
-
 -- numbers_in_texts
 select code::integer as code, sum(name::numeric) as s, count(*) as n from {a} group by 1
 

@@ -205,34 +205,41 @@ def test_a_table_that_is_emptied_twice_takes_away_each_row_once(lab: Lab) -> Non
             assert model.differences() == []
 
 
-def test_an_average_keeps_16_digits_when_a_value_of_many_has_come_and_gone(lab: Lab) -> None:
-    lab.clear()
-    query = "select flag, avg(price) as mean, sum(price) as s from {a} group by 1"
-    model = Model(lab, "unscaled", query, Random(1))
-    for change in (
+HISTORIES: dict[str, tuple[str, ...]] = {
+    # A value of many digits comes and goes; of an average 16 count.
+    "unscaled": (
+        "select flag, avg(price) as mean, sum(price) as s from {a} group by 1",
         "insert into lab.a (id, price) values (1, 1), (2, 1), (3, 2)",
         "insert into lab.a (id, price) values (4, 0.01 / 3)",
         "delete from lab.a where id = 4",
-    ):
-        lab.execute(change)
-        model.step("add", lab.last_change())
-        assert model.differences(digits=16) == []
-    assert len(lab.value("select mean::text from lab_models.unscaled")) > 18
-
-
-def test_a_type_of_an_extension_is_its_text(lab: Lab) -> None:
-    lab.clear()
-    query = """select tag::text as tag, pairs::text as pairs, count(*) as n, count(tag) as tags
-    from {of_extensions} group by 1, 2"""
-    model = Model(lab, "extensions", query, Random(1))
-    for change in (
+    ),
+    # Equal, and spelled apart.
+    "spans": (
+        "select span::text as span, extract(day from span) as days, count(*) as n from {a} group by 1, 2",
+        "insert into lab.a (id, span) values (1, '1 day'), (2, '24:00'), (3, '1 day')",
+        "update lab.a set span = '24:00' where id = 1",
+        "update lab.a set span = '1 day' where id = 2",
+    ),
+    "extensions": (
+        "select tag::text as tag, pairs::text as pairs, count(*) as n, count(tag) as tags"
+        " from {of_extensions} group by 1, 2",
         "insert into lab.of_extensions values (1, 'A', 'a=>1'), (2, 'a', 'a => 1'), (3, null, null)",
         "update lab.of_extensions set tag = 'a', pairs = 'b=>NULL,a=>1' where id = 1",
         "delete from lab.of_extensions where id = 2",
-    ):
+    ),
+}
+"""By a model's name its query and the changes after it."""
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_model_equals_its_query_after_each_change(lab: Lab, name: str) -> None:
+    lab.clear()
+    query, *changes = HISTORIES[name]
+    model = Model(lab, name, query, Random(1))
+    for change in changes:
         lab.execute(change)
         model.step("add", lab.last_change())
-        assert model.differences() == []
+        assert model.differences(digits=16) == []
 
 
 def test_what_nobody_reads_of_a_table_of_many_columns_is_not_needed(lab: Lab) -> None:
