@@ -33,7 +33,10 @@ MODEL = "select * from analytics.report order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
 COLUMNS = """
     select column_name, data_type from information_schema.columns
-    where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
+    where
+        table_schema = 'analytics' and table_name = 'ft_service_stats'
+        and not starts_with(column_name, 'waltally_')
+    order by ordinal_position
 """
 TICKETS = "select * from analytics.minutes order by 1, 2, 3"
 FOLLOW = "loader run --build"
