@@ -33,10 +33,7 @@ MODEL = "select * from analytics.report order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
 COLUMNS = """
     select column_name, data_type from information_schema.columns
-    where
-        table_schema = 'analytics' and table_name = 'ft_service_stats'
-        and not starts_with(column_name, 'waltally_')
-    order by ordinal_position
+    where table_schema = 'analytics' and table_name = 'ft_service_stats' order by ordinal_position
 """
 TICKETS = "select * from analytics.minutes order by 1, 2, 3"
 FOLLOW = "loader run --build"
@@ -138,6 +135,10 @@ def test_the_shipped_model_is_made_from_the_root_of_the_repository(
         ("count", "bigint"),
         ("live_count", "bigint"),
         ("archived_count", "bigint"),
+        # What the history's rows have added: a TRUNCATE takes it away.
+        ("waltally_1_archived_count", "bigint"),
+        ("waltally_1_count", "bigint"),
+        ("waltally_1_live_count", "bigint"),
     ]
 
 
