@@ -195,14 +195,14 @@ def _replace_one(
         {"model": model.name},
     )
     counts = f"select part, dimensions, sums from {counted_rows}"
+    has_purges = purged.outcome == "kept" and bool(purged.groups)
     # One query gives a part's group once, and to add up two million of them takes 20 s.
-    is_added_up = not all(is_of_one_query for *_, is_of_one_query in totals)
-    if not is_added_up:
-        counts += " and row_count <> 0"
-    if purged.outcome == "kept" and purged.groups:
+    is_added_up = has_purges or not all(is_of_one_query for *_, is_of_one_query in totals)
+    if has_purges:
         purges = archived.of_model(target, model, position)
         counts += f" union all select part, dimensions, measures::text[] {purges}"
-        is_added_up = True
+    elif not is_added_up:
+        counts += " and row_count <> 0"
     query = "select %(slot)s, %(model)s, part, dimensions, "
     if (place := model.counting_place) is None or not is_added_up:
         query += f"sums::numeric[] from ({counts}) as together"
