@@ -82,6 +82,7 @@ class Applier:
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
         ]
+        self._states: list[ModelState] = []
         self._left_behind: list[ModelState] = []
         self._reported: dict[str, tuple[str, str | None]] = {}
         self._rejected: dict[str, int] = {}
@@ -180,11 +181,11 @@ class Applier:
             self._reported[model.relation] = (model.state, model.reason)
             if self._reported[model.relation] != before:
                 _log_state(model)
-                # One that has come to follow may lack what was staged meanwhile.
-                self._is_due.set()
-        if any(model.state == "waits" for model in states):
-            # For the others to come up to its baseline, perhaps, where nothing is staged for them.
+        if states != self._states or any(model.state == "waits" for model in states):
+            # One that has come to follow may lack what was staged meanwhile, and one that waits may
+            # wait for the others to come up to its baseline, where nothing is staged for them.
             self._is_due.set()
+        self._states = states
         behind = [model for model in states if model.is_behind]
         has_moved = behind != self._left_behind
         self._left_behind = behind

@@ -43,6 +43,24 @@ def test_killed_while_it_follows_it_applies_each_change_once(pipeline: Pipeline)
     assert pipeline.rejected() == []
 
 
+def test_what_is_staged_while_the_first_apply_runs_is_applied_without_another_change(
+    pipeline: Pipeline,
+) -> None:
+    """The models that follow are applied for each batch, and then there is none yet."""
+    pipeline.must("setup")
+    pipeline.target.take_baseline()
+    pipeline.install()
+    with closing(psycopg2.connect(pipeline.dsns[1])) as holder:
+        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+        with pipeline.follow("--build", "--verbose") as running:
+            wait_until(lambda: pipeline.target.value(WAITING), "an apply waits")
+            running.wait_for("built in")
+            pipeline.source.insert(5)
+            running.wait_for("built in", 2)
+            holder.commit()
+            wait_until(lambda: pipeline.model() == pipeline.recount(), running.said())
+
+
 MET = (
     ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
     ("select from analytics.ft_service_stats for update", REFUSED, "it is tried again"),
