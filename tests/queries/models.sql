@@ -174,3 +174,8 @@ select max(day) as newest, count(distinct channel) as channels, count(*) as n fr
 -- lowered
 select lower(channel) || '!' as c, hours / 2 as half, min(amount) as least, sum(amount) as s
 from {days} d group by 1, 2
+
+-- computed_on_the_way
+select made.region_id, count(distinct made.initial) as initials, max(made.later) as later
+from (select c.*, left(c.name, 1) as initial, c.id / 2.0 as later from {customer} c) as made
+group by 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from decimal import Decimal
 from random import Random
 
 import psycopg2
@@ -72,7 +74,7 @@ def begin(lab: RowsLab, rng: Random, *names: str) -> list[Below]:
         "truncate cdc.change_log; delete from cdc.installed_model; truncate cdc.to_fill; "
         "delete from cdc.downstream_model"
     )
-    for name in (*ABOVE, *BELOW, "numbered", "divided"):
+    for name in (*ABOVE, *BELOW, "numbered", "divided", "pairs", "infinite"):
         lab.execute(f"drop table if exists lab.{name} cascade")
     return [Below(lab, name, BELOW[name], rng) for name in names]
 
@@ -213,6 +215,46 @@ def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_
     assert "division by zero" in errors["divided"]
     lab.transact("delete from lab.users")
     below.catch_up()
+
+
+def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: RowsLab) -> None:
+    """An infinity, or a NaN of two of them, would stay in the sum when the row has gone."""
+    (below,) = begin(lab, Random(0), "priced")
+    infinite = "sum(case when amount > 5 then 'Infinity'::numeric else amount end)"
+    Above(lab, "infinite", f"select {infinite} as amount, bool_or(id > 2) as b from {{priced}}")
+    fill(lab)
+    lab.transact("insert into lab.orders (id, amount) values (1, 2), (2, 3.5)")
+    below.catch_up()
+    assert lab.execute("select amount from lab.infinite") == [(Decimal("5.5"),)]
+    lab.transact("insert into lab.orders (id, amount) values (3, 7)")
+    below.catch_up()
+    said = "a sum would be Infinity"
+    assert said in lab.value("select error from cdc.downstream_model where name = 'infinite'")
+    with pytest.raises(psycopg2.errors.NumericValueOutOfRange, match=said):
+        fill(lab)
+    lab.transact("delete from lab.orders where id = 3")
+    below.catch_up()
+    fill(lab)
+    assert lab.execute("select amount, b from lab.infinite") == [(Decimal("5.5"), False)]
+
+
+def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: RowsLab) -> None:
+    """In a nested loop a batch of 8,000 rows took 10 seconds, by hashes 0.4."""
+    begin(lab, Random(0), "customer")
+    pairs = "from {customer} as a join {customer} as b on b.id = a.region_id"
+    model = Above(lab, "pairs", f"select a.name, count(*) as n {pairs} group by 1")
+    fill(lab)
+    delta = lab.value("select cdc.write_delta(%s, 'lab.customer')", json.dumps(model.compiled))
+    types = "text, text, lab.customer[], lab.customer[]"
+    lab.execute(f"prepare meeting ({types}) as select $1, $2, added.* from ({delta}) as added")
+    with lab.connection.cursor() as cursor:
+        cursor.execute("set enable_seqscan = off; set enable_mergejoin = off")
+        cursor.execute("set plan_cache_mode = force_generic_plan")
+        cursor.execute("explain execute meeting('', '', '{}', '{}')")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute("reset all; deallocate meeting")
+    hashed = re.compile(r"Hash Join[^\n]*\n +Hash Cond[^\n]*\n +-> +CTE Scan on changed")
+    assert hashed.search(plan), plan
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,6 +2,10 @@
 -- that changed, before and after, do to it; all other inputs are as they are now.
 create or replace function cdc.write_downstream(compiled jsonb, routine text, relation text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+    sums constant text[] := array(
+        select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'type' = 'numeric' and not value ? 'again'
+    );
 begin
     return cdc.fill(
 $template$
@@ -57,6 +61,7 @@ $template$,
             'values', (
                 select string_agg(
                     case when one.kind = 'id' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', 'query.%I'))
+                    when one.name = any (sums) then format('cdc.finite(query.%I)', one.name)
                     else format('query.%I', one.name) end, ', ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one where one.kind <> 'derived'

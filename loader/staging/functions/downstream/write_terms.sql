@@ -25,7 +25,12 @@ begin
             ),
             cdc.write_inputs(compiled, (
                 select jsonb_object_agg(n, format(
-                    'select %s from changed where waltally_sign = signs.sign_%s', cdc.changed_columns(compiled -> 'inputs' -> (n - 1)), n
+                    case cardinality(chosen)
+                        when 1 then 'select %s from changed where waltally_sign = signs.sign_%s'
+                        -- The planner takes them for three rows; of thirty it makes a hash join, not a nested loop.
+                        else 'select %s from changed where (waltally_sign > 0) = (signs.sign_%s > 0)'
+                    end,
+                    cdc.changed_columns(compiled -> 'inputs' -> (n - 1)), n
                 ))
                 from unnest(chosen) as n
             ), chosen)

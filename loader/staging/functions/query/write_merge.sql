@@ -61,6 +61,8 @@ $template$,
                         when value ->> 'name' = any (anew) and value ->> 'type' like '%[]' then 'max(%I) as %I'
                         when value ->> 'name' = any (anew) then '(array_agg(%I))[1] as %I'
                         when value ->> 'type' = 'bigint' then 'sum(%I)::bigint as %I'
+                        -- Over sources the deltas are finite, see write_deltas.
+                        when value ->> 'type' = 'numeric' and compiled ? 'inputs' then 'cdc.finite(sum(%I)) as %I'
                         else 'sum(%I) as %I'
                     end, value ->> 'name', value ->> 'name'
                 ), e',\n        ' order by place)
@@ -79,15 +81,12 @@ $template$,
                 from cdc.list_columns(compiled) as one where one.kind <> 'derived'
             ),
             'values', (
-                select string_agg(
-                    case
-                        when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
-                        when one.counted_by is not null
-                            then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', one.counted_by, one.name, one.name)
-                        else format('totals.%I', one.name)
-                    end,
-                    ', ' order by one.place
-                )
+                select string_agg(case
+                    when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
+                    when one.counted_by is not null
+                        then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
+                    else format('totals.%I', one.name)
+                end, ', ' order by one.place)
                 from cdc.list_columns(compiled) as one
                 where one.kind <> 'derived'
             ),
