@@ -74,7 +74,7 @@ def begin(lab: RowsLab, rng: Random, *names: str) -> list[Below]:
         "truncate cdc.change_log; delete from cdc.installed_model; truncate cdc.to_fill; "
         "delete from cdc.downstream_model"
     )
-    for name in (*ABOVE, *BELOW, "numbered", "divided", "pairs", "infinite"):
+    for name in (*ABOVE, *BELOW, "numbered", "divided", "pairs", "infinite", "per_channel"):
         lab.execute(f"drop table if exists lab.{name} cascade")
     return [Below(lab, name, BELOW[name], rng) for name in names]
 
@@ -236,6 +236,22 @@ def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: RowsLab
     below.catch_up()
     fill(lab)
     assert lab.execute("select amount, b from lab.infinite") == [(Decimal("5.5"), False)]
+
+
+def test_a_group_of_nulls_that_comes_and_goes_is_a_row_all_the_same(lab: RowsLab) -> None:
+    (below,) = begin(lab, Random(0), "days")
+    query = "select coalesce(channel, '?') as channel, count(*) as n from {days} group by 1"
+    model = Above(lab, "per_channel", query)
+    fill(lab)
+    lab.transact("insert into lab.orders (id) values (1)")
+    below.catch_up()
+    assert lab.execute("select channel, n from lab.per_channel") == [("?", 1)]
+    lab.transact("insert into lab.orders (id, channel) values (2, 'web')")
+    below.catch_up()
+    assert model.differences() == []
+    lab.transact("delete from lab.orders where id = 1")
+    below.catch_up()
+    assert lab.execute("select channel, n from lab.per_channel") == [("web", 1)]
 
 
 def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: RowsLab) -> None:

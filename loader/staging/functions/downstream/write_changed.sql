@@ -11,9 +11,9 @@ $template$changed as materialized (
     )$template$,
         jsonb_build_object(
             'columns', cdc.model_columns(held, '(side.image)'),
-            -- Of a total nothing but its row may be read.
-            'former', coalesce(nullif(cdc.write_names(held -> 'columns', '(told.former).%I'), ''), 'told.former is null'),
-            'present', coalesce(nullif(cdc.write_names(held -> 'columns', '(told.present).%I'), ''), 'told.present is null')
+            -- A group may have null in all of them.
+            'former', cdc.write_names(held -> 'columns', '(told.former).%I, ', '') || 'told.former is null',
+            'present', cdc.write_names(held -> 'columns', '(told.present).%I, ', '') || 'told.present is null'
         )
     )
 $$;
