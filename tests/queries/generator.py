@@ -459,6 +459,8 @@ def main() -> None:
         lab.execute("create schema lab_models; set statement_timeout to '20s'")
         for outcome in Trial(lab, asked.seed).outcomes(asked.count):
             counted[outcome.kind] += 1
+            if counted.total() % 500 == 0:
+                print(dict(counted), flush=True)
             if outcome.kind == "wrong":
                 print(
                     f"\nWRONG {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True
