@@ -363,7 +363,8 @@ class ModelTrial:
             self.lab.execute(
                 "select set_config('timezone', %s, false)", options.get("timezone", "UTC")
             )
-            self.lab.execute(f"explain {text}".replace("%", "%%") + "\n-- %s", "")
+            with self.lab.connection.cursor() as cursor:
+                cursor.execute(f"explain {text}")
         except psycopg2.Error as error:
             return Outcome("invalid", query, options, said(error))
         finally:
