@@ -153,13 +153,8 @@ def evaluated(
         session.ask("commit")
 
 
-def count(
-    target: TargetSession, copies: Sequence[Copy], groups: Table
-) -> tuple[dict[int, int], list[pa.RecordBatch]]:
-    """Write the groups of the copies into a table like the incoming one.
-
-    Returns by attempt how many, and the rows that the queries cannot take, as queries.GROUP.
-    """
+def count(target: TargetSession, copies: Sequence[Copy], groups: Table) -> dict[int, int]:
+    """Write the groups of the copies into a table of groups; return by attempt how many."""
 
     def insert(session: Connection, rows: Rows, query: str) -> dict[int, int]:
         return evaluating.insert(
@@ -170,11 +165,4 @@ def count(
             f" sums from ({query}) as counted",
         )
 
-    written: dict[int, int] = {}
-    rejected = []
-    for model, part, found in evaluated(target, copies, insert):
-        if isinstance(found, RejectedRow):
-            rejected.append(queries.batch_of_rejected(model, part, found))
-        else:
-            written |= found
-    return written, rejected
+    return evaluating.stored(target, groups, evaluated(target, copies, insert))

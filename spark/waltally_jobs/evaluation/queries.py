@@ -8,26 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import IO, Generic, TypeVar
 
-import pyarrow as pa
 from psycopg2 import DataError, NotSupportedError, errors
 
-from waltally.database import Connection, Row, Target
+from waltally.database import Connection, Target
 from waltally.errors import LoaderError, RowTooLarge
 from waltally.models import Model, ModelTable
 from waltally.tables import quoted
-from waltally_jobs.common import arrow
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.progress import Progress
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers, imported
 
-GROUP = arrow.schema(
-    "model string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
-    " reason string, example string"
-)
-"""A group of a model's table, or with a reason rows that its query cannot take, and one of them."""
 MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
 ROW_AT_FAULT = (
@@ -67,27 +60,16 @@ class RejectedRow:
     count: int = 1
 
 
-def counted(
-    settings: Settings,
-    target: Target,
-    models: Sequence[Model],
-    exported: ExportedSnapshot,
-    moved: Collection[tuple[Model, ModelTable]] = (),
-) -> Iterator[pa.RecordBatch]:
-    """Yield the groups of each range, and the rows that a query cannot take.
-
-    The tables `moved` are left out: the target evaluates their rows. Raises LoaderError.
-    """
-
-    def ask(source: Connection, _: Rows, query: str) -> list[Row]:
-        return source.ask(query)
-
-    for model, part, found in at_source(settings, target, models, exported, ask, moved):
-        if isinstance(found, RejectedRow):
-            yield batch_of_rejected(model, part, found)
-        elif found:
-            rows = [(model.name, part.name, *row, None, None) for row in found]
-            yield arrow.batch_of(GROUP, rows)
+def copied(session: Connection, columns: str, query: str, file: IO[bytes]) -> int:
+    """Append what a query gives to a file, as COPY prints it; return how many rows."""
+    begin = file.tell()
+    try:
+        return session.copy(f"copy (select {columns} from ({query}) as counted) to stdout", file)
+    except BaseException:
+        # A row that the query cannot take may be the last of many.
+        file.seek(begin)
+        file.truncate()
+        raise
 
 
 def at_source(
@@ -218,10 +200,3 @@ select dimensions, row_count * {times} as row_count, array(
 ) as sums
 from ({query}) as once
 """
-
-
-def batch_of_rejected(model: Model, part: ModelTable, row: RejectedRow) -> pa.RecordBatch:
-    """Return a row that a query cannot take, with the columns of GROUP."""
-    nothing: list[str] = []
-    cells = (model.name, part.name, nothing, row.count, nothing, row.reason, row.example)
-    return arrow.batch_of(GROUP, [cells])
