@@ -112,6 +112,11 @@ def submitted(
     return [*start, *words, f"spark/{job}.py", *flags]
 
 
+def connected(job: str, *flags: str) -> list[str]:
+    """Return the command that runs a job over Spark Connect, which SPARK_REMOTE names."""
+    return [sys.executable, f"spark/{job}.py", *flags]
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill the driver, then the JVM that started it: the driver outlives it and would go on."""
     for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
@@ -189,11 +194,18 @@ class Source(Database):
         assert code == 0, err
         return out
 
-    def start(self, *flags: str, job: str = "seed", **submit: Any) -> subprocess.Popen[str]:
-        """Start a job by spark-submit. `environment` is added to the variables."""
+    def start(
+        self, *flags: str, job: str = "seed", remote: str = "", **submit: Any
+    ) -> subprocess.Popen[str]:
+        """Start a job by spark-submit, or over Spark Connect at the address `remote`.
+
+        `environment` is added to the variables.
+        """
         environment = submit.pop("environment", {})
+        if remote:
+            environment = {**environment, "SPARK_REMOTE": remote}
         process = subprocess.Popen(
-            submitted(job, *flags, **submit),
+            connected(job, *flags) if remote else submitted(job, *flags, **submit),
             cwd=ROOT,
             env={**self.variables, **environment},
             stdout=subprocess.PIPE,
@@ -239,7 +251,7 @@ class Source(Database):
     def seed_that_waits_to_write(
         self, *flags: str, tasks: int = 1, **more: Any
     ) -> Iterator[subprocess.Popen[str]]:
-        """Start a seed by spark-submit; within the block its tasks wait to write what they read.
+        """Start a seed; within the block its tasks wait to write what they read.
 
         The tables need many groups. At least `tasks` wait at the start of the block.
         """
