@@ -103,8 +103,15 @@ def test_a_task_that_is_lost_after_its_commit_applies_no_change_twice(audited: A
     source.insert(40)
     audited.stage()
     flags = ("--once", "--in-driver", "0")
+    # So many tasks write so few changes, on both workers.
+    conf = {
+        **TRIED_AGAIN,
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+    }
     with spark_cluster(2, {"WALTALLY_KILL_AT": "appended"}) as workers:
-        job = submitted("apply", *flags, master=workers.url, conf=TRIED_AGAIN)
+        job = submitted("apply", *flags, master=workers.url, conf=conf)
         _, err = audited.spawn(*job).communicate(timeout=280)
         assert has_lost_tasks(workers), err
     counted = source.value("select sum(live_count) from analytics.ft_service_stats")
