@@ -256,7 +256,10 @@ class Source(Database):
         The tables need many groups. At least `tasks` wait at the start of the block.
         """
         seed = self.start("--partitions", "4", *flags, **more)
-        copies = "select oid::regclass::text from pg_class where relname ~ '^moved_'"
+        copies = (
+            "select attrelid::regclass::text from pg_attribute where attname = 'times'"
+            " and attrelid::regclass::text ~ '[.]moved_'"
+        )
         wait_until(lambda: self.execute(copies) or seed.poll() is not None, pause=0.005)
         with self.session() as gate, gate.transaction():
             for (table,) in gate.ask(copies):
@@ -296,8 +299,8 @@ class Source(Database):
             for table in TABLES
         }
 
-    def incoming_tables(self) -> list[tuple[Any, ...]]:
-        return self.execute("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
+    def tables_of_jobs(self) -> list[tuple[Any, ...]]:
+        return self.execute("select 1 from pg_class where relname ~ '^moved_' and relkind = 'r'")
 
     def job_sessions(self) -> list[tuple[Any, ...]]:
         """The sessions of a seed."""

@@ -58,7 +58,7 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
         out, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
-    assert not source.incoming_tables()
+    assert not source.tables_of_jobs()
 
 
 def test_an_executor_that_is_lost_while_it_writes_stores_no_row_twice(
@@ -100,7 +100,8 @@ def test_a_task_that_is_lost_after_its_commit_stores_no_row_twice(source: Source
 def test_a_task_that_is_lost_after_its_commit_applies_no_change_twice(audited: Audited) -> None:
     source = audited.source
     source.execute("update cdc.installed_model set engine = 'spark'")
-    source.insert(40)
+    for status in range(16):
+        source.insert(2, str(status))
     audited.stage()
     flags = ("--once", "--in-driver", "0")
     # So many tasks write so few changes, on both workers.
@@ -108,6 +109,7 @@ def test_a_task_that_is_lost_after_its_commit_applies_no_change_twice(audited: A
         **TRIED_AGAIN,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "8",
+        "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1",
     }
     with spark_cluster(2, {"WALTALLY_KILL_AT": "appended"}) as workers:
@@ -139,7 +141,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     code, _, err = source.submit("--forget-purged", master=workers.url, conf=SMALL)
     assert code == 0, err
     assert source.baseline() == source.recount()
-    assert not source.incoming_tables()
+    assert not source.tables_of_jobs()
 
 
 def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(

@@ -180,8 +180,8 @@ def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
 ) -> None:
     def commit(_: int) -> None:
         incoming = source.value(
-            "select oid::regclass::text from pg_class"
-            " where relname ~ '^baseline_group_incoming' and relkind = 'r'"
+            "select attrelid::regclass::text from pg_attribute where attname = 'example'"
+            " and attrelid::regclass::text ~ '[.]moved_'"
         )
         source.execute(
             f"insert into {incoming} select model, part, dimensions, row_count, sums, reason,"
@@ -294,6 +294,6 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
     with exported(source) as held, source.session() as altering, altering.transaction():
         altering.ask("lock table services")
         place = held.conninfo, Table("public", "services"), 1
-        reader = copies.transfer(held.conninfo, held.name, "select id from services", *place)
+        reader = copies.transfer(held.conninfo, held.name, "select id from public.services", *place)
         with pytest.raises(ReadFailed, match="lock timeout"):
             next(reader)

@@ -50,7 +50,7 @@ def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]
             locks.hold(target, "moved", table.name)
         for (name,) in target.ask(_MADE, (schema,)):
             # A killed job leaves its tables, and its session no lock.
-            if locks.acquire(target, "moved", name):
+            if target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) != [(True,)]:
                 target.ask(f"drop table if exists {Table(schema, name).quoted}")
         for table, own in zip(names, columns, strict=True):
             target.ask(f"create unlogged table {table.quoted} ({own})")

@@ -79,17 +79,11 @@ def acquire_seed_lock(
     for model in models:
         # model_state says that a seed is counting it, and asks for no other one.
         locks.hold(target, "seeding", target.slot, str(model.relation))
-    incoming = target.incoming.quoted
-    # A killed seed leaves its table.
-    target.ask(f"drop table if exists {incoming}")
-    target.ask(f"create unlogged table {incoming} ({evaluating.GROUPS})")
-    # Rows of no group are few among millions of groups.
-    target.ask(f"create index on {incoming} (model, reason) where reason is not null")
-    try:
+    with evaluating.made(target, [evaluating.GROUPS]) as (target.incoming,):
+        # Rows of no group are few among millions of groups.
+        index = f"create index on {target.incoming.quoted} (model, reason)"
+        target.ask(f"{index} where reason is not null")
         yield
-    finally:
-        with contextlib.suppress(LoaderError):
-            target.ask(f"drop table if exists {incoming}")
 
 
 def keep(target: TargetSession, written: Mapping[int, int]) -> None:
