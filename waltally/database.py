@@ -64,10 +64,11 @@ class Connection(extensions.connection):
             cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
-    def copy(self, statement: str, file: IO[bytes]) -> None:
-        """Run a COPY to stdout or from stdin over a file. Raises LoaderError."""
+    def copy(self, statement: str, file: IO[bytes]) -> int:
+        """Run a COPY between a file and the server; return how many rows. Raises LoaderError."""
         with self.explained(), self.cursor() as cursor:
             cursor.copy_expert(statement, file)
+            return int(cursor.rowcount)
 
     def cut(self) -> None:
         """Make a query that waits for an answer fail; for another thread."""

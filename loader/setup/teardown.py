@@ -45,12 +45,12 @@ _OF_A_SLOT = (
     "slot_position",
 )
 
-# Tables that a killed seed left.
+# Tables that killed jobs left.
 _LEFT_BY_JOBS = """
 select c.relname::text
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-where n.nspname = %s and c.relname ~ '^baseline_group_incoming_[0-9a-f]{16}$'
+where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'
 """
 
 

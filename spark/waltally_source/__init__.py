@@ -11,25 +11,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
-from waltally_jobs.common import session, submitted
-from waltally_jobs.data_source.change_log import ChangeLogSource
+from waltally_jobs.common import session
 
 
 def register(spark: SparkSession) -> None:
     """Let a session read the format `waltally`, its executors too."""
-    code = session.send_code(spark)
-    if session.is_remote():
-        spark.dataSource.register(_with(code.read_bytes()))
-        return
-    with submitted.planning(spark, code):
-        spark.dataSource.register(ChangeLogSource)
+    spark.dataSource.register(_with(session.send_code(spark).read_bytes()))
 
 
 def _with(code: bytes) -> type[DataSource]:
     """Return the data source with the zip of our code in it.
 
-    A server of Spark Connect plans a stream and runs its tasks in processes that do not look where
-    the session's code is. What is local here is pickled with all that it names, not by its module.
+    Spark plans a stream, and a server of Spark Connect runs its tasks, in processes that do not
+    look where the session's code is. What is local here is pickled with all that it names, not by
+    its module.
     """
 
     def find() -> None:

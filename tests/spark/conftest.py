@@ -25,6 +25,7 @@ from testkit.fixtures import WAREHOUSE
 from testkit.model import NOTIFY, SLOT
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
+from testkit.spark_connect import connect_server
 from testkit.spark_jobs import local_spark
 from tests.spark.archives import Log
 from tests.spark.audited import Audited
@@ -113,6 +114,13 @@ def workers() -> Iterator[SparkCluster]:
     """A Spark cluster of two workers, which the test may kill."""
     with spark_cluster(2) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of a server of Spark Connect, which has nothing of ours."""
+    with connect_server() as started:
+        yield started.address
 
 
 _numbers = itertools.count()

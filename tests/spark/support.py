@@ -112,6 +112,11 @@ def submitted(
     return [*start, *words, f"spark/{job}.py", *flags]
 
 
+def connected(job: str, *flags: str) -> list[str]:
+    """Return the command that runs a job over Spark Connect, which SPARK_REMOTE names."""
+    return [sys.executable, f"spark/{job}.py", *flags]
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill the driver, then the JVM that started it: the driver outlives it and would go on."""
     for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
@@ -189,11 +194,18 @@ class Source(Database):
         assert code == 0, err
         return out
 
-    def start(self, *flags: str, job: str = "seed", **submit: Any) -> subprocess.Popen[str]:
-        """Start a job by spark-submit. `environment` is added to the variables."""
+    def start(
+        self, *flags: str, job: str = "seed", remote: str = "", **submit: Any
+    ) -> subprocess.Popen[str]:
+        """Start a job by spark-submit, or over Spark Connect at the address `remote`.
+
+        `environment` is added to the variables.
+        """
         environment = submit.pop("environment", {})
+        if remote:
+            environment = {**environment, "SPARK_REMOTE": remote}
         process = subprocess.Popen(
-            submitted(job, *flags, **submit),
+            connected(job, *flags) if remote else submitted(job, *flags, **submit),
             cwd=ROOT,
             env={**self.variables, **environment},
             stdout=subprocess.PIPE,
@@ -239,12 +251,15 @@ class Source(Database):
     def seed_that_waits_to_write(
         self, *flags: str, tasks: int = 1, **more: Any
     ) -> Iterator[subprocess.Popen[str]]:
-        """Start a seed by spark-submit; within the block its tasks wait to write what they read.
+        """Start a seed; within the block its tasks wait to write what they read.
 
         The tables need many groups. At least `tasks` wait at the start of the block.
         """
         seed = self.start("--partitions", "4", *flags, **more)
-        copies = "select oid::regclass::text from pg_class where relname ~ '^moved_'"
+        copies = (
+            "select attrelid::regclass::text from pg_attribute where attname = 'times'"
+            " and attrelid::regclass::text ~ '[.]moved_'"
+        )
         wait_until(lambda: self.execute(copies) or seed.poll() is not None, pause=0.005)
         with self.session() as gate, gate.transaction():
             for (table,) in gate.ask(copies):
@@ -284,8 +299,8 @@ class Source(Database):
             for table in TABLES
         }
 
-    def incoming_tables(self) -> list[tuple[Any, ...]]:
-        return self.execute("select 1 from pg_class where relname ~ '^baseline_group_incoming'")
+    def tables_of_jobs(self) -> list[tuple[Any, ...]]:
+        return self.execute("select 1 from pg_class where relname ~ '^moved_' and relkind = 'r'")
 
     def job_sessions(self) -> list[tuple[Any, ...]]:
         """The sessions of a seed."""

@@ -310,14 +310,19 @@ def test_slices_with_a_gap_are_no_archive() -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
+@pytest.mark.parametrize("is_remote", [False, True], ids=["submitted", "over Connect"])
+def test_a_killed_archive_is_completed_by_the_next_one(
+    log: Log, request: pytest.FixtureRequest, is_remote: bool
+) -> None:
+    remote = request.getfixturevalue("server") if is_remote else ""
     begin = log.position
     log.append(*[4] * 8)
     log.source.previous_seed()
     flags = ("--to", str(log.home), "--slice-changes", "8", "--json")
 
     def run(kill_at: str = "") -> int:
-        process = log.source.start(*flags, job="archive", environment={"WALTALLY_KILL_AT": kill_at})
+        environment = {"WALTALLY_KILL_AT": kill_at}
+        process = log.source.start(*flags, job="archive", remote=remote, environment=environment)
         out, err = process.communicate(timeout=300)
         assert (process.returncode == 0) != bool(kill_at), err
         rows = len(archived(log.slot_home))
@@ -335,7 +340,7 @@ def test_a_killed_archive_is_completed_by_the_next_one(log: Log) -> None:
         return {str(path.relative_to(log.slot_home)) for path in paths}
 
     before = files()
-    process = log.source.start(*flags, job="archive")
+    process = log.source.start(*flags, job="archive", remote=remote)
     wait_until(lambda: bool(files() - before) or process.poll() is not None)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

@@ -57,7 +57,7 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
         out, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
-    assert not source.incoming_tables()
+    assert not source.tables_of_jobs()
 
 
 def test_an_executor_that_is_lost_while_it_writes_stores_no_row_twice(
@@ -110,7 +110,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     code, _, err = source.submit("--forget-purged", master=workers.url, conf=SMALL)
     assert code == 0, err
     assert source.baseline() == source.recount()
-    assert not source.incoming_tables()
+    assert not source.tables_of_jobs()
 
 
 def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet
@@ -18,18 +17,37 @@ from tests.spark.audited import Audited
 from tests.spark.support import Source
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with connect_server() as started:
-        yield started.address
-
-
 @pytest.mark.slow
 def test_a_seed_runs_over_connect(server: str, source: Source) -> None:
     source.fill_many()
     done = run_remotely(server, "seed", environment=source.variables)
     assert done.returncode == 0, done.stderr
     assert source.baseline() == source.recount()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["client", "server"])
+def test_a_seed_over_connect_that_loses_its_driver_leaves_the_previous_one_and_the_next_is_exact(
+    server: str, source: Source, lost: str
+) -> None:
+    source.fill_many()
+    source.previous_seed()
+    with connect_server() as other:
+        with source.seed_that_waits_to_write("--forget-purged", remote=other.address) as seed:
+            (other.process if lost == "server" else seed).kill()
+            if lost == "client":
+                _, err = seed.communicate()
+                # The server's tasks have not noticed, and write for nobody.
+                assert source.waiting("relation"), err
+        out, err = seed.communicate(timeout=120)
+        assert seed.returncode, err
+        assert "Traceback" not in out + err
+        assert source.has_previous_seed()
+        done = run_remotely(server, "seed", "--forget-purged", environment=source.variables)
+        assert done.returncode == 0, done.stderr
+    assert source.baseline() == source.recount()
+    # What the killed one had copied is gone too.
+    assert not source.tables_of_jobs()
 
 
 @pytest.mark.slow

@@ -23,9 +23,10 @@ from waltally_jobs.moving import reading
 from waltally_jobs.moving.changes import Collapsing
 
 from loader.staging import migrate
+from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
-from testkit.servers import Cluster, Server, connect_target
+from testkit.servers import Cluster, Server, connect, connect_target
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
 from waltally.models import Model
@@ -301,21 +302,36 @@ def test_a_batch_counts_once_whatever_becomes_of_its_rows(
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]
 
 
+WAITING = (
+    "select count(*) from pg_stat_activity where datname = current_database()"
+    " and wait_event_type = 'Lock' and wait_event = 'relation'"
+)
+
+
 @pytest.mark.slow
-def test_two_drivers_that_are_killed_count_each_change_once(system: QuerySystem) -> None:
+@pytest.mark.parametrize("is_remote", [False, True], ids=["in the driver", "over Connect"])
+def test_two_drivers_that_are_killed_count_each_change_once(
+    system: QuerySystem, request: pytest.FixtureRequest, is_remote: bool
+) -> None:
     """Both have one watermark; one dies at each point, and the target ends the other's session."""
     names = ("by_day", "purged")
     system.keep(both_engines(*names))
     system.spark_job("spark-submit spark/seed.py")
     writer = Writer(system.source, Random(4), truncates=False)  # type: ignore[arg-type]
-    # So few changes need no JVM.
-    job = (sys.executable, "spark/apply.py", "--in-driver", "1000000", "--max-changes", "20")
+    # So few changes need no JVM. Over Connect a task's process has no such point.
+    few = "0" if is_remote else "1000000"
+    job = (sys.executable, "spark/apply.py", "--in-driver", few, "--max-changes", "20")
+    remote = {"SPARK_REMOTE": request.getfixturevalue("server")} if is_remote else {}
     ends = []
     for point in ("appended", "written", "computed", "merged", "merged:2", "computed:3"):
         writer.write(80)
         system.catch_up()
-        steady = system.spawn(*job, "--interval", "0.01")
-        dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point)
+        with closing(connect(system.dsns[1])) as gate, gate.transaction():
+            gate.ask("lock table cdc.computed_change in exclusive mode")
+            steady = system.spawn(*job, "--interval", "0.01", **remote)
+            dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point, **remote)
+            # Both have computed the same batch.
+            wait_until(lambda: system.target.value(WAITING) >= 2, "both write", 120)
         dying.communicate(timeout=120)
         ends.append(dying.returncode)
         system.target.execute(
@@ -326,7 +342,7 @@ def test_two_drivers_that_are_killed_count_each_change_once(system: QuerySystem)
         steady.communicate()
     writer.write(80)
     system.catch_up()
-    last = system.spawn(*job, "--once")
+    last = system.spawn(*job, "--once", **remote)
     _, said = last.communicate(timeout=120)
     assert last.returncode == 0, said
     assert ends.count(-SIGKILL) > 3, ends

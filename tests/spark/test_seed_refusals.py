@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 from psycopg2.errors import ConfigurationLimitExceeded
-from waltally_jobs.common import arrow
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import CountingFailed, ReadFailed, SnapshotTooOld
-from waltally_jobs.evaluation import checks
+from waltally_jobs.evaluation import checks, copies, ranges
 from waltally_jobs.seeding import store
 from waltally_jobs.seeding.job import seed
 from waltally_jobs.seeding.store import acquire_seed_lock
@@ -19,6 +18,7 @@ from waltally_jobs.seeding.store import acquire_seed_lock
 from testkit.model import SLOT, counting, notify
 from tests.spark.support import Source, WhenCounted, exported, job_settings
 from waltally import errors, locks, lsn
+from waltally.tables import Table
 
 PARTITIONED = """
     alter table notifications rename to former;
@@ -180,8 +180,8 @@ def test_a_task_that_commits_after_the_counting_ended_counts_nothing(
 ) -> None:
     def commit(_: int) -> None:
         incoming = source.value(
-            "select oid::regclass::text from pg_class"
-            " where relname ~ '^baseline_group_incoming' and relkind = 'r'"
+            "select attrelid::regclass::text from pg_attribute where attname = 'example'"
+            " and attrelid::regclass::text ~ '[.]moved_'"
         )
         source.execute(
             f"insert into {incoming} select model, part, dimensions, row_count, sums, reason,"
@@ -290,9 +290,10 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
 def test_a_reader_gives_way_to_an_exclusive_lock(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(ranges, "LOCK_TIMEOUT", "50ms")
     with exported(source) as held, source.session() as altering, altering.transaction():
         altering.ask("lock table services")
-        readers = arrow.batches(held.conninfo, "select id::text from public.services", held.name)
+        place = held.conninfo, Table("public", "services"), 1
+        reader = copies.transfer(held.conninfo, held.name, "select id from public.services", *place)
         with pytest.raises(ReadFailed, match="lock timeout"):
-            next(readers)
+            next(reader)

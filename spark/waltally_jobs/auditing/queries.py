@@ -105,18 +105,7 @@ def _evaluate(
     """Append what each range gives to the file; yield the rows that the query cannot take."""
 
     def take(session: Connection, rows: Rows, query: str) -> None:
-        begin = file.tell()
-        try:
-            session.copy(
-                f"copy (select {literal(rows.part.name)}, dimensions, sums"
-                f" from ({query}) as counted) to stdout",
-                file,
-            )
-        except BaseException:
-            # A row that the query cannot take may be the last of many.
-            file.seek(begin)
-            file.truncate()
-            raise
+        queries.copied(session, f"{literal(rows.part.name)}, dimensions, sums", query, file)
 
     with contextlib.ExitStack() as stack:
         if differ(source, target, [model]):

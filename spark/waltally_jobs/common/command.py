@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -91,14 +92,12 @@ class Job(typer.Typer):
 
     def check(self, shown: int) -> None:
         """Parse the arguments and run nothing; end with `shown` where they ask for the help."""
-        name = Path(sys.argv[0]).name
         try:
-            with typer.main.get_command(self).make_context(name, sys.argv[1:]):
+            with (
+                _ending(""),
+                typer.main.get_command(self).make_context(Path(sys.argv[0]).name, sys.argv[1:]),
+            ):
                 return
-        except UsageError as error:
-            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
-        except LoaderError as error:
-            _end(error.exit_code, f"Error: {error.sentence}")
         except typer.Exit:
             sys.exit(shown)
 
@@ -106,20 +105,27 @@ class Job(typer.Typer):
         """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
         submitted.restore_stderr()
         open_output()
-        try:
+        with _ending(self._intact):
             code = self(standalone_mode=False)
-        except UsageError as error:
-            name = Path(sys.argv[0]).name
-            _end(SettingError.exit_code, *usage_lines(error, f"spark-submit spark/{name}"))
-        except LoaderError as error:
-            _end(error.exit_code, *f"Error: {error.sentence}".split("\n"), self._intact)
-        except FAILURES as error:
-            if isinstance(error, OSError) and (unwritten := output_error(error)) is not None:
-                _end(unwritten.exit_code, *f"Error: {unwritten.sentence}".split("\n"))
-            _end(LoaderError.exit_code, f"Error: {first_line(error)}", self._intact)
-        except KeyboardInterrupt:
-            _end(130, f"Stopped. {self._intact}".strip())
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextlib.contextmanager
+def _ending(intact: str) -> Iterator[None]:
+    """End the program where the block fails."""
+    try:
+        yield
+    except UsageError as error:
+        job = f"spark-submit spark/{Path(sys.argv[0]).name}"
+        _end(SettingError.exit_code, *usage_lines(error, job))
+    except LoaderError as error:
+        _end(error.exit_code, *f"Error: {error.sentence}".split("\n"), intact)
+    except FAILURES as error:
+        if isinstance(error, OSError) and (unwritten := output_error(error)) is not None:
+            _end(unwritten.exit_code, *f"Error: {unwritten.sentence}".split("\n"))
+        _end(LoaderError.exit_code, f"Error: {first_line(error)}", intact)
+    except KeyboardInterrupt:
+        _end(130, f"Stopped. {intact}".strip())
 
 
 def _end(code: int, *lines: str) -> NoReturn:

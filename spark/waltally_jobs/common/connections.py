@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +16,7 @@ from waltally import database, lsn, session_settings
 from waltally.database import Connection, Target
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
 from waltally.models import Model, needed_columns, source_tables
-from waltally.settings import SlotSettings, complete_conninfo, jobs_schema
+from waltally.settings import SlotSettings, complete_conninfo
 from waltally.tables import Table
 
 
@@ -58,11 +57,8 @@ def resolved(connection: Connection) -> str:
 class TargetSession(Target):
     """A session at the target that knows what a slot's jobs ask there."""
 
-    @property
-    def incoming(self) -> Table:
-        """The slot's table beside the baselines that a seed counts into."""
-        mark = hashlib.sha256(self.slot.encode()).hexdigest()[:16]
-        return Table(jobs_schema(self.schema), f"baseline_group_incoming_{mark}")
+    incoming: Table
+    """The table beside the baselines that a seed counts into, once it has the seeds' lock."""
 
     def position(self) -> SlotPosition:
         """Return the slot's row in slot_position. Raises NotSetUp where it has none."""

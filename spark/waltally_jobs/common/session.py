@@ -112,6 +112,9 @@ def on_demand(
 
 _PORT = 15002
 """Of Spark Connect, where the address names none."""
+_RETRIES = 5
+"""17 s in all. Its client would ask a server that has died for ten minutes, and a seed hold its
+snapshot meanwhile."""
 
 
 @contextlib.contextmanager
@@ -123,7 +126,10 @@ def _connected() -> Iterator[SparkSession]:
     try:
         # Its client would try again for minutes.
         socket.create_connection((address.hostname or "", address.port or _PORT), 10).close()
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
         spark = SparkSession.builder.getOrCreate()
+        spark.client.set_retry_policies([DefaultPolicy(_RETRIES)])
         for key, value in submitted.SHUFFLE.items():
             spark.conf.set(key, value)
     except (PySparkException, ImportError, OSError) as error:

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -68,22 +67,6 @@ def started(work: str, timeout: float) -> Iterator[SparkSession]:
     finally:
         with contextlib.suppress(Py4JError, OSError):
             spark.stop()
-
-
-@contextlib.contextmanager
-def planning(spark: SparkSession, code: Path) -> Iterator[None]:
-    """Let a data source that is registered within the block find our code where it plans a stream.
-
-    That process does not look where executors find it.
-    """
-    environment = spark.sparkContext.environment
-    before = dict(environment)
-    environment["PYTHONPATH"] = str(code)
-    try:
-        yield
-    finally:
-        environment.clear()
-        environment.update(before)
 
 
 _VARIABLE = re.compile(

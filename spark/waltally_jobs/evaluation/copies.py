@@ -22,7 +22,7 @@ from waltally.database import Connection
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import LOCK_TIMEOUT, Read, Start, one_line
+from waltally_jobs.common.arrow import Read, Start, one_line
 from waltally_jobs.common.connections import TargetSession, connect, resolved
 from waltally_jobs.common.errors import ReadFailed, WriteFailed
 from waltally_jobs.evaluation import evaluating, queries, ranges
@@ -93,7 +93,7 @@ def fill(
     for copy in copies:
         leaves = dict(exported.found)[copy.part.table]
         reads: list[Read] = [
-            partial(_transfer, *source, query, resolved(target), copy.table, len(copy.names))
+            partial(transfer, *source, query, resolved(target), copy.table, len(copy.names))
             for query in ranges.plan(leaves, size, ", ".join(map(quoted, copy.names)))
         ]
         found = arrow.made(start, reads, iter, arrow.WRITTEN)
@@ -102,7 +102,7 @@ def fill(
     return filled
 
 
-def _transfer(
+def transfer(
     source: str, snapshot: str, query: str, target: str, table: Table, columns: int
 ) -> Iterator[pa.RecordBatch]:
     """Copy rows, those that are alike as one; yield the columns of WRITTEN. For executors.
@@ -114,8 +114,7 @@ def _transfer(
         with contextlib.closing(psycopg2.connect(source)) as session, session.cursor() as cursor:
             cursor.execute("set transaction isolation level repeatable read read only")
             cursor.execute(f"set transaction snapshot '{snapshot}'")
-            # A TRUNCATE that waits for the seed's lock blocks this reader, and would wait for ever.
-            cursor.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            cursor.execute(f"set local lock_timeout = '{ranges.LOCK_TIMEOUT}'")
             cursor.copy_expert(f"copy ({query}) to stdout", held)
     except (psycopg2.Error, OSError) as error:
         raise ReadFailed(one_line(error)) from None
@@ -153,13 +152,8 @@ def evaluated(
         session.ask("commit")
 
 
-def count(
-    target: TargetSession, copies: Sequence[Copy], groups: Table
-) -> tuple[dict[int, int], list[pa.RecordBatch]]:
-    """Write the groups of the copies into a table like the incoming one.
-
-    Returns by attempt how many, and the rows that the queries cannot take, as queries.GROUP.
-    """
+def count(target: TargetSession, copies: Sequence[Copy], groups: Table) -> dict[int, int]:
+    """Write the groups of the copies into a table of groups; return by attempt how many."""
 
     def insert(session: Connection, rows: Rows, query: str) -> dict[int, int]:
         return evaluating.insert(
@@ -170,11 +164,4 @@ def count(
             f" sums from ({query}) as counted",
         )
 
-    written: dict[int, int] = {}
-    rejected = []
-    for model, part, found in evaluated(target, copies, insert):
-        if isinstance(found, RejectedRow):
-            rejected.append(queries.batch_of_rejected(model, part, found))
-        else:
-            written |= found
-    return written, rejected
+    return evaluating.stored(target, groups, evaluated(target, copies, insert))

@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from waltally import locks
 from waltally.database import Connection
 from waltally.errors import LoaderError
-from waltally.models import Model
+from waltally.models import Model, ModelTable
 from waltally.settings import jobs_schema
 from waltally.tables import Table, literal
 from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.evaluation.queries import RejectedRow
 from waltally_jobs.moving.reading import Place
 
 _MADE = (
@@ -28,7 +29,8 @@ GROUPS = (
     "model text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
     " example text, attempt bigint"
 )
-"""The columns of a table of groups: queries.GROUP, and the attempt that has written a row."""
+"""The columns of a table of groups: each is of a model's table. With a reason it is no group, but
+rows that the query cannot take, and one of them. The attempt is who has written it."""
 
 
 @contextlib.contextmanager
@@ -48,7 +50,7 @@ def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]
             locks.hold(target, "moved", table.name)
         for (name,) in target.ask(_MADE, (schema,)):
             # A killed job leaves its tables, and its session no lock.
-            if locks.acquire(target, "moved", name):
+            if target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) != [(True,)]:
                 target.ask(f"drop table if exists {Table(schema, name).quoted}")
         for table, own in zip(names, columns, strict=True):
             target.ask(f"create unlogged table {table.quoted} ({own})")
@@ -90,6 +92,31 @@ def insert(session: Connection, groups: Table, columns: str, query: str) -> dict
         f" select {attempt}, own.* from ({query}) as own returning 1) select count(*) from written"
     )
     return {attempt: rows}
+
+
+def stored(
+    target: TargetSession,
+    groups: Table,
+    taken: Iterable[tuple[Model, ModelTable, dict[int, int] | RejectedRow]],
+) -> dict[int, int]:
+    """Write the rows that queries cannot take beside the groups that were taken.
+
+    Returns by attempt how many of both.
+    """
+    written: dict[int, int] = {}
+    for model, part, found in taken:
+        if isinstance(found, RejectedRow):
+            names = literal(model.name), literal(part.name)
+            why = literal(found.reason), literal(found.example)
+            written |= insert(
+                target,
+                groups,
+                "model, part, row_count, reason, example",
+                f"select {', '.join(names)}, {found.count}, {', '.join(why)}",
+            )
+        else:
+            written |= found
+    return written
 
 
 def count(

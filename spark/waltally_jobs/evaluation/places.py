@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from psycopg2 import errors
@@ -10,10 +9,9 @@ from psycopg2 import errors
 from waltally.database import Connection, Target
 from waltally.errors import Interrupted, LoaderError
 from waltally.models import Model, ModelTable
-from waltally_jobs.common.arrow import LOCK_TIMEOUT
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.evaluation import ranges
-from waltally_jobs.evaluation.queries import ROW_AT_FAULT
+from waltally_jobs.evaluation.queries import ROW_AT_FAULT, range_query
 from waltally_jobs.evaluation.ranges import Leaf
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 
@@ -84,13 +82,10 @@ def _has_few_groups(
     percent = min(100 * SAMPLED_PAGES / leaf.pages, 100)
     share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
     sample = f"from only {leaf.table.quoted} tablesample system ({percent}) repeatable (1)"
-    ((query,),) = target.ask_staging(
-        "select {}.write_range(%s, %s, %s)",
-        (json.dumps(model.declaration), model.tables.index(part) + 1, sample),
-    )
+    query = range_query(target, model, part, sample)
     try:
         with source.transaction():
-            source.ask(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            source.ask(f"set local lock_timeout = '{ranges.LOCK_TIMEOUT}'")
             source.ask("select set_config('timezone', %s, true)", (model.declaration["timezone"],))
             ((rows, groups, singles),) = source.ask(
                 "select coalesce(sum(row_count), 0)::bigint, count(*),"

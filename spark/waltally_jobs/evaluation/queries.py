@@ -8,26 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import IO, TypeVar
 
-import pyarrow as pa
 from psycopg2 import DataError, NotSupportedError, errors
 
-from waltally.database import Connection, Row, Target
+from waltally.database import Connection, Target
 from waltally.errors import LoaderError, RowTooLarge
 from waltally.models import Model, ModelTable
 from waltally.tables import quoted
-from waltally_jobs.common import arrow
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.progress import Progress
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers, imported
 
-GROUP = arrow.schema(
-    "model string, part string, dimensions array<string>, row_count bigint, sums array<string>,"
-    " reason string, example string"
-)
-"""A group of a model's table, or with a reason rows that its query cannot take, and one of them."""
 MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
 ROW_AT_FAULT = (
@@ -67,27 +60,16 @@ class RejectedRow:
     count: int = 1
 
 
-def counted(
-    settings: Settings,
-    target: Target,
-    models: Sequence[Model],
-    exported: ExportedSnapshot,
-    moved: Collection[tuple[Model, ModelTable]] = (),
-) -> Iterator[pa.RecordBatch]:
-    """Yield the groups of each range, and the rows that a query cannot take.
-
-    The tables `moved` are left out: the target evaluates their rows. Raises LoaderError.
-    """
-
-    def ask(source: Connection, _: Rows, query: str) -> list[Row]:
-        return source.ask(query)
-
-    for model, part, found in at_source(settings, target, models, exported, ask, moved):
-        if isinstance(found, RejectedRow):
-            yield batch_of_rejected(model, part, found)
-        elif found:
-            rows = [(model.name, part.name, *row, None, None) for row in found]
-            yield arrow.batch_of(GROUP, rows)
+def copied(session: Connection, columns: str, query: str, file: IO[bytes]) -> int:
+    """Append what a query gives to a file, as COPY prints it; return how many rows."""
+    begin = file.tell()
+    try:
+        return session.copy(f"copy (select {columns} from ({query}) as counted) to stdout", file)
+    except BaseException:
+        # A row that the query cannot take may be the last of many.
+        file.seek(begin)
+        file.truncate()
+        raise
 
 
 def at_source(
@@ -136,7 +118,7 @@ def evaluated(
     """
     rejected: dict[tuple[str, str], int] = {}
     for rows in work:
-        for found in _Evaluation(session, target, take).of(rows):
+        for found in _taken(session, target, take, rows):
             if isinstance(found, RejectedRow):
                 key = rows.model.name, rows.part.name
                 rejected[key] = rejected.get(key, 0) + found.count
@@ -150,64 +132,67 @@ def evaluated(
             yield rows.model, rows.part, found
 
 
-class _Evaluation(Generic[Taken]):
-    """What the queries of models give of rows that a session sees."""
+def range_query(target: Target, model: Model, part: ModelTable, place: str) -> str:
+    """Return the model's query over rows of one of its tables, from a place: a FROM clause."""
+    values = json.dumps(model.declaration), model.tables.index(part) + 1, place
+    ((query,),) = target.ask_staging("select {}.write_range(%s, %s, %s)", values)
+    return str(query)
 
-    def __init__(self, session: Connection, target: Target, take: Take[Taken]) -> None:
-        self._session, self._target, self._take = session, target, take
 
-    def of(self, rows: Rows) -> Iterator[Taken | RejectedRow]:
-        """Yield what rows give; those that the query refuses come apart."""
-        declaration = rows.model.declaration
-        ((query,),) = self._target.ask_staging(
-            "select {}.write_range(%s, %s, %s)",
-            (
-                *(json.dumps(declaration), rows.model.tables.index(rows.part) + 1),
-                f"from {rows.relation} where {rows.condition}",
-            ),
-        )
-        if rows.times > 1:
-            query = _MULTIPLIED.format(query=query, times=rows.times)
-        self._session.ask("savepoint range")
-        try:
-            self._session.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
-            taken = self._take(self._session, rows, query)
-        except LoaderError as error:
-            if not isinstance(error.__cause__, ROW_AT_FAULT):
-                raise
-            self._session.ask("rollback to savepoint range")
-            yield from self._halves(rows, str(error.__cause__).partition("\n")[0])
-            return
-        self._session.ask("release savepoint range")
-        yield taken
+def _taken(
+    session: Connection, target: Target, take: Take[Taken], rows: Rows
+) -> Iterator[Taken | RejectedRow]:
+    """Yield what rows give; those that the query refuses come apart."""
+    declaration = rows.model.declaration
+    place = f"from {rows.relation} where {rows.condition}"
+    query = range_query(target, rows.model, rows.part, place)
+    if rows.times > 1:
+        query = _MULTIPLIED.format(query=query, times=rows.times)
+    session.ask("savepoint range")
+    try:
+        session.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
+        taken = take(session, rows, query)
+    except LoaderError as error:
+        if not isinstance(error.__cause__, ROW_AT_FAULT):
+            raise
+        session.ask("rollback to savepoint range")
+        yield from _halves(session, target, take, rows, str(error.__cause__).partition("\n")[0])
+        return
+    session.ask("release savepoint range")
+    yield taken
 
-    def _halves(self, rows: Rows, reason: str) -> Iterator[Taken | RejectedRow]:
-        """Yield the same of the halves of rows of which the query cannot take one."""
-        ((count, middle),) = self._session.ask(
-            "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
-            f" from {rows.relation} where {rows.condition}"
-        )
-        if count > 1:
-            for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'"):
-                yield from self.of(replace(rows, condition=f"{rows.condition} and {half}"))
-            return
-        columns = ", ".join(
-            f"left({quoted(name)}::text, 100) as {quoted(name)}"
-            for name in rows.model.needed_columns(rows.part)
-        )
-        self._session.ask("savepoint range")
-        try:
-            ((example,),) = self._session.ask(
-                f"select to_jsonb(example)::text from (select {columns}"
-                f" from {rows.relation} where {rows.condition}) as example"
+
+def _halves(
+    session: Connection, target: Target, take: Take[Taken], rows: Rows, reason: str
+) -> Iterator[Taken | RejectedRow]:
+    """Yield the same of the halves of rows of which the query cannot take one."""
+    ((count, middle),) = session.ask(
+        "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
+        f" from {rows.relation} where {rows.condition}"
+    )
+    if count > 1:
+        for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'"):
+            yield from _taken(
+                session, target, take, replace(rows, condition=f"{rows.condition} and {half}")
             )
-        except LoaderError as error:
-            # It has a value that the server itself cannot show.
-            if not isinstance(error.__cause__, ROW_AT_FAULT):
-                raise
-            self._session.ask("rollback to savepoint range")
-            example = "{}"
-        yield RejectedRow(reason, example, rows.times)
+        return
+    columns = ", ".join(
+        f"left({quoted(name)}::text, 100) as {quoted(name)}"
+        for name in rows.model.needed_columns(rows.part)
+    )
+    session.ask("savepoint range")
+    try:
+        ((example,),) = session.ask(
+            f"select to_jsonb(example)::text from (select {columns}"
+            f" from {rows.relation} where {rows.condition}) as example"
+        )
+    except LoaderError as error:
+        # It has a value that the server itself cannot show.
+        if not isinstance(error.__cause__, ROW_AT_FAULT):
+            raise
+        session.ask("rollback to savepoint range")
+        example = "{}"
+    yield RejectedRow(reason, example, rows.times)
 
 
 _MULTIPLIED = """
@@ -218,10 +203,3 @@ select dimensions, row_count * {times} as row_count, array(
 ) as sums
 from ({query}) as once
 """
-
-
-def batch_of_rejected(model: Model, part: ModelTable, row: RejectedRow) -> pa.RecordBatch:
-    """Return a row that a query cannot take, with the columns of GROUP."""
-    nothing: list[str] = []
-    cells = (model.name, part.name, nothing, row.count, nothing, row.reason, row.example)
-    return arrow.batch_of(GROUP, [cells])

@@ -28,6 +28,9 @@ It also locks each of its leaves."""
 
 _ROWS_PER_PAGE = 128
 
+LOCK_TIMEOUT = "5s"
+"""A TRUNCATE that waits for the locks of a seed blocks its readers, which would wait for ever."""
+
 _LEAVES = f"""
     {tree("select '', %s::regclass::oid, 0::oid, ''")}
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
@@ -15,9 +17,10 @@ from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
-from waltally.models import Model, source_tables
+from waltally.models import Model, ModelTable, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.tables import literal
 from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.common import arrow, session
 from waltally_jobs.common.arrow import Start
@@ -33,8 +36,10 @@ from waltally_jobs.common.command import (
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.evaluation import checks, copies, queries, ranges, snapshot
+from waltally_jobs.evaluation import checks, copies, evaluating, queries, ranges, snapshot
 from waltally_jobs.evaluation import places as rows
+from waltally_jobs.evaluation.queries import Rows
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.seeding import archived, archived_models, dropped_partitions, store
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
@@ -139,11 +144,8 @@ def count(
         tables = ", ".join(map(str, source_tables(models)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         parts = rows.parts_to_move(source, target, models, exported)
-        groups = queries.counted(settings, target, models, exported, parts)
-        written: dict[int, int] = {}
         with spark_errors("seed", exported.check):
-            for of_one_query in groups:
-                written |= store.append(target, [of_one_query])
+            written = at_source(target, settings, models, exported, parts)
         with copies.made(target, parts) as empty:
             leaves = dict(exported.found)
             moved = {part.table: leaves[part.table] for _, part in parts}
@@ -153,12 +155,33 @@ def count(
                 filled = copies.fill(start, target, empty, exported, settings.partitions)
             # The source may clean up from here on.
             stack.close()
-            own, rejected = copies.count(target, filled, target.incoming)
-            written |= own
-            if rejected:
-                written |= store.append(target, rejected)
+            written |= copies.count(target, filled, target.incoming)
     store.keep(target, written)
     return replace(found, written=written)
+
+
+def at_source(
+    target: TargetSession,
+    settings: Settings,
+    models: Sequence[Model],
+    exported: ExportedSnapshot,
+    moved: Collection[tuple[Model, ModelTable]],
+) -> dict[int, int]:
+    """Write the groups of each range, but for the tables `moved`; return by attempt how many."""
+    with TemporaryFile() as file:
+
+        def take(source: Connection, rows: Rows, query: str) -> dict[int, int]:
+            attempt = secrets.randbits(62)
+            names = f"{literal(rows.model.name)}, {literal(rows.part.name)}"
+            columns = f"{attempt}, {names}, dimensions, row_count, sums"
+            return {attempt: queries.copied(source, columns, query, file)}
+
+        taken = queries.at_source(settings, target, models, exported, take, moved)
+        written = evaluating.stored(target, target.incoming, taken)
+        file.seek(0)
+        columns = "attempt, model, part, dimensions, row_count, sums"
+        target.copy(f"copy {target.incoming.quoted} ({columns}) from stdin", file)
+    return written
 
 
 app = Job("The previous seed, if any, is intact.")

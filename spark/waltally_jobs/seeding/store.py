@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 from psycopg2 import DataError, IntegrityError
 
 from loader.source import table_identity
@@ -16,9 +15,8 @@ from loader.source.table_identity import TableIdentities
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.models import Model
-from waltally_jobs.common import arrow
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import checks, evaluating
@@ -81,22 +79,11 @@ def acquire_seed_lock(
     for model in models:
         # model_state says that a seed is counting it, and asks for no other one.
         locks.hold(target, "seeding", target.slot, str(model.relation))
-    incoming = target.incoming.quoted
-    # A killed seed leaves its table.
-    target.ask(f"drop table if exists {incoming}")
-    target.ask(f"create unlogged table {incoming} ({evaluating.GROUPS})")
-    # Rows of no group are few among millions of groups.
-    target.ask(f"create index on {incoming} (model, reason) where reason is not null")
-    try:
+    with evaluating.made(target, [evaluating.GROUPS]) as (target.incoming,):
+        # Rows of no group are few among millions of groups.
+        index = f"create index on {target.incoming.quoted} (model, reason)"
+        target.ask(f"{index} where reason is not null")
         yield
-    finally:
-        with contextlib.suppress(LoaderError):
-            target.ask(f"drop table if exists {incoming}")
-
-
-def append(target: TargetSession, groups: Iterable[pa.RecordBatch]) -> dict[int, int]:
-    """Append groups to the incoming table; return by attempt how many, for `keep`."""
-    return arrow.written(arrow.append(resolved(target), target.incoming, groups))
 
 
 def keep(target: TargetSession, written: Mapping[int, int]) -> None:
