@@ -34,7 +34,6 @@ _PERCENTILE = """(
 
 def put_together(keep: Keep, call: pb.FuncCall) -> pb.Node:
     """Return what the query over the model has for an aggregate. Raises SettingError."""
-    keep.book.rule(__doc__)
     name = tree.called(call)
     if call.agg_distinct or name in SETS:
         return _over_values(keep, call)

@@ -43,7 +43,6 @@ def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
     grain = _grain(keep, text)
     if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
-    keep.book.rule(__doc__)
     begin = f"date_trunc('{grain}', {text})"
     keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
     keep.grains[begin] = grain

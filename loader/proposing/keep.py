@@ -164,7 +164,6 @@ class Keep:
 
     def make(self, is_grouped: bool) -> None:
         """Note the model, and change the query to read it. Raises SettingError."""
-        self.book.rule(__doc__)
         self._push()
         self._find_bounds()
         before = deepcopy(self.select)

@@ -108,7 +108,6 @@ class Split:
         ways = (self._joined, self._folded_and_joined, self._folded)
         for way in ways if is_grouped or is_set else ():
             models, notes = deepcopy(self.book.models), [*self.book.notes]
-            claims = [*self.book.claims]
             before = deepcopy(select)
             try:
                 if way(scope.again(), is_grouped):
@@ -118,7 +117,6 @@ class Split:
             except LoaderError as error:
                 self.refusals.append(error)
             self.book.models[:], self.book.notes[:] = models, notes
-            self.book.claims[:] = claims
             select.CopyFrom(before)
         copy_rows(self.book, scope)
         complete_groups(scope.again())
