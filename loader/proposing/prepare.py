@@ -12,6 +12,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
+from loader.proposing.reading import is_aggregate
 from loader.proposing.refuse import refuse
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
 from waltally.errors import SettingError
@@ -217,7 +218,7 @@ def is_plain(book: Book, select: pb.SelectStmt) -> bool:
     ):
         return False
     calls = tree.find(select, pb.FuncCall, tree.here(select))
-    if any(one.HasField("over") or book.catalog.is_aggregate(tree.called(one)) for one in calls):
+    if any(one.HasField("over") or is_aggregate(book, one) for one in calls):
         return False
     if any(tree.find(sub, pb.RangeVar) for sub in tree.find(select, pb.SubLink)):
         return False

@@ -9,7 +9,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.proposing.sample import sample_of
+from loader.proposing.sample import PERCENT, sample_of
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.tables import format_table, quoted
@@ -101,8 +101,9 @@ def _size(book: Book, number: int) -> tuple[float, float]:
             f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
         )
     )
+    share = PERCENT / 100 if sample.relation else 1.0
     if model.keys and seen:
-        groups += rare_groups * (seen / (seen - once + once * sample.share) - 1)
+        groups += rare_groups * (seen / (seen - once + once * share) - 1)
     return groups, width
 
 
