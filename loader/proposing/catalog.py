@@ -140,7 +140,7 @@ class Catalog:
 
     def is_enum(self, type_: str) -> bool:
         """Return whether a type, as SQL names it, is an enum."""
-        enum = "select from pg_type where oid = to_regtype(%s) and typtype = 'e'"
+        enum = "select 1 from pg_type where oid = to_regtype(%s) and typtype = 'e'"
         return bool(self.connection.ask(enum, (type_,)))
 
     def columns(self, query: str) -> list[tuple[str, str]]:

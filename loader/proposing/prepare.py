@@ -138,8 +138,16 @@ def _compared_constants(select: pb.SelectStmt) -> Iterator[tuple[int, tuple[str,
 
 def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
     """Yield the tables that a query names, without its CTEs."""
+    if isinstance(message, pb.WithClause):
+        return
     if isinstance(message, pb.SelectStmt):
-        ctes = ctes | {one.common_table_expr.ctename for one in message.with_clause.ctes}
+        named = [entry.common_table_expr for entry in message.with_clause.ctes]
+        own = {cte.ctename for cte in named} if message.with_clause.recursive else set()
+        for cte in named:
+            # Inside a CTE that is not recursive, its own name is a table's.
+            yield from _range_vars(cte.ctequery, ctes | own)
+            own.add(cte.ctename)
+        ctes = ctes | own
     if isinstance(message, pb.Node) and message.HasField("range_var"):
         if message.range_var.schemaname or message.range_var.relname not in ctes:
             yield message

@@ -26,7 +26,7 @@ _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 _OFTEN = 5
 """Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _LITTLE = 0.25
-"""The share of the largest table's rows from which a fact saves little."""
+"""The share of the largest table's rows from which a model saves little."""
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
 
@@ -50,7 +50,7 @@ def price_lines(book: Book) -> list[str]:
         held = f"about {groups:,.0f} rows, {size(groups * width)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
         lines.append(f"  {model.kind}")
-        if groups > max(_FEW, _LITTLE * largest) and not model.copied:
+        if groups > max(_FEW, _LITTLE * largest):
             warnings.append(
                 f"{model.name} saves little: about {groups:,.0f} rows, and the largest table has"
                 f" {largest:,.0f}"
