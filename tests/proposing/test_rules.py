@@ -209,6 +209,23 @@ def test_rule(shop: Database, claim: str) -> None:
     assert proof.rows
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        'select sum(o.x) as "fileSize", "camelCol" from "S"."Tab" as o join (select 1) as "Sub" ("A") on true',
+        'with "Cte" ("A") as (select 1 as "a""b"), b as (values (1)) select distinct "A", 2 as "order" from "Cte"',
+        'select rank() over w as "X", a::"My" from "S"."T" as t cross join u where x in (select y from u)'
+        " and c operator(pg_catalog.+) 1 is distinct from 2 window w as (order by b)",
+        'select extract(hour from at), b collate "C" from t where a between 1 and 2 union all select \'FROM\', 2',
+    ],
+)
+def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
+    proven = tree.statement(tree.parse(query)[0])
+    written = tree.pretty(proven)
+    assert tree.statement(tree.parse(written)[0]) == proven
+    assert "\nfrom" in written
+
+
 def test_a_grain_that_the_bounds_do_not_begin_is_not_taken(shop: Database) -> None:
     query = "select count(*) as n from orders where placed_at >= '2026-11-01 05:30' /* :from */"
     halves = split(shop, query, grain="hour")
