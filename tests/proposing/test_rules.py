@@ -216,7 +216,7 @@ def test_rule(shop: Database, claim: str) -> None:
         'with "Cte" ("A") as (select 1 as "a""b"), b as (values (1)) select distinct "A", 2 as "order" from "Cte"',
         'select rank() over w as "X", a::"My" from "S"."T" as t cross join u where x in (select y from u)'
         " and c operator(pg_catalog.+) 1 is distinct from 2 window w as (order by b)",
-        'select extract(hour from at), b collate "C" from t where a between 1 and 2 union all select \'FROM\', 2',
+        "select extract(hour from at), b collate \"C\" from t where a between 1 and 2 union all select 'FROM', 2",
     ],
 )
 def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
