@@ -8,6 +8,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Model
+from loader.proposing.reading import is_read
 from waltally.errors import SettingError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _PERCENTILE = """(
 
 def put_together(keep: Keep, call: pb.FuncCall) -> pb.Node:
     """Return what the query over the model has for an aggregate. Raises SettingError."""
-    keep.book.rule(__doc__)
     name = tree.called(call)
     if call.agg_distinct or name in SETS:
         return _over_values(keep, call)
@@ -94,7 +94,7 @@ class _Sum:
         self.is_star = call.agg_star or (
             tree.called(call) == "count"
             and not keep.scope.refs(call.args[0])
-            and not keep.is_read(call.args[0])
+            and not is_read(keep.book, call.args[0])
         )
         self.value = pb.Node() if self.is_star else call.args[0]
         bare = self.value.HasField("column_ref")

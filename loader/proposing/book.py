@@ -88,13 +88,6 @@ class Book:
     """By column, a constant that a condition compares it with."""
     ranges: dict[str, str] = field(default_factory=dict)
     """By time, the grain at which its parameters begin."""
-    claims: list[str] = field(default_factory=list)
-    """What the rules that took part claim: the first lines of their files."""
-
-    def rule(self, claim: str | None) -> None:
-        """Note that a rule took part."""
-        if claim and claim not in self.claims:
-            self.claims.append(claim)
 
     def parameter(self, given: Parameter) -> int:
         """Return the parameter's number; the same one has the same."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from waltally.database import Connection
 from waltally.errors import LoaderError, SettingError
@@ -38,8 +37,9 @@ where
 order by n.nspname <> 'public', 1
 """
 _FUNCTIONS = """
-select proname::text, bool_or(prokind = 'a'), bool_and(provolatile = 'v')
-from pg_proc where pronamespace = 'pg_catalog'::regnamespace group by 1
+select array_agg(proname::text), array_agg(proname::text) filter (where prokind = 'a'),
+    array_agg(proname::text) filter (where provolatile = 'v')
+from pg_proc where pronamespace = 'pg_catalog'::regnamespace
 """
 # What an extension has is over types of its own.
 _OVERLOAD = """
@@ -105,6 +105,12 @@ class Catalog:
         if timezone:
             connection.ask("select set_config('timezone', %s, false)", (timezone,))
         ((self.timezone,),) = connection.ask("select current_setting('timezone')")
+        functions, aggregates, volatile = map(frozenset, connection.ask(_FUNCTIONS)[0])
+        self.functions: frozenset[str] = functions
+        """PostgreSQL's own."""
+        self.aggregates: frozenset[str] = aggregates
+        self.volatile: frozenset[str] = volatile
+        """Those of which each call may give something else."""
 
     def relation(self, schema: str, name: str) -> Relation:
         """Return what a name of the query means. Raises SettingError where it may not be read."""
@@ -127,22 +133,6 @@ class Catalog:
             raise SettingError(f"{table} is {what}: its changes are not seen", "name the tables")
         return Relation(table, kind, tuple(columns), tuple(key), count, view)
 
-    @cached_property
-    def _functions(self) -> dict[str, tuple[bool, bool]]:
-        return {row[0]: (row[1], row[2]) for row in self.connection.ask(_FUNCTIONS)}
-
-    def is_known(self, function: str) -> bool:
-        """Return whether the function is PostgreSQL's own."""
-        return function in self._functions
-
-    def is_aggregate(self, function: str) -> bool:
-        """Return whether the function is an aggregate."""
-        return self._functions.get(function, (False, False))[0]
-
-    def is_volatile(self, function: str) -> bool:
-        """Return whether each call of the function may give something else."""
-        return self._functions.get(function, (False, False))[1]
-
     def overload(self, name: str, count: int) -> str | None:
         """Return a user's function of this name for so many arguments, or a user's operator."""
         rows = self.connection.ask(_OVERLOAD, {"name": name, "count": count})
@@ -150,7 +140,7 @@ class Catalog:
 
     def is_enum(self, type_: str) -> bool:
         """Return whether a type, as SQL names it, is an enum."""
-        enum = "select from pg_type where oid = to_regtype(%s) and typtype = 'e'"
+        enum = "select 1 from pg_type where oid = to_regtype(%s) and typtype = 'e'"
         return bool(self.connection.ask(enum, (type_,)))
 
     def columns(self, query: str) -> list[tuple[str, str]]:

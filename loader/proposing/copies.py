@@ -53,7 +53,6 @@ def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
         for ref in tree.find(condition, pb.ColumnRef):
             ref.CopyFrom(tree.column(tree.names(ref)[-1]).column_ref)
         where = tree.sql(condition)
-    book.rule(__doc__)
     name = f"{relation.table.name}_rows"
     item.node.range_var.relname = book.model(Model(name, columns=columns, copied=mark, where=where))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.reading import CLOCKS
+from loader.proposing.reading import CLOCKS, is_read
 from waltally.errors import LoaderError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     sides = (node.a_expr.lexpr, operator, node.a_expr.rexpr)
     turned = (node.a_expr.rexpr, _TURNED[operator], node.a_expr.lexpr)
     for value, sign, bound in (sides, turned):
-        if keep.is_own(value) and keep.is_read(bound) and not keep.scope.refs(bound):
+        if keep.is_own(value) and is_read(keep.book, bound) and not keep.scope.refs(bound):
             try:
                 is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
             except LoaderError:
@@ -43,7 +43,6 @@ def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
     grain = _grain(keep, text)
     if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
-    keep.book.rule(__doc__)
     begin = f"date_trunc('{grain}', {text})"
     keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
     keep.grains[begin] = grain

@@ -24,7 +24,6 @@ def raise_conditions(scope: Scope) -> None:
         texts = [[tree.sql(one) for one in conditions] for conditions, _, _ in moved]
         if not texts[0] or any(text != texts[0] for text in texts):
             continue
-        scope.book.rule(__doc__)
         for (_, rest, columns), arm in zip(moved, tree.arms(item.query), strict=True):
             tree.set_where(arm, rest)
             for name, text in columns.items():

@@ -33,7 +33,8 @@ class Keep:
         self.is_nullable = not self.is_whole and any(item.is_nullable for item in kept)
         self.name = name
         multiple = sum(item.kind != "function" for item in kept) > 1
-        self.alias = self._new_alias() if multiple else kept[0].alias
+        taken = {alias.aliasname for alias in tree.find(self.select, pb.Alias)}
+        self.alias = free("m", taken) if multiple else kept[0].alias
         nodes = self.select.from_clause if self.is_whole else [item.node for item in kept]
         self.inputs = tree.sources_of(nodes)
         self.joined_by = {
@@ -65,21 +66,13 @@ class Keep:
         self.pushed: list[pb.Node] = []
         self.bounds: dict[str, list[str]] = {}
 
-    def _new_alias(self) -> str:
-        """Return an alias that nothing in the query has."""
-        return free("m", {alias.aliasname for alias in tree.find(self.select, pb.Alias)})
-
     # What belongs where
 
     def is_own(self, message: Message) -> bool:
         """Return whether the model can compute an expression: columns of its entries alone."""
         refs = self.scope.refs(message)
         is_own = bool(refs) and all(item and item.alias in self.kept for item, _ in refs)
-        return is_own and not self.is_read(message)
-
-    def is_read(self, message: Message) -> bool:
-        """Return whether an expression can only be computed when somebody reads."""
-        return is_read(self.book, message)
+        return is_own and not is_read(self.book, message)
 
     def type_of(self, text: str) -> str:
         """Return the type of an expression over the kept entries."""
@@ -164,7 +157,6 @@ class Keep:
 
     def make(self, is_grouped: bool) -> None:
         """Note the model, and change the query to read it. Raises SettingError."""
-        self.book.rule(__doc__)
         self._push()
         self._find_bounds()
         before = deepcopy(self.select)
@@ -173,9 +165,9 @@ class Keep:
         own_keys = {tree.sql(tree.column(self.alias, name)) for name in self.keys.values()}
         has_where = self.select.HasField("where_clause")
         is_summed = not self.is_whole or self.has_sets or has_where or groups != own_keys
-        if is_grouped and not is_summed:
+        self.is_final = is_grouped and not is_summed
+        if self.is_final:
             self.select.CopyFrom(before)
-            self.is_final = True
             self._rewrite(is_grouped)
         self._note_model()
 

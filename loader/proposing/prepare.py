@@ -12,6 +12,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
+from loader.proposing.reading import is_aggregate
 from loader.proposing.refuse import refuse
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
 from waltally.errors import SettingError
@@ -137,8 +138,16 @@ def _compared_constants(select: pb.SelectStmt) -> Iterator[tuple[int, tuple[str,
 
 def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
     """Yield the tables that a query names, without its CTEs."""
+    if isinstance(message, pb.WithClause):
+        return
     if isinstance(message, pb.SelectStmt):
-        ctes = ctes | {one.common_table_expr.ctename for one in message.with_clause.ctes}
+        named = [entry.common_table_expr for entry in message.with_clause.ctes]
+        own = {cte.ctename for cte in named} if message.with_clause.recursive else set()
+        for cte in named:
+            # Inside a CTE that is not recursive, its own name is a table's.
+            yield from _range_vars(cte.ctequery, ctes | own)
+            own.add(cte.ctename)
+        ctes = ctes | own
     if isinstance(message, pb.Node) and message.HasField("range_var"):
         if message.range_var.schemaname or message.range_var.relname not in ctes:
             yield message
@@ -217,7 +226,7 @@ def is_plain(book: Book, select: pb.SelectStmt) -> bool:
     ):
         return False
     calls = tree.find(select, pb.FuncCall, tree.here(select))
-    if any(one.HasField("over") or book.catalog.is_aggregate(tree.called(one)) for one in calls):
+    if any(one.HasField("over") or is_aggregate(book, one) for one in calls):
         return False
     if any(tree.find(sub, pb.RangeVar) for sub in tree.find(select, pb.SubLink)):
         return False

@@ -9,7 +9,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.proposing.sample import sample_of
+from loader.proposing.sample import PERCENT, sample_of
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.tables import format_table, quoted
@@ -26,7 +26,7 @@ _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 _OFTEN = 5
 """Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _LITTLE = 0.25
-"""The share of what it counts, and of the largest table, from which a fact saves little."""
+"""The share of the largest table's rows from which a model saves little."""
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
 
@@ -35,13 +35,12 @@ def price_lines(book: Book) -> list[str]:
     """Return a line for each model; the first ones say which saves little."""
     lines, warnings, small = [], [], []
     largest = max((one.rows for one in book.sources), default=0)
-    sizes: list[tuple[float, float]] = []
+    sizes: list[float] = []
     for number, model in enumerate(book.models):
-        counted, groups, width = _size(book, number)
-        if facts := [sizes[n] for n in book.inputs(model.text) if not book.models[n].copied]:
-            counted = max(counted, *(of for of, _ in facts))
-            groups = min(groups, max(below for _, below in facts))
-        sizes.append((counted, groups))
+        groups, width = _size(book, number)
+        facts = [sizes[n] for n in book.inputs(model.text) if not book.models[n].copied]
+        groups = min(groups, max(facts, default=groups))
+        sizes.append(groups)
         if groups < _FEW and model.copied:
             small.append(model.name)
             continue
@@ -51,10 +50,10 @@ def price_lines(book: Book) -> list[str]:
         held = f"about {groups:,.0f} rows, {size(groups * width)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
         lines.append(f"  {model.kind}")
-        if groups > max(_FEW, _LITTLE * max(counted, largest)) and not model.copied:
+        if groups > max(_FEW, _LITTLE * largest):
             warnings.append(
-                f"{model.name} saves little: about {groups:,.0f} rows for the"
-                f" {counted:,.0f} that it counts"
+                f"{model.name} saves little: about {groups:,.0f} rows, and the largest table has"
+                f" {largest:,.0f}"
             )
     if small:
         lines.append(f"{', '.join(small)}: fewer than {_FEW:,} rows")
@@ -75,8 +74,8 @@ def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
         yield from (f"  {line}" for line in cost_lines(table, needed, columns))
 
 
-def _size(book: Book, number: int) -> tuple[float, float, float]:
-    """Return how many rows a model counts, how many it has, and the bytes of one with its index.
+def _size(book: Book, number: int) -> tuple[float, float]:
+    """Return how many rows a model has, and the bytes of one with its index.
 
     The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
     which a group is, since similar rows are often stored together. Groups that the sample often has
@@ -91,39 +90,37 @@ def _size(book: Book, number: int) -> tuple[float, float, float]:
     rare = f"filter (where waltally_blocks <= {_OFTEN})"
     columns, keys = (", ".join(map(quoted, names)) for names in (model.columns, model.keys))
     sums = (
-        "sum(waltally_rows), count(*)",
+        "count(*)",
         _BYTES.format(columns=columns, keys=keys, hidden=model.hidden),
         f"count(*) {rare}, sum(waltally_blocks) {rare}",
         "count(*) filter (where waltally_blocks = 1)",
     )
-    ((rows, groups, width, rare_groups, seen, once),) = (
+    ((groups, width, rare_groups, seen, once),) = (
         (float(value or 0) for value in row)
         for row in book.catalog.connection.ask(
             f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
         )
     )
-    if not model.keys:
-        return rows / sample.share, groups, width
-    more = rare_groups * (seen / (seen - once + once * sample.share) - 1) if seen else 0
-    return rows / sample.share, groups + more, width
+    share = PERCENT / 100 if sample.relation else 1.0
+    if model.keys and seen:
+        groups += rare_groups * (seen / (seen - once + once * share) - 1)
+    return groups, width
 
 
 def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
-    """Return a model with the number of rows of each group, and that of their blocks.
+    """Return a model with the number of blocks in which each of its rows is.
 
     `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
     """
     query = tree.parse(model.text)[0]
-    rows = blocks = "1" if model.copied else "count(*)"
-    block = "null::float8"
+    block, blocks = "null::float8", "1" if model.copied else "count(*)"
     if of := _read_blocks(query, marks):
         marks[mark] = mark
         block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
         if not model.copied:
             block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
-    columns = {"waltally_rows": rows, "waltally_block": block, "waltally_blocks": blocks}
-    for name, expression in columns.items():
-        tree.add_column(query, name, expression)
+    tree.add_column(query, "waltally_block", block)
+    tree.add_column(query, "waltally_blocks", blocks)
     return Model(model.name, tree.statement(query))
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from postgast import pg_query_pb2 as pb
-
 from loader.monitoring import text_lines
 from loader.proposing import tree
 from loader.proposing.book import Book, free
@@ -133,8 +131,12 @@ def _proven(book: Book, name: str, asked: Asked, how: str) -> Iterator[str]:
         return
     proof = prove(book, asked.original, asked.select, how == "sample")
     if proof.missing or proof.surplus:
+        view = book.render(
+            tree.statement(asked.select), lambda table: str(table.table), lambda model: model.name
+        )
         raise SettingError(
-            f"{name}: {proof.line}. {_difference(proof)}", _report(book, asked.select)
+            f"{name}: {proof.line}. {_difference(proof)}",
+            f"report it with the query; nothing was written. The view would be: {view}",
         )
     if not proof.rows:
         raise SettingError(
@@ -147,11 +149,3 @@ def _proven(book: Book, name: str, asked: Asked, how: str) -> Iterator[str]:
 def _difference(proof: Proof) -> str:
     rows = [("the query alone has", proof.missing), ("the view alone has", proof.surplus)]
     return "; ".join(f"{who} {', '.join(some[:3])}" for who, some in rows if some)
-
-
-def _report(book: Book, select: pb.SelectStmt) -> str:
-    text = book.render(tree.statement(select), lambda r: str(r.table), lambda m: m.name)
-    return (
-        f"report it with the query; nothing was written. The view would be: {text}. The rules that"
-        f" made it: {' '.join(book.claims)}"
-    )

@@ -15,7 +15,7 @@ CLOCKS = (
 
 def is_aggregate(book: Book, call: pb.FuncCall) -> bool:
     """Return whether a call is an aggregate, and no window."""
-    return book.catalog.is_aggregate(tree.called(call)) and not call.HasField("over")
+    return tree.called(call) in book.catalog.aggregates and not call.HasField("over")
 
 
 def is_read(book: Book, message: Message) -> bool:
@@ -28,6 +28,6 @@ def is_read(book: Book, message: Message) -> bool:
         if isinstance(one, pb.FuncCall):
             name = tree.called(one)
             is_clock = name in CLOCKS and not (name == "age" and len(one.args) == 2)
-            if is_clock or one.HasField("over") or book.catalog.is_aggregate(name):
+            if is_clock or one.HasField("over") or name in book.catalog.aggregates:
                 return True
     return False

@@ -8,6 +8,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book
+from loader.proposing.reading import CLOCKS
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -27,7 +28,7 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
         )
     for call in tree.find(select, pb.FuncCall):
         *schema, name = _names(call.funcname)
-        if _is_users(schema) or not book.catalog.is_known(name):
+        if _is_users(schema) or name not in book.catalog.functions:
             raise SettingError(
                 f"{name}() is a function of a user", "write its expression in its place"
             )
@@ -36,7 +37,7 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
             raise SettingError(
                 f"{name}() may be {other}, which is of a user", f"write pg_catalog.{name}()"
             )
-        if book.catalog.is_volatile(name) and name not in ("clock_timestamp", "timeofday"):
+        if name in book.catalog.volatile - {*CLOCKS}:
             raise SettingError(f"{name}() gives another value at each call", "leave it out")
     for schema, name in _operators(select):
         if _is_users(schema) or (not schema and book.catalog.overload(name, 2)):

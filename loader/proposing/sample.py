@@ -22,11 +22,6 @@ class Sample:
     relation: Relation | None
     """The table of which only some blocks are read; None where all rows are."""
 
-    @property
-    def share(self) -> float:
-        """The share of the table's rows that is read."""
-        return PERCENT / 100 if self.relation else 1.0
-
     def over(self, text: str) -> str:
         """Return a query over the CTEs."""
         return self.book.over_tables(text, self.relation)

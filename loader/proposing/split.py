@@ -92,14 +92,11 @@ class Split:
 
     def _is_input(self, item: Item) -> bool:
         """Return whether a model may have this entry in its FROM."""
-        if item.kind == "query":
-            has_tables = bool(tree.find(item.query, pb.RangeVar))
-            return (
-                has_tables
-                and is_plain(self.book, item.query)
-                and not is_read(self.book, item.query)
-            )
-        return item.kind in ("table", "model")
+        if item.kind != "query":
+            return item.kind in ("table", "model")
+        has_tables = bool(tree.find(item.query, pb.RangeVar))
+        is_input = has_tables and is_plain(self.book, item.query)
+        return is_input and not is_read(self.book, item.query)
 
     def _block(self, scope: Scope, is_set: bool) -> None:
         """Keep what one SELECT counts, in the first way that the compiler takes."""
@@ -108,7 +105,6 @@ class Split:
         ways = (self._joined, self._folded_and_joined, self._folded)
         for way in ways if is_grouped or is_set else ():
             models, notes = deepcopy(self.book.models), [*self.book.notes]
-            claims = [*self.book.claims]
             before = deepcopy(select)
             try:
                 if way(scope.again(), is_grouped):
@@ -118,11 +114,13 @@ class Split:
             except LoaderError as error:
                 self.refusals.append(error)
             self.book.models[:], self.book.notes[:] = models, notes
-            self.book.claims[:] = claims
             select.CopyFrom(before)
+        self._read_rows(scope)
+        self.compile(self.book)
+
+    def _read_rows(self, scope: Scope) -> None:
         copy_rows(self.book, scope)
         complete_groups(scope.again())
-        self.compile(self.book)
 
     # Three ways to keep a query of counts, the best first
 
@@ -134,7 +132,8 @@ class Split:
             if is_grouped and len(scope.items) > 1 and self._saves(scope):
                 return False
             copy_rows(self.book, scope)
-        self._keep_all(scope, is_grouped)
+            scope = scope.again()
+        Keep(scope, scope.items, self.name).make(is_grouped)
         return True
 
     def _folded_and_joined(self, scope: Scope, is_grouped: bool) -> bool:
@@ -144,30 +143,25 @@ class Split:
         if not self._fold(scope, is_grouped):
             return False
         copy_rows(self.book, scope)
-        self._keep_all(scope, is_grouped)
+        again = scope.again()
+        Keep(again, again.items, self.name).make(is_grouped)
         return True
 
     def _folded(self, scope: Scope, is_grouped: bool) -> bool:
         """A fact of the counted table; the query joins the rows of the others when it reads."""
         if not self._fold(scope, is_grouped):
             return False
-        copy_rows(self.book, scope)
-        complete_groups(scope.again())
+        self._read_rows(scope)
         return True
-
-    def _keep_all(self, scope: Scope, is_grouped: bool) -> None:
-        again = scope.again()
-        Keep(again, again.items, self.name).make(is_grouped)
 
     def _fold(self, scope: Scope, is_grouped: bool) -> Keep | None:
         """Let the counted table be a fact. Raises SettingError where nothing is saved."""
         item = self._counted(scope)
         if item is None:
             return None
-        if item.kind == "query" and any(
-            len(tree.find(arm, pb.RangeVar)) > 1 for arm in tree.arms(item.query)
-        ):
-            for arm in tree.arms(item.query):
+        arms = tree.arms(item.query) if item.kind == "query" else []
+        if any(len(tree.find(arm, pb.RangeVar)) > 1 for arm in arms):
+            for arm in arms:
                 copy_rows(self.book, scope.inside(arm))
         table = f"_{item.relation.table.name}" if item.relation else ""
         keep = Keep(scope, [item], f"{self.name}{table}")

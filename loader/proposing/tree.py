@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import postgast
@@ -14,6 +15,13 @@ from waltally.errors import SettingError
 
 _M = TypeVar("_M", bound=Message)
 _EMPTY = "select 1"
+_CLAUSES = {
+    *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
+    *("UNION", "INTERSECT", "EXCEPT"),
+}
+_JOINS = {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
+_INSIDE = {*_JOINS, "OUTER", "DISTINCT", "WITHIN", "ROWS"}
+"""Words after which a clause or a join does not begin."""
 _VERSION = postgast.parse(_EMPTY).version
 
 
@@ -180,13 +188,55 @@ def set_where(select: pb.SelectStmt, conditions: list[pb.Node]) -> None:
         select.where_clause.CopyFrom(where)
 
 
+@dataclass
+class _Bracket:
+    """What is open: a query, or something else that stays in its line."""
+
+    is_query: bool
+    indent: int
+    line: int
+    """The indent of the line that is being written."""
+    clause: str = ""
+
+
 def pretty(text: str) -> str:
-    """Return a query in lines, with keywords in lower case."""
-    laid_out = postgast.format_sql(text, line_width=90).removesuffix("\n").removesuffix(";")
-    raw, parts, end = laid_out.encode(), [], 0
-    for token in postgast.scan(laid_out).tokens:
-        word = raw[token.start : token.end]
-        is_word = token.keyword_kind or re.fullmatch(rb"[A-Z]+", word)
-        parts += [raw[end : token.start], word.lower() if is_word else word]
+    """Return a query of `statement` in lines, with keywords in lower case.
+
+    Its words and their order stay, so that what is written is what was proven.
+    """
+    raw, parts, end = text.encode(), [], 0
+    tokens = postgast.scan(text).tokens
+    words = ["", *(raw[token.start : token.end].decode() for token in tokens), ""]
+    stack = [_Bracket(True, 0, 0)]
+    begins_item = False
+    for n, token in enumerate(tokens):
+        before, word, after = words[n : n + 3]
+        gap = raw[end : token.start].decode()
         end = token.end
-    return re.sub(r"[ ]+\n", "\n", b"".join([*parts, raw[end:]]).decode())
+        closed = stack.pop() if word == ")" else None
+        top = stack[-1]
+        is_start = top.is_query and before not in _INSIDE
+        begins_item |= top.is_query and word == "AND" and top.clause in ("WHERE", "HAVING")
+        if is_start and word in _CLAUSES:
+            top.clause = word
+            begins_line = n > 0
+        elif closed:
+            begins_line = closed.is_query
+        else:
+            begins_line = is_start and word in _JOINS and top.clause == "FROM"
+        begins_line |= top.is_query and before == "("
+        if begins_item or (begins_line and not closed):
+            top.line = top.indent + 4 * begins_item
+        if begins_item or begins_line:
+            gap = "\n" + " " * top.line
+        if word == "(":
+            is_query = after in ("SELECT", "WITH", "VALUES")
+            stack.append(_Bracket(is_query, top.line + 4, top.line + 4))
+        begins_item = (
+            top.is_query
+            and top.clause == "SELECT"
+            and after != "DISTINCT"
+            and (word in (",", "SELECT") or (before, word) == ("SELECT", "DISTINCT"))
+        )
+        parts += [gap, word.lower() if re.fullmatch("[A-Z_]+", word) else word]
+    return "".join(parts)

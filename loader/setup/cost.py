@@ -34,21 +34,12 @@ def cost_lines(table: Table, counted: Collection[str], columns: Sequence[Column]
         for column in columns
     }
     row = sum(texts.values())
-    key = sum(texts[column.name] for column in columns if column.is_key or column.name in counted)
     insert = _HEADER + _ENVELOPE + row
     full_wal = size(sum(column.width or 0 for column in columns))
     lines = [
-        f"In the change log an insert has about {size(insert)}, an update {size(insert + key)}"
-        " where an index over the counted columns is the replica identity, or"
-        f" {size(insert + row)} under `replica identity full`",
-        f"`full` also adds about {full_wal} of WAL to each update and delete",
+        f"`replica identity full` adds about {full_wal} of WAL to each update and delete; in the"
+        f" change log an insert has about {size(insert)}, an update {size(insert + row)}"
     ]
-    nullable = [c.name for c in columns if c.name in counted and not c.is_not_null]
-    if nullable:
-        lines.append(
-            f"{format_names(nullable)} may be null, so only `full` is possible until"
-            " `alter column … set not null`"
-        )
     wide = [
         column.name
         for column in columns

@@ -60,39 +60,41 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """What a model counts by: a column, the day of a time, or a path of a document."""
+
+    name: str
+    column: Column
+    """The one that it reads."""
+    selected: str
+    """How the query selects it."""
+    meaning: str = "as the rows have it"
+    values: float | None = None
+    """About how many different values it has; None where nobody knows."""
+
+
+@dataclass(frozen=True)
 class Proposal:
     """One model: the number of a table's rows, and sums of them, by some columns."""
 
     name: str
     """The model's."""
     table: Table
-    dimensions: tuple[Column, ...]
+    dimensions: tuple[Dimension, ...]
     sums: tuple[Column, ...]
     """The columns that are added up."""
-    days: tuple[tuple[str, Column], ...] = ()
-    """By dimension, the time whose day it is."""
-    paths: tuple[tuple[str, Column, tuple[str, ...]], ...] = ()
-    """Dimensions that are at a path of a JSON column."""
-    timezone: str = "UTC"
-    """Where a day begins."""
     others: tuple[str, ...] = ()
     """Further columns with few values."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the dimensions."""
-        return (
-            *(name for name, _ in self.days),
-            *(column.name for column in self.dimensions),
-            *(name for name, _, _ in self.paths),
-        )
+        return tuple(dimension.name for dimension in self.dimensions)
 
     @property
     def columns(self) -> frozenset[str]:
         """The table's columns that an image of a row must carry."""
-        days = (column for _, column in self.days)
-        documents = (column for _, column, _ in self.paths)
-        read = (*self.dimensions, *days, *documents, *self.sums)
+        read = (*(dimension.column for dimension in self.dimensions), *self.sums)
         return frozenset(column.name for column in read)
 
 
@@ -133,25 +135,23 @@ def propose(
             f"name some of these with --sum: {format_names(sorted(added))}" if added else _ANOTHER,
         )
     likeliest = likely([column for column in fit.values() if column.name not in sums])
-    chosen = [fit[name] for name in named if name in fit] or (
-        [] if named else likeliest[:MOST_DIMENSIONS]
-    )
-    days = [times[name] for name in named if name in times] if named else _created(times)
-    if not chosen and not named:
+    chosen = likeliest[:MOST_DIMENSIONS]
+    days = _created(times)
+    if named:
+        chosen = [fit[name] for name in named if name in fit]
+        days = [times[name] for name in named if name in times]
+    elif not chosen:
         raise SettingError(f"No column of {table} looks like one to count by", remedy)
     taken = {COUNT, *sums, *(column.name for column in chosen)}
     return Proposal(
         model_names(table)[0],
         table,
-        tuple(chosen),
-        tuple(added[name] for name in sums),
-        tuple((_free(["day", f"{time.name}_day"], taken), time) for time in days),
-        tuple(
-            (_free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
-            for path in paths.values()
-            if path is not None
+        (
+            *(_day(time, timezone, taken) for time in days),
+            *(Dimension(c.name, c, rendered(c.sql), values=c.values) for c in chosen),
+            *(_value(*path, taken) for path in paths.values() if path),
         ),
-        timezone,
+        tuple(added[name] for name in sums),
         tuple(column.name for column in likeliest if column not in chosen),
     )
 
@@ -208,9 +208,7 @@ def likely(columns: Sequence[Column]) -> list[Column]:
 def model_sql(proposal: Proposal) -> str:
     """Return the model's query."""
     listed = [
-        *(f"{_day(column, proposal.timezone)} as {_name(name)}" for name, column in proposal.days),
-        *(rendered(column.sql) for column in proposal.dimensions),
-        *(f"{_value(of, path)} as {_name(name)}" for name, of, path in proposal.paths),
+        *(dimension.selected for dimension in proposal.dimensions),
         f"count(*) as {COUNT}",
         *(f"sum({rendered(c.sql)}) as {rendered(c.sql)}" for c in proposal.sums),
     ]
@@ -281,9 +279,7 @@ def _sources(text: str) -> list[tuple[object, object]]:
 def model_yaml(proposal: Proposal) -> str:
     """Return the descriptions of the model and its columns."""
     meanings = {
-        **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
-        **{column.name: "As the rows have it." for column in proposal.dimensions},
-        **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
+        **{d.name: f"{d.meaning[0].upper()}{d.meaning[1:]}." for d in proposal.dimensions},
         COUNT: "How many rows.",
         **{column.name: "The sum of the rows." for column in proposal.sums},
     }
@@ -314,19 +310,23 @@ def _can_be_declared(name: str) -> bool:
     return escaped(name) == name and name != COUNT and not name.startswith("waltally_")
 
 
-def _day(column: Column, timezone: str) -> str:
+def _day(column: Column, timezone: str, taken: set[str]) -> Dimension:
+    name = _free(["day", f"{column.name}_day"], taken)
     zones = [timezone]
     if column.type_ != _TIMES[1]:
         # Without a zone it is meant in UTC.
         zones = [] if timezone == "UTC" else ["UTC", timezone]
     moved = "".join(f" at time zone {rendered(literal(zone))}" for zone in zones)
-    return f"({rendered(column.sql)}{moved})::date"
+    selected = f"({rendered(column.sql)}{moved})::date as {_name(name)}"
+    return Dimension(name, column, selected, f"the day in {timezone}")
 
 
-def _value(of: Column, path: Sequence[str]) -> str:
+def _value(of: Column, path: Sequence[str], taken: set[str]) -> Dimension:
+    name = _free([path[-1], "_".join((of.name, *path))], taken)
     keys = [rendered(literal(key)) for key in path]
     place = f"->> {keys[0]}" if len(keys) == 1 else f"#>> array[{', '.join(keys)}]"
-    return f"{rendered(of.sql)} {place}"
+    selected = f"{rendered(of.sql)} {place} as {_name(name)}"
+    return Dimension(name, of, selected, "the value at this path of the document")
 
 
 def _name(name: str) -> str:

@@ -209,21 +209,17 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     proposal = replace(proposal, name=name)
     is_new = write_fact(folder, proposal)
     lines = [f"{proposal.name} counts the rows of {counted}:"]
-    lines += [
-        f"  by {name}, the day of {column.name} in {timezone} (--timezone)"
-        for name, column in proposal.days
-    ]
-    for column in proposal.dimensions:
-        values = "" if column.values is None else f", about {column.values:,.0f} values"
-        lines.append(f"  by {column.name} ({column.type_}{values})")
-    lines += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
+    for one in proposal.dimensions:
+        values = "" if one.values is None else f", about {one.values:,.0f} values"
+        of = "" if one.name == one.column.name else f" of {one.column.name}"
+        lines.append(f"  by {one.name}, {one.meaning}{of}{values}")
     if proposal.others and not named:
         lines.append(f"  --by could name {format_names(proposal.others)} too")
     lines += [f"  with the sum of {column.name}" for column in proposal.sums]
     summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
     if summable:
         lines.append(f"  with no sum; --sum could name {format_names(summable)}")
-    if many := [c.name for c in proposal.dimensions if (c.values or 0) > MOST_VALUES]:
+    if many := [one.name for one in proposal.dimensions if (one.values or 0) > MOST_VALUES]:
         lines.append(
             f"{format_names(many)} has many values: the model may have nearly as many rows as the"
             " table; leave it out unless somebody asks by it"

@@ -170,7 +170,7 @@ def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
     )
     said = database.must("init", str(tmp_path / "wide"), "--table", "wide")
     assert [line for line in said.splitlines() if line.startswith("  by ")] == [
-        "  by plain (boolean)"
+        "  by plain, as the rows have it"
     ]
     files = [*(tmp_path / "wide" / "models").iterdir()]
     assert len(files) == 3

@@ -96,7 +96,7 @@ def test_a_query_may_come_by_standard_input(shop: Database, tmp_path: Path) -> N
     assert "models/query.sql" in contents(tmp_path / "live")
 
 
-def test_a_difference_shows_rows_and_rules_and_writes_nothing(
+def test_a_difference_shows_rows_and_the_view_and_writes_nothing(
     shop: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Keep, "_push", lambda keep: tree.set_where(keep.select, []))
@@ -105,7 +105,7 @@ def test_a_difference_shows_rows_and_rules_and_writes_nothing(
     assert code == 2
     assert "sales: same rows: 0, missing 2, surplus 2 (all rows)" in said
     assert "the query alone has (" in said and "(1,70)" in said and "(1,150)" in said
-    assert "counts and sums are added again" in said
+    assert "The view would be: SELECT" in said and "FROM sales_counts" in said
     assert not (tmp_path / "live").exists()
 
 

@@ -34,6 +34,12 @@ CASES = {
         "SELECT orders.status AS status, COALESCE(sum(orders.n), 0)::bigint AS n"
         " FROM report orders WHERE orders.customer_id = 7 GROUP BY orders.status",
     ),
+    "an enum may be a key": (
+        "select count(*) as n from orders where mood <> 'good' /* :mood */",
+        ["SELECT mood::text AS mood, count(*) AS n FROM orders orders GROUP BY 1"],
+        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
+        " WHERE orders.mood::lab.mood <> 'good'",
+    ),
     "a constant stays one": (
         "select status, count(*) as n from orders where customer_id = 7 group by 1",
         [
@@ -159,6 +165,15 @@ CASES = {
         "SELECT o.status AS status, COALESCE(sum(o.n), 0)::bigint AS n FROM report o"
         " WHERE o.asked_1 = 'web' GROUP BY o.status",
     ),
+    "a CTE may have the name of the table that it reads": (
+        "with orders as (select status from orders where channel = 'web'), paid as (select * from orders"
+        " where status = 'paid') select count(*) as n from paid",
+        [
+            "SELECT count(*) AS n FROM (SELECT * FROM (SELECT status FROM orders orders"
+            " WHERE channel = 'web') orders WHERE status = 'paid') paid"
+        ],
+        "SELECT paid.n AS n FROM report paid",
+    ),
     "a view of the application and a CTE are what they are made of": (
         "with paid as (select * from priced where status = 'paid') select count(*) as n from paid",
         [
@@ -175,7 +190,8 @@ def shop(database: Database) -> Database:
     database.execute(SHOP.replace("110000", "3000"))
     database.execute(
         "create view lab.priced as select id, status from lab.orders where amount is not null;"
-        "alter table lab.orders add details jsonb, add took interval;"
+        "create type lab.mood as enum ('good', 'bad');"
+        "alter table lab.orders add details jsonb, add took interval, add mood lab.mood default 'bad';"
         "update lab.orders set details = to_jsonb(id % 4),"
         " took = (array['1 day', '24:00', '36:00']::interval[])[id % 3 + 1]"
     )
@@ -191,6 +207,23 @@ def test_rule(shop: Database, claim: str) -> None:
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'select sum(o.x) as "fileSize", "camelCol" from "S"."Tab" as o join (select 1) as "Sub" ("A") on true',
+        'with "Cte" ("A") as (select 1 as "a""b"), b as (values (1)) select distinct "A", 2 as "order" from "Cte"',
+        'select rank() over w as "X", a::"My" from "S"."T" as t cross join u where x in (select y from u)'
+        " and c operator(pg_catalog.+) 1 is distinct from 2 window w as (order by b)",
+        "select extract(hour from at), b collate \"C\" from t where a between 1 and 2 union all select 'FROM', 2",
+    ],
+)
+def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
+    proven = tree.statement(tree.parse(query)[0])
+    written = tree.pretty(proven)
+    assert tree.statement(tree.parse(written)[0]) == proven
+    assert "\nfrom" in written
 
 
 def test_a_grain_that_the_bounds_do_not_begin_is_not_taken(shop: Database) -> None:
