@@ -32,7 +32,6 @@ _CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I
 """Names of the time at which a row began, and of other times."""
 _KEY = re.compile(r"(^|_)id$|Id$")
 """Names of columns that lead to a row."""
-_DOCUMENTS = ("json", "jsonb")
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,6 @@ class Proposal:
     """The columns that are added up."""
     days: tuple[tuple[str, Column], ...] = ()
     """By dimension, the time whose day it is."""
-    paths: tuple[tuple[str, Column, tuple[str, ...]], ...] = ()
-    """Dimensions that are at a path of a JSON column."""
     timezone: str = "UTC"
     """Where a day begins."""
     others: tuple[str, ...] = ()
@@ -81,19 +78,13 @@ class Proposal:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the dimensions."""
-        return (
-            *(name for name, _ in self.days),
-            *(column.name for column in self.dimensions),
-            *(name for name, _, _ in self.paths),
-        )
+        return (*(name for name, _ in self.days), *(column.name for column in self.dimensions))
 
     @property
     def columns(self) -> frozenset[str]:
         """The table's columns that an image of a row must carry."""
         days = (column for _, column in self.days)
-        documents = (column for _, column, _ in self.paths)
-        read = (*self.dimensions, *days, *documents, *self.sums)
-        return frozenset(column.name for column in read)
+        return frozenset(column.name for column in (*self.dimensions, *days, *self.sums))
 
 
 def propose(
@@ -105,8 +96,8 @@ def propose(
 ) -> Proposal:
     """Return a model that counts the table's rows by the named columns, or by the likeliest.
 
-    A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
-    Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
+    A time counts by its day in `timezone`. Raises SettingError where a named column cannot be a
+    dimension or a sum, or none is likely.
     """
     # `dbt docs` writes the names of sources into SQL as they are.
     if escaped(str(table)) != str(table) or "'" in str(table):
@@ -117,12 +108,9 @@ def propose(
     columns = [column for column in columns if _can_be_declared(column.name)]
     fit = {column.name: column for column in columns if column.type_ in _GROUPED}
     times = {column.name: column for column in columns if column.type_ in _TIMES}
-    documents = {column.name: column for column in columns if column.type_ in _DOCUMENTS}
-    paths = {name: _path(name, documents) for name in named if name not in fit | times}
     possible = format_names([*fit, *times])
-    possible += "".join(f", {name}.KEY" for name in documents)
-    remedy = f"name some of these with --by: {possible.lstrip(', ')}" if possible else _ANOTHER
-    if unknown := [name for name, path in paths.items() if path is None]:
+    remedy = f"name some of these with --by: {possible}" if possible else _ANOTHER
+    if unknown := [name for name in named if name not in fit | times]:
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a model can count by", remedy
         )
@@ -146,11 +134,6 @@ def propose(
         tuple(chosen),
         tuple(added[name] for name in sums),
         tuple((_free(["day", f"{time.name}_day"], taken), time) for time in days),
-        tuple(
-            (_free([path[1][-1], "_".join((path[0].name, *path[1]))], taken), *path)
-            for path in paths.values()
-            if path is not None
-        ),
         timezone,
         tuple(column.name for column in likeliest if column not in chosen),
     )
@@ -168,12 +151,6 @@ def model_names(table: Table) -> list[str]:
     """
     names = (table.name, f"{table.schema}_{table.name}")
     return [f"ft_{plain(name) or 'rows'}"[:48] for name in names]
-
-
-def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str, ...]] | None:
-    column, *keys = name.split(".")
-    usable = column in documents and keys and all(keys)
-    return (documents[column], tuple(keys)) if usable else None
 
 
 def _free(names: Sequence[str], taken: set[str]) -> str:
@@ -210,7 +187,6 @@ def model_sql(proposal: Proposal) -> str:
     listed = [
         *(f"{_day(column, proposal.timezone)} as {_name(name)}" for name, column in proposal.days),
         *(rendered(column.sql) for column in proposal.dimensions),
-        *(f"{_value(of, path)} as {_name(name)}" for name, of, path in proposal.paths),
         f"count(*) as {COUNT}",
         *(f"sum({rendered(c.sql)}) as {rendered(c.sql)}" for c in proposal.sums),
     ]
@@ -283,7 +259,6 @@ def model_yaml(proposal: Proposal) -> str:
     meanings = {
         **{name: f"The day in {proposal.timezone}." for name, _ in proposal.days},
         **{column.name: "As the rows have it." for column in proposal.dimensions},
-        **{name: "The value at this path of the document." for name, _, _ in proposal.paths},
         COUNT: "How many rows.",
         **{column.name: "The sum of the rows." for column in proposal.sums},
     }
@@ -321,12 +296,6 @@ def _day(column: Column, timezone: str) -> str:
         zones = [] if timezone == "UTC" else ["UTC", timezone]
     moved = "".join(f" at time zone {rendered(literal(zone))}" for zone in zones)
     return f"({rendered(column.sql)}{moved})::date"
-
-
-def _value(of: Column, path: Sequence[str]) -> str:
-    keys = [rendered(literal(key)) for key in path]
-    place = f"->> {keys[0]}" if len(keys) == 1 else f"#>> array[{', '.join(keys)}]"
-    return f"{rendered(of.sql)} {place}"
 
 
 def _name(name: str) -> str:

@@ -44,8 +44,7 @@ def init_command(
         typer.Option(
             metavar="COLUMNS",
             show_default="the day and those with the fewest values",
-            help="The columns to count by: column,column; a time by its day, a document by a path "
-            "in it: details.country.",
+            help="The columns to count by: column,column; a time by its day.",
         ),
     ] = "",
     sum_: Annotated[
@@ -216,7 +215,6 @@ def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, sou
     for column in proposal.dimensions:
         values = "" if column.values is None else f", about {column.values:,.0f} values"
         lines.append(f"  by {column.name} ({column.type_}{values})")
-    lines += [f"  by {name}, at {'.'.join(path)} of {of.name}" for name, of, path in proposal.paths]
     if proposal.others and not named:
         lines.append(f"  --by could name {format_names(proposal.others)} too")
     lines += [f"  with the sum of {column.name}" for column in proposal.sums]
