@@ -155,13 +155,12 @@ lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by
 
 STAGES := capture apply freshness overhead seed models
 BENCHES := $(addprefix bench-,$(STAGES))
-.PHONY: $(BENCHES) bench-large-seed bench-gate
+.PHONY: $(BENCHES) bench-gate
 
 bench: $(BENCHES)  ## Measure every stage, well over an hour; bench-capture and the like for one
 
-# The large seed fills 100,000,000 rows, so it is no part of `make bench`.
-$(BENCHES) bench-large-seed: install
-	$(BIN)/python -m benchmarks.$(subst -,_,$(@:bench-%=%)) $(ARGS)
+$(BENCHES): install
+	$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
 bench-gate: install  ## Fail where apply, capture or freshness got worse since the last release, or BASE=REVISION
 	$(BIN)/python -m benchmarks.gate $(if $(BASE),--base $(BASE)) $(ARGS)

@@ -56,7 +56,7 @@ class Query:
         relations = [{"relation": _relation(each), "table": str(each)} for each in self.tables]
         target.ask_staging(
             "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-            " 'analytics.rejected_changes', null, true)",
+            " 'analytics.rejected_changes', true)",
             (target.slot, name, name, self.text, json.dumps(relations), json.dumps(self.config)),
         )
 

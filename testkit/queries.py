@@ -43,7 +43,7 @@ class QuerySystem(System):
                 continue
             self.target.execute(
                 "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-                " 'analytics.rejected_changes', null, %s)",
+                " 'analytics.rejected_changes', %s)",
                 self.slot,
                 name,
                 name,
@@ -122,8 +122,7 @@ class QuerySystem(System):
             if named_model(model) in query
         ]
         self.target.execute(
-            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, null,"
-            " false)",
+            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, false)",
             *(name, name, query, json.dumps(relations), json.dumps(config)),
         )
 

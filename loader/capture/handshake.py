@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from psycopg.conninfo import make_conninfo
 
 from loader.capture import wal2json
-from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol_errors import protocol_error
 from loader.source.asking import SLOT_STATE
 from loader.source.server import Server
 from loader.source.slot import SlotInfo, SlotState

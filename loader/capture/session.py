@@ -11,11 +11,12 @@ from threading import Event
 from loader.capture.batch import COPY_HEADER, COPY_TRAILER, Batch
 from loader.capture.events import Committed, Notify, RunState, ignore
 from loader.capture.pace import Idle, Pace
-from loader.capture.protocol import ProtocolError, protocol_error
+from loader.capture.protocol import ProtocolError
+from loader.capture.protocol_errors import protocol_error
 from loader.capture.stream import Stream
+from loader.capture.target_news import TargetNews
 from loader.capture.wal2json import Message
 from loader.source.remedies import RENEW
-from loader.staging.change_log import ChangeLog
 from waltally import failpoints
 from waltally.errors import (
     CannotConnect,
@@ -30,7 +31,6 @@ from waltally.settings import Settings
 log = logging.getLogger("loader")
 
 _WAIT = 0.25
-_LOOK_SECONDS = 0.25
 _GRACE_SECONDS = 0.5
 """How long a stopping loader waits for the end of a transaction, to keep a short one."""
 
@@ -188,12 +188,8 @@ class Session:
 
     def _store(self) -> None:
         """Move the position of record with the rows, or alone, and let it be confirmed."""
-        stream, position, batch, run_state = (
-            self._stream,
-            self._position,
-            self._batch,
-            self._run_state,
-        )
+        stream, position = self._stream, self._position
+        batch, run_state = self._batch, self._run_state
         if not stream.followed.note(batch, self._stop):
             self._log.rollback()
             return
@@ -238,25 +234,3 @@ class Session:
             f"{error}; its changes are now checked one by one",
             "nothing; what cannot be stored as text is kept in hexadecimal and rejected",
         )
-
-
-class TargetNews:
-    """Whether `loader setup` has run, or somebody waits for a position, as the target says."""
-
-    def __init__(self, change_log: ChangeLog, registration: int) -> None:
-        self._log = change_log
-        self.note(registration)
-
-    def note(self, registration: int) -> None:
-        """Take what a commit returns."""
-        self.registration = registration
-        """The number of the newest registration."""
-        self.is_awaited = False
-        """Whether cdc.wait_for, or a model with a newer baseline, waits for the position."""
-        self._asked_at = time.monotonic()
-
-    def look_if_due(self) -> None:
-        """Ask, unless that was a moment ago."""
-        if time.monotonic() - self._asked_at >= _LOOK_SECONDS:
-            self.registration, self.is_awaited = self._log.look()
-            self._asked_at = time.monotonic()

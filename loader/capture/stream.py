@@ -17,7 +17,8 @@ from loader.capture.catalogs import Catalog
 from loader.capture.followed_tables import FollowedTables
 from loader.capture.handshake import Handshake, connect_replication, shake_hands, start
 from loader.capture.position import Position
-from loader.capture.protocol import ProtocolError, ReplicationConnection, protocol_error
+from loader.capture.protocol import ProtocolError, ReplicationConnection
+from loader.capture.protocol_errors import protocol_error
 from loader.capture.reader import SlotReader
 from loader.capture.source_monitor import SourceMonitor
 from loader.capture.stages import Stage

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg2
 from psycopg2 import errors as pg
-from psycopg2 import sql
 
 from loader.monitoring.text_lines import REMEDY, aligned
 from loader.staging.records import rejection_remedy, say_state
@@ -17,7 +16,7 @@ from waltally.database import Connection, connect
 from waltally.errors import MissingRight, NotSetUp, SettingError
 from waltally.freshness import say
 from waltally.models import Measure, Model
-from waltally.tables import Table, format_names, parse_names
+from waltally.tables import Table, format_names, literal, parse_names, quoted
 
 _MODELS = """
 select distinct on (declared_name) declared_name, relation_schema, relation_name, declaration
@@ -113,27 +112,19 @@ def _read_rows(
     target: Connection, model: Model, values: dict[str, str], by: list[str]
 ) -> list[list[str]]:
     """Return the head, a row per group that has anything, and the totals."""
-    listed = sql.SQL(", ").join(map(sql.Identifier, by))
+    measures = _measures(model)
+    listed = ", ".join(map(quoted, by))
+    columns = ", ".join([*map(quoted, by), *(_total(model, measure) for measure in measures)])
     # Values are literals: beside parameters a name's % would be one too.
-    conditions = [
-        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Literal(value))
-        for name, value in values.items()
-    ]
-    if added := [
-        sql.Identifier(measure.name) for measure in _measures(model) if _is_added(model, measure)
-    ]:
-        some = sql.SQL(" or ").join(sql.SQL("{} <> 0").format(name) for name in added)
-        conditions.append(sql.SQL("({})").format(some))
-    statement = sql.SQL(
-        "select {} from {} where {} group by grouping sets ({}) order by {}"
-    ).format(
-        sql.SQL(", ").join(
-            [*map(sql.Identifier, by), *(_total(model, m) for m in _measures(model))]
-        ),
-        sql.Identifier(model.relation.schema, model.relation.name),
-        sql.SQL(" and ").join([sql.SQL("true"), *conditions]),
-        sql.SQL("({}), ()").format(listed) if by else sql.SQL("()"),
-        sql.SQL("grouping({0}), {0}").format(listed) if by else sql.SQL("1"),
+    conditions = [f"{quoted(name)} = {literal(value)}" for name, value in values.items()]
+    if added := [quoted(measure.name) for measure in measures if _is_added(model, measure)]:
+        conditions.append(" or ".join(f"{name} <> 0" for name in added))
+    where = "".join(f" and ({condition})" for condition in conditions)
+    sets = f"({listed}), ()" if by else "()"
+    order = f"grouping({listed}), {listed}" if by else "1"
+    statement = (
+        f"select {columns} from {model.relation.quoted} where true{where} "
+        f"group by grouping sets ({sets}) order by {order}"
     )
     try:
         with target.cursor() as cursor:
@@ -147,7 +138,7 @@ def _read_rows(
             "--by with the dimension shows the values that there are",
         ) from None
     return [
-        [*by, *(measure.name for measure in _measures(model))],
+        [*by, *(measure.name for measure in measures)],
         *(list(map(_shown, row)) for row in groups),
         [*["total", *[""] * len(by)][: len(by)], *map(_shown, totals[len(by) :])],
     ]
@@ -162,7 +153,7 @@ def _measures(model: Model) -> Sequence[Measure]:
     return shown or (Measure("rows", "bigint", "count"),)
 
 
-def _total(model: Model, measure: Measure) -> sql.Composable:
+def _total(model: Model, measure: Measure) -> str:
     """Return a measure over the groups of a line; null where several groups have no common one."""
     form = "case when count(*) = 1 then (array_agg({}))[1] end"
     if model.kind == "rows":
@@ -170,7 +161,7 @@ def _total(model: Model, measure: Measure) -> sql.Composable:
         form = "count(*)::numeric"
     elif _is_added(model, measure):
         form = "coalesce(sum({}), 0)"
-    return sql.SQL(form).format(sql.Identifier(measure.name))
+    return form.format(quoted(measure.name))
 
 
 def _is_added(model: Model, measure: Measure) -> bool:

@@ -21,7 +21,6 @@ from waltally.models import Model
 from waltally.tables import Table
 
 _KIND = "select {}.say_model(%s)"
-_CONTRACT = "select {}.check_contract(%s, %s)"
 _INSTALLED = """
 select split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1)
 from (
@@ -60,10 +59,7 @@ def compile_queries(
                 continue
             target.ask("savepoint before")
             try:
-                made = compile_one(query, shapes, compiled, target)
-                if query.contract is not None:
-                    target.ask_staging(_CONTRACT, (Json(made), Json(query.contract)))
-                compiled[query.relation] = made
+                made = compiled[query.relation] = compile_one(query, shapes, compiled, target)
                 ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
                 refused.append(refused_query(query, error))

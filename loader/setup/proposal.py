@@ -32,7 +32,6 @@ _CHANGED = re.compile(r"(updated|modified|deleted|changed|expires?|last_)", re.I
 """Names of the time at which a row began, and of other times."""
 _KEY = re.compile(r"(^|_)id$|Id$")
 """Names of columns that lead to a row."""
-_DOCUMENTS = ("json", "jsonb")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Dimension:
-    """What a model counts by: a column, the day of a time, or a path of a document."""
+    """What a model counts by: a column, or the day of a time."""
 
     name: str
     column: Column
@@ -107,8 +106,8 @@ def propose(
 ) -> Proposal:
     """Return a model that counts the table's rows by the named columns, or by the likeliest.
 
-    A time counts by its day in `timezone`; a name may lead into a document: `doc.country`.
-    Raises SettingError where a named column cannot be a dimension or a sum, or none is likely.
+    A time counts by its day in `timezone`. Raises SettingError where a named column cannot be a
+    dimension or a sum, or none is likely.
     """
     # `dbt docs` writes the names of sources into SQL as they are.
     if escaped(str(table)) != str(table) or "'" in str(table):
@@ -119,12 +118,9 @@ def propose(
     columns = [column for column in columns if _can_be_declared(column.name)]
     fit = {column.name: column for column in columns if column.type_ in _GROUPED}
     times = {column.name: column for column in columns if column.type_ in _TIMES}
-    documents = {column.name: column for column in columns if column.type_ in _DOCUMENTS}
-    paths = {name: _path(name, documents) for name in named if name not in fit | times}
     possible = format_names([*fit, *times])
-    possible += "".join(f", {name}.KEY" for name in documents)
-    remedy = f"name some of these with --by: {possible.lstrip(', ')}" if possible else _ANOTHER
-    if unknown := [name for name, path in paths.items() if path is None]:
+    remedy = f"name some of these with --by: {possible}" if possible else _ANOTHER
+    if unknown := [name for name in named if name not in fit | times]:
         raise SettingError(
             f"{table} has no column {format_names(unknown)} that a model can count by", remedy
         )
@@ -149,7 +145,6 @@ def propose(
         (
             *(_day(time, timezone, taken) for time in days),
             *(Dimension(c.name, c, rendered(c.sql), values=c.values) for c in chosen),
-            *(_value(*path, taken) for path in paths.values() if path),
         ),
         tuple(added[name] for name in sums),
         tuple(column.name for column in likeliest if column not in chosen),
@@ -168,12 +163,6 @@ def model_names(table: Table) -> list[str]:
     """
     names = (table.name, f"{table.schema}_{table.name}")
     return [f"ft_{plain(name) or 'rows'}"[:48] for name in names]
-
-
-def _path(name: str, documents: Mapping[str, Column]) -> tuple[Column, tuple[str, ...]] | None:
-    column, *keys = name.split(".")
-    usable = column in documents and keys and all(keys)
-    return (documents[column], tuple(keys)) if usable else None
 
 
 def _free(names: Sequence[str], taken: set[str]) -> str:
@@ -319,14 +308,6 @@ def _day(column: Column, timezone: str, taken: set[str]) -> Dimension:
     moved = "".join(f" at time zone {rendered(literal(zone))}" for zone in zones)
     selected = f"({rendered(column.sql)}{moved})::date as {_name(name)}"
     return Dimension(name, column, selected, f"the day in {timezone}")
-
-
-def _value(of: Column, path: Sequence[str], taken: set[str]) -> Dimension:
-    name = _free([path[-1], "_".join((of.name, *path))], taken)
-    keys = [rendered(literal(key)) for key in path]
-    place = f"->> {keys[0]}" if len(keys) == 1 else f"#>> array[{', '.join(keys)}]"
-    selected = f"{rendered(of.sql)} {place} as {_name(name)}"
-    return Dimension(name, of, selected, "the value at this path of the document")
 
 
 def _name(name: str) -> str:

@@ -31,8 +31,6 @@ class Query:
     """The models that it reads: the name in the text, the table, and how it is materialized."""
     options: Mapping[str, Any]
     """What its config says: see cdc.compile_query."""
-    contract: Mapping[str, str] | None = None
-    """The types of its columns by their names, where dbt is to enforce them."""
 
 
 def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -60,9 +58,6 @@ def declared_queries(
             )
         inputs = _inputs_of(node, nodes)
         named = [sources[name] for name in inputs if name in sources]
-        options = {name: node["config"][name] for name in _OPTIONS if node["config"].get(name)}
-        if isinstance(options.get("unique_key"), str):
-            options["unique_key"] = [options["unique_key"]]
         queries.append(
             Query(
                 str(node["name"]),
@@ -72,17 +67,22 @@ def declared_queries(
                 tuple((source["relation_name"], _table(source)) for source in named),
                 tuple(source.get("config", {}).get("meta", {}).get("slot") for source in named),
                 tuple(_model(nodes[name]) for name in inputs if name in nodes),
-                options,
-                _contract(node),
+                _options(node),
             )
         )
     return tuple(sorted(queries, key=lambda query: query.name))
 
 
-def _contract(node: Mapping[str, Any]) -> dict[str, str] | None:
-    if not node["config"].get("contract", {}).get("enforced"):
-        return None
-    return {column["name"]: column["data_type"] for column in node["columns"].values()}
+def _options(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the macro list_options gives to dbt's own call."""
+    config = node["config"]
+    options = {name: config[name] for name in _OPTIONS if config.get(name)}
+    if isinstance(options.get("unique_key"), str):
+        options["unique_key"] = [options["unique_key"]]
+    if config.get("contract", {}).get("enforced"):
+        columns = node["columns"].values()
+        options["contract"] = {column["name"]: column["data_type"] for column in columns}
+    return options
 
 
 def _table(source: Mapping[str, Any]) -> Table:

@@ -18,7 +18,7 @@ from loader.setup.findings import (
     slot_is_free,
 )
 from loader.setup.registering import begin_log, read_tables, register_models
-from loader.source.ddl_notes import missing_note
+from loader.source import ddl_notes
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.slot_admin import (
@@ -76,6 +76,7 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
         state = read_target(state, target)
         state = read_record(state, settings, source, target)
         problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
+        problems += ddl_notes.find_outdated(source)
         return problems or not_set_up(state)
 
 
@@ -165,9 +166,11 @@ def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -
             f"the source gives the slot up once nobody has followed it for {server.idle_timeout} "
             f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
+    for outdated in ddl_notes.find_outdated(source):
+        yield f"{outdated}: {outdated.remedy}"
     if is_new:
         if server.encoding == "SQL_ASCII":
             yield _SQL_ASCII
         for info in state.tables:
             yield from filter(None, [special_numbers_note(info, declared.models)])
-        yield from filter(None, [missing_note(source)])
+        yield from filter(None, [ddl_notes.missing_note(source)])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
 from waltally.database import Connection
+from waltally.errors import NotSetUp
 from waltally.tables import quoted
 
 _SQL = Path(__file__).with_name("note_ddl.sql")
@@ -31,6 +33,21 @@ where
     and has_table_privilege(c.oid, 'select')
 """
 _PREFIX = "select prefix from waltally.ddl_prefix"
+
+# What decides of which DDL the source tells: the functions, and the commands they are called for.
+_MADE = """
+select p.prosrc
+from pg_proc as p
+inner join pg_namespace as n on n.oid = p.pronamespace
+where n.nspname = 'waltally'
+union all
+select string_agg(quote_literal(tag), ', ')
+from pg_event_trigger as e
+cross join unnest(e.evttags) as tag
+where e.evtname = 'waltally_rename'
+"""
+_PARTS = re.compile(r"(?s) as \$\$(.*?)\$\$|tag in \((.*?)\)")
+"""The same in note_ddl.sql."""
 
 
 def read_prefix(source: Connection) -> str | None:
@@ -58,9 +75,28 @@ def missing_note(source: Connection) -> str | None:
             f"grant usage on schema waltally to {quoted(role)}; grant select on "
             f"waltally.ddl_prefix to {quoted(role)}; -- then restart `loader run`"
         )
-    command = ["psql", "-d", source.info.dbname, "-v", f"loader={role}", "-f", str(_SQL)]
     return (
         "DDL that changes rows without writing their changes is not noticed (set unlogged, alter "
         "column … using, columns or schemas that change names). To make the models wait for a seed "
-        f"then, run as a superuser of the source: {shlex.join(command)}"
+        f"then, run as a superuser of the source: {_command(source)}"
     )
+
+
+def find_outdated(source: Connection) -> list[NotSetUp]:
+    """Return a finding where the source tells of DDL as another version of waltally does."""
+    made = {text for (text,) in source.ask(_MADE)}
+    parts = {body or tags for body, tags in _PARTS.findall(_SQL.read_text())}
+    if read_trigger(source) is None or parts <= made:
+        return []
+    return [
+        NotSetUp(
+            "The source tells of DDL by functions of another version of waltally, and what they "
+            "leave out is not noticed",
+            f"run as a superuser of the source: {_command(source)}",
+        )
+    ]
+
+
+def _command(source: Connection) -> str:
+    loader = f"loader={source.info.user}"
+    return shlex.join(["psql", "-d", source.info.dbname, "-v", loader, "-f", str(_SQL)])

@@ -4,16 +4,30 @@
 --
 -- A superuser of the source runs it, or the administrator of a managed one; `loader setup` prints the
 -- command. Two event triggers write a logical message into the transaction of the DDL, and the models of
--- the table then wait for a seed. To remove them: drop schema waltally cascade;
+-- the table then wait for a seed. Run again, it replaces the functions of an older version. To remove them:
+-- drop schema waltally cascade;
 
 \set ON_ERROR_STOP on
 
 begin;
+-- Only an administrator can have made the event trigger.
+select exists (
+    select from pg_event_trigger as e
+    inner join pg_proc as p on p.oid = e.evtfoid
+    inner join pg_namespace as n on n.oid = p.pronamespace
+    where e.evtname = 'waltally_rewrite' and n.nspname = 'waltally' and p.proowner = n.nspowner
+) as is_made \gset
+\if :is_made
+-- With their event triggers. The prefix stays, and who may read it.
+drop function waltally.note_rename(), waltally.note_rewrite() cascade;
+drop function waltally.write_note(name, name, name[]);
+\else
 -- Fails where the schema exists: nothing in it may be anybody else's.
 create schema waltally;
 
 -- Only who knows the prefix can write such a message. The slot skips all others unread.
 create table waltally.ddl_prefix as select 'waltally-' || gen_random_uuid() as prefix;
+\endif
 grant usage on schema waltally to :"loader";
 grant select on waltally.ddl_prefix to :"loader";
 

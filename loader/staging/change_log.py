@@ -232,5 +232,4 @@ class ChangeLog:
 
     def wal_position(self) -> int:
         """Return where the target's own WAL ends now."""
-        ((position,),) = self.connection.ask("select pg_current_wal_insert_lsn()")
-        return lsn.parse(position)
+        return lsn.parse(self.connection.ask("select pg_current_wal_insert_lsn()")[0][0])

@@ -44,8 +44,7 @@ def init_command(
         typer.Option(
             metavar="COLUMNS",
             show_default="the day and those with the fewest values",
-            help="The columns to count by: column,column; a time by its day, a document by a path "
-            "in it: details.country.",
+            help="The columns to count by: column,column; a time by its day.",
         ),
     ] = "",
     sum_: Annotated[

@@ -240,6 +240,34 @@ def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
         assert telling.is_said_to_wait()
 
 
+OLDER = (
+    "create or replace function waltally.note_rename() returns event_trigger language plpgsql as "
+    "$$ begin null; end $$",
+    "drop event trigger waltally_rename; create event trigger waltally_rename on ddl_command_end "
+    "when tag in ('ALTER TABLE') execute function waltally.note_rename()",
+)
+"""What an older version may have left at the source."""
+
+
+@pytest.mark.parametrize("older", OLDER)
+def test_functions_of_another_version_are_found_and_replaced(telling: Pipeline, older: str) -> None:
+    prefix = telling.source.value("select prefix from waltally.ddl_prefix")
+    assert "Everything is set up." in telling.must("setup", "--check")
+    telling.source.execute(older)
+    code, said = telling.refused("setup", "--check")
+    assert (code, "functions of another version of waltally" in said) == (20, True)
+    program, *arguments = shlex.split(said.split("of the source: ")[1].splitlines()[0])
+    environment = {**os.environ, **telling.source.cluster.environment(telling.source.name)}
+    subprocess.run([BIN / program, *arguments], env=environment, check=True)
+    assert "Everything is set up." in telling.must("setup", "--check")
+    assert telling.source.value("select prefix from waltally.ddl_prefix") == prefix
+    before = telling.model()
+    telling.source.execute("alter schema public rename to away; alter schema away rename to public")
+    telling.source.insert(1)
+    telling.stage()
+    waits_for_a_seed(telling, before, older)
+
+
 def test_who_is_believed_and_how_another_role_can_know(pipeline: Pipeline) -> None:
     """A schema that somebody else made is not believed."""
     with other_role(pipeline, "pretending") as role:

@@ -99,7 +99,7 @@ def test_a_model_over_models_needs_no_more(whole: System) -> None:
     with whole.session(DBT_ROLE).cursor() as cursor:
         cursor.execute(
             "select cdc.install_downstream('waltally', 'analytics', 'by_type', 'by_type', %s, %s,"
-            " '{}', null, null, false)",
+            " '{}', null, false)",
             (query, json.dumps([relation])),
         )
     whole.do("loader", "run", "--once", "--build")

@@ -149,7 +149,7 @@ def test_what_is_in_a_partition_that_was_attached_meanwhile_is_waited_for(
     pipeline.source.insert(3)
     end = pipeline.source.value("select pg_current_wal_insert_lsn()")
     wait = "select cdc.wait_for(%s, %s, %s)"
-    is_waiting = "select cdc.is_locked(cdc.lock_key('wait', %s))"
+    is_waiting = "select cdc.holder_of(cdc.lock_key('wait', %s)) is not null"
     with closing(pipeline.session("postgres")) as session, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(session.ask, wait, (pipeline.slot, end, "3 s"))
         wait_until(lambda: pipeline.target.value(is_waiting, pipeline.slot))

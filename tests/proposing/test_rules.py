@@ -226,6 +226,19 @@ def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
     assert "\nfrom" in written
 
 
+def test_a_copied_table_has_its_key_and_all_rows_that_an_outer_join_may_leave_alone(
+    shop: Database,
+) -> None:
+    halves = split(
+        shop,
+        "select c.id, max(o.amount) as most from customers as c left join orders as o"
+        " on o.customer_id = c.id where o.status is null group by 1",
+    )
+    customers, orders, _ = halves.book.models
+    assert (customers.columns, customers.where) == (("id",), "")
+    assert (orders.columns, orders.where) == (("id", "customer_id", "status", "amount"), "")
+
+
 def test_a_grain_that_the_bounds_do_not_begin_is_not_taken(shop: Database) -> None:
     query = "select count(*) as n from orders where placed_at >= '2026-11-01 05:30' /* :from */"
     halves = split(shop, query, grain="hour")

@@ -50,7 +50,7 @@ class Above:
     def __init__(self, lab: RowsLab, name: str, query: str, **options: Any) -> None:
         self.lab, self.name, self.query = lab, name, query
         self.compiled: dict[str, Any] = lab.value(
-            "select cdc.install_downstream('lab', %s, %s, %s, %s, %s, %s, null, null, false)",
+            "select cdc.install_downstream('lab', %s, %s, %s, %s, %s, %s, null, false)",
             SCHEMA,
             name,
             name,

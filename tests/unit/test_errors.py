@@ -6,7 +6,8 @@ import psycopg
 import psycopg2
 import pytest
 
-from loader.capture.protocol import ProtocolError, protocol_error
+from loader.capture.protocol import ProtocolError
+from loader.capture.protocol_errors import protocol_error
 from loader.source.remedies import slot_finding
 from waltally import errors
 from waltally.errors import TRANSIENT, CannotConnect, SlotLost

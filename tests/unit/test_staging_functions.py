@@ -23,7 +23,7 @@ TRIED_WHOLE = ("query", "reader", "downstream")
 """Folders whose functions are parts of what tests/queries tries whole, by thousands of queries."""
 SHOWN = {
     # Parts of an installation, which tests/dbt/test_queries.py makes by dbt.
-    *("check_contract", "former_query", "model_functions", "registered_reading", "source_columns"),
+    *("former_query", "model_functions", "registered_reading", "source_columns"),
     # Parts of engine='spark' for a query: tests/spark/test_moves.py.
     *("own_places", "add_moved"),
     "require_table",  # tests/dbt/test_copies.py

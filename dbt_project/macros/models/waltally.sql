@@ -45,7 +45,6 @@
             {{ waltally.quote_literal(tojson(relations)) }},
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
-            {{ waltally.quote_literal(tojson(waltally.list_contract())) if config.get('contract').enforced else 'null' }},
             {{ flags.FULL_REFRESH }}
         ))
     {% endcall %}
@@ -113,14 +112,12 @@
     {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}
         {%- do options.update({name: [config.get(name)] if name == 'unique_key' and config.get(name) is string else config.get(name)}) -%}
     {%- endfor -%}
+    {%- if config.get('contract').enforced -%}
+        {%- set types = {} -%}
+        {%- for column in model.columns.values() -%}
+            {%- do types.update({column.name: column.data_type}) -%}
+        {%- endfor -%}
+        {%- do options.update({'contract': types}) -%}
+    {%- endif -%}
     {{ return(options) }}
-{% endmacro %}
-
-{# The types of the contract's columns by their names. #}
-{% macro list_contract() %}
-    {%- set types = {} -%}
-    {%- for column in model.columns.values() -%}
-        {%- do types.update({column.name: column.data_type}) -%}
-    {%- endfor -%}
-    {{ return(types) }}
 {% endmacro %}

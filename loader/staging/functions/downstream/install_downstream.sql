@@ -2,7 +2,7 @@
 -- whose arguments it takes, with the project's name for the slot. The next apply fills it.
 create or replace function cdc.install_downstream(
     project text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
-    listed text, contract jsonb, is_refresh boolean
+    listed text, is_refresh boolean
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -13,7 +13,6 @@ declare
     signature constant text := routine || '(text, text, anyarray, anyarray, anycompatiblearray)';
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.check_contract(compiled, contract);
     perform cdc.require_table(relation);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));

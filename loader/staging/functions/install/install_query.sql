@@ -1,10 +1,9 @@
 -- dbt calls this to install a model that is a query, in its own transaction and with its own rights: read the query,
 -- make the table where there is none, make the routines, and register them. `relations` names the sources as
--- source_columns takes them, `listed` is rejected_changes as SQL writes it, `contract` the type of each column by its
--- name, or null.
+-- source_columns takes them, `listed` is rejected_changes as SQL writes it.
 create or replace function cdc.install_query(
     slot text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
-    listed text, contract jsonb, is_refresh boolean
+    listed text, is_refresh boolean
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -21,7 +20,6 @@ declare
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.check_contract(compiled, contract);
     perform cdc.require_table(relation);
     perform cdc.keep_rejected_changes(listed);
     if is_new then

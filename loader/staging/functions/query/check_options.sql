@@ -1,8 +1,9 @@
--- Refuse what a model's config says and its query does not allow.
+-- Refuse what a model's config says and its query does not allow: a contract, too, has the type of each column.
 create or replace function cdc.check_options(compiled jsonb, options jsonb) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     unread text;
+    differences text;
 begin
     if options ? 'unique_key' and not (
         options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
@@ -32,6 +33,17 @@ begin
         raise exception 'engine is %.', options ->> 'engine' using errcode = 'WL003', hint = 'Write database or spark.';
     elsif options ->> 'engine' = 'spark' and (compiled ->> 'kind' <> 'fact' or compiled ? 'inputs') then
         raise exception 'engine is spark, and Spark adds to facts over sources alone.' using errcode = 'WL003', hint = 'Leave engine out.';
+    end if;
+
+    select string_agg(
+        format('%s is %s, and the contract says %s', name, coalesce(own.type, 'no column of the query'), coalesce(declared.type, 'nothing of it')), '; '
+    )
+    into differences
+    from (select one.name, one.type from cdc.list_columns(compiled) as one where one.is_shown) as own
+    full join jsonb_each_text(options -> 'contract') as declared (name, type) using (name)
+    where format_type(to_regtype(own.type), null) is distinct from format_type(to_regtype(declared.type), null);
+    if options ? 'contract' and differences is not null then
+        raise exception '%', differences using errcode = 'WL003', hint = 'Correct the model''s YAML, or cast the column in the query.';
     end if;
 end
 $$;

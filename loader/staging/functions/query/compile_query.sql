@@ -6,7 +6,8 @@
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
--- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine"}
+-- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",
+--          "contract": {"column": "type"}}
 --
 -- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
 -- error.
@@ -57,10 +58,7 @@ begin
         named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
         case when is_downstream then jsonb_array_length(named.numbered) end
     );
-    compiled := jsonb_build_object(
-        'sources', needed,
-        'timezone', coalesce(options ->> 'timezone', 'UTC')
-    );
+    compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
     if not is_downstream then
         select max(jsonb_array_length(term.value)) into width
         from cdc.read_joins(tree, 'table') as joins
@@ -86,6 +84,7 @@ begin
         compiled := compiled - 'select' - 'added';
     end if;
     compiled := cdc.complete_model(compiled, options);
+    perform cdc.check_options(compiled, options);
     perform cdc.drop_stubs(named.numbered);
     return compiled || jsonb_build_object('relies_on', cdc.relied_on(nodes, compiled));
 end

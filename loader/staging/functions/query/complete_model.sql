@@ -40,18 +40,15 @@ begin
         raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
             using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
     end if;
-    perform cdc.check_options(compiled, options);
     perform cdc.try_totals(compiled, types);
 
     compiled := compiled || cdc.key_limits(compiled -> 'keys', types);
-    return compiled || case
-        when options ? 'surrogate_key' then jsonb_build_object('surrogate_key', options -> 'surrogate_key') else '{}'
-    end || case
-        when compiled ? 'added' then jsonb_build_object('added', cdc.spell_keys(
+    return compiled || jsonb_strip_nulls(jsonb_build_object(
+        'surrogate_key', options -> 'surrogate_key',
+        'added', case when compiled ? 'added' then cdc.spell_keys(
             compiled, types, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
-        ))
-        else '{}'
-    end || jsonb_build_object(
+        ) end
+    )) || jsonb_build_object(
         'query', cdc.spell_keys(compiled, types, compiled ->> 'query', compiled -> 'kept'),
         'derived', (
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')

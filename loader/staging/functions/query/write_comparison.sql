@@ -64,9 +64,8 @@ $template$,
             'relation', relation,
             'counted', counted,
             'archived', archived,
-            'tables', (
-                select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
-                from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+            'tables', format(
+                '%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))
             ),
             'unless_uncertain', case when is_uncertain
                 then 'and measure.is_count and coalesce(measure.own, 0) < coalesce(measure.counted, 0)' else '' end,

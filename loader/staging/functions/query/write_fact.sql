@@ -15,9 +15,8 @@ create or replace function cdc.write_fact(
 ) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    tables constant text := (
-        select format('array[%s]', string_agg(quote_literal(value ->> 'table'), ', ' order by place))
-        from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+    tables constant text := format(
+        '%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))
     );
     group_text constant text := format('row(%s)::text', cdc.write_names(compiled -> 'keys', 'changed.%I'));
 begin
@@ -108,7 +107,7 @@ $template$,
             'model_key', quote_literal(model_key),
             'model_name', quote_literal(model_name),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
-            'baseline', cdc.write_baseline(compiled, relation, model_name),
+            'baseline', cdc.write_baseline(compiled, relation, model_name, tables),
             'tables', tables,
             'needs', quote_literal((
                 select jsonb_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name') order by place)

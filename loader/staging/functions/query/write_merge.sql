@@ -10,7 +10,8 @@ declare
         select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT\s'
     );
 begin
-    return cdc.fill(
+    return (
+        select cdc.fill(
 $template$
 with totals as (
     select {keys}{sums}
@@ -76,37 +77,30 @@ $template$,
                 )
                 from cdc.part_columns(compiled) as part
             ), ''),
-            'columns', (
-                select string_agg(quote_ident(one.name), ', ' order by one.place)
-                from cdc.list_columns(compiled) as one where one.kind <> 'derived'
-            ),
-            'values', (
-                select string_agg(case
+            'columns', string_agg(quote_ident(one.name), ', ' order by one.place) filter (where one.kind <> 'derived'),
+            'values', string_agg(
+                case
                     when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
                     when one.counted_by is not null
-                        then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
+                        then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', one.counted_by, one.name, one.name)
                     else format('totals.%I', one.name)
-                end, ', ' order by one.place)
-                from cdc.list_columns(compiled) as one
-                where one.kind <> 'derived'
-            ),
-            'additions', (
-                select string_agg(
-                    case
-                        when one.name = any (anew) then format('%1$I = excluded.%1$I', one.name)
-                        when one.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
-                        -- A sum of no values is null.
-                        else format(
-                            '%1$I = case when stored.%2$I + excluded.%2$I > 0 then coalesce(stored.%1$I, 0) + coalesce(excluded.%1$I, 0) end',
-                            one.name, one.counted_by
-                        )
-                    end,
-                    e',\n        ' order by one.place
-                )
-                from cdc.list_columns(compiled) as one
-                where one.kind in ('kept', 'part')
-            )
-        )
+                end,
+                ', ' order by one.place
+            ) filter (where one.kind <> 'derived'),
+            'additions', string_agg(
+                case
+                    when one.name = any (anew) then format('%1$I = excluded.%1$I', one.name)
+                    when one.counted_by is null then format('%1$I = stored.%1$I + excluded.%1$I', one.name)
+                    -- A sum of no values is null.
+                    else format(
+                        '%1$I = case when stored.%2$I + excluded.%2$I > 0 then coalesce(stored.%1$I, 0) + coalesce(excluded.%1$I, 0) end',
+                        one.name, one.counted_by
+                    )
+                end,
+                e',\n        ' order by one.place
+            ) filter (where one.kind in ('kept', 'part'))
+        ))
+        from cdc.list_columns(compiled) as one
     );
 end
 $$;

@@ -15,7 +15,7 @@ begin
             model.*,
             -- A seed that counts by the old declaration is none for the new one.
             model.needs[1] <> 'setup' and 'seed' = any (model.needs)
-            and cdc.is_locked(cdc.lock_key('seeding', model.slot_name, model.model_name)) as is_counted
+            and cdc.holder_of(cdc.lock_key('seeding', model.slot_name, model.model_name)) is not null as is_counted
         from cdc.explained_model as model
         where model.slot_name = slot
     ),

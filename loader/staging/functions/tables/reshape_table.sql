@@ -9,41 +9,44 @@ declare
     pattern constant text := 'pattern_' || gen_random_uuid();
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
-    takes_derived boolean;
 begin
     execute format('create temporary table %I (%s) on commit drop', pattern, (
         select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
         from jsonb_array_elements(definitions) with ordinality as one (value, place)
     ));
-    -- What is derived depends on other columns: it goes first and comes last.
-    foreach takes_derived in array array[true, false] loop
-        select string_agg(format('drop column %I', old.name), ', ') into changes
-        from cdc.column_forms(target) as old
-        left join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as new on new.name = old.name
-        where
-            old.is_derived = takes_derived
-            and (old.form is distinct from new.form or takes_derived and exists (
-                select from cdc.column_forms(target) as needed
-                left join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as kept
-                    on kept.name = needed.name
-                where not needed.is_derived and needed.form is distinct from kept.form
-            ));
-        if changes is not null then
-            perform cdc.empty_table(target);
-            execute format('alter table %s %s', target, changes);
-        end if;
-    end loop;
-    foreach takes_derived in array array[false, true] loop
-        select string_agg(format('add column %I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place) into changes
+    -- What is derived goes with each change of another column: it goes first and comes last.
+    with old as (
+        select * from cdc.column_forms(target)
+    ),
+
+    new as (
+        select forms.*, one.value ->> 1 as definition, one.place
         from jsonb_array_elements(definitions) with ordinality as one (value, place)
-        inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as new
-            on new.name = one.value ->> 0 and new.is_derived = takes_derived
-        where new.name not in (select old.name from cdc.column_forms(target) as old);
-        if changes is not null then
-            perform cdc.empty_table(target);
-            execute format('alter table %s %s', target, changes);
-        end if;
-    end loop;
+        inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as forms on forms.name = one.value ->> 0
+    ),
+
+    compared as (
+        select
+            old.name,
+            old.is_derived,
+            old.form is distinct from new.form
+            or old.is_derived and bool_or(not old.is_derived and old.form is distinct from new.form) over () as is_gone
+        from old
+        left join new on new.name = old.name
+    )
+
+    select string_agg(change.text, ', ' order by change.step, change.place) into changes
+    from (
+        select format('drop column %I', name) as text, case when is_derived then 1 else 2 end as step, 0 as place
+        from compared where is_gone
+        union all
+        select format('add column %I %s', name, definition), case when is_derived then 4 else 3 end, place
+        from new where name not in (select compared.name from compared where not is_gone)
+    ) as change;
+    if changes is not null then
+        perform cdc.empty_table(target);
+        execute format('alter table %s %s', target, changes);
+    end if;
     execute format('drop table pg_temp.%I', pattern);
     if not (cdc.has_unique_key(target, key) or key = '{}' and exists (
         select from pg_index as x
