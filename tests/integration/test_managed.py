@@ -54,8 +54,9 @@ def remedies(database: Database, *arguments: str) -> list[str]:
 def test_remedies_on_rds_work(managed: Cluster) -> None:
     """A parameter group is outside the database: here the server's own file is in its place."""
     with closing(application_database(managed, "here").connection):
-        decoding, right, slots = remedies(Database(managed, "here"), "setup")
+        decoding, right, slots, target = remedies(Database(managed, "here"), "setup")
     assert "rds.logical_replication = 1, then reboot" in decoding
+    assert target == "grant it as docs/roles.md says"
     assert slots.startswith(
         setting_remedy(RDS, "max_replication_slots", "6", needs_restart=True) + "; or drop"
     )

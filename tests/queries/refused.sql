@@ -310,6 +310,9 @@ select to_char(day::timestamp, 'TMMonth') as m, count(*) from {a} group by 1
 -- constant | a sub-select
 select -2.25::numeric as k, count(*) from {a} group by 1
 
+-- cannot read again | a sub-select
+select -1::integer as k, count(*) from {a} group by 1
+
 -- format | constant format
 select to_char(n, '9D99') as m, count(*) from {a} group by 1
 

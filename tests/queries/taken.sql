@@ -95,3 +95,6 @@ select flag, count(*) as count from {a} group by 1
 -- semicolons in comments and at the end
 select /* ; */ flag, count(*) -- ;
  from {a} group by 1;
+
+-- what PostgreSQL cannot read again as a key, it can as a column
+select least, count(*) from (select -1::integer as least from {a}) as one group by 1

@@ -22,17 +22,23 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         group by sides.number, sides.other, inputs.name, inputs.key
     )
 
-    select format('ON holds neither the whole key of %s nor that of %s, so their rows may multiply', one.name, other.name)
-    from found as one
-    inner join found as other on other.number = one.other and other.other = one.number
-    where one.number < other.number and not one.is_whole and not other.is_whole
+    (
+        select format('ON holds neither the whole key of %s nor that of %s, so their rows may multiply', one.name, other.name)
+        from found as one
+        inner join found as other on other.number = one.other and other.other = one.number
+        where one.number < other.number and not one.is_whole and not other.is_whole
+        order by one.number, other.number
+    )
     union all
-    select format('no column of %s is compared with one of another model by =, so each change of those reads the whole of it', inputs.name)
-    from inputs
-    where
-        not exists (select from sides where sides.number = inputs.number)
-        and exists (
-            select from jsonb_array_elements(compiled #> '{joins,terms}') as term
-            where term.value @> to_jsonb(inputs.number) and jsonb_array_length(term.value) > 1
-        )
+    (
+        select format('no column of %s is compared with one of another model by =, so each change of those reads the whole of it', inputs.name)
+        from inputs
+        where
+            not exists (select from sides where sides.number = inputs.number)
+            and exists (
+                select from jsonb_array_elements(compiled #> '{joins,terms}') as term
+                where term.value @> to_jsonb(inputs.number) and jsonb_array_length(term.value) > 1
+            )
+        order by inputs.number
+    )
 $$;

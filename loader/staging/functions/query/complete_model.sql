@@ -18,8 +18,8 @@ begin
             compiled ->> 'query'
         );
     exception
-        -- As a key -2.25::numeric, which is printed as a constant of the GROUP BY.
-        when syntax_error then
+        -- As a key -2.25::numeric is printed as a constant of the GROUP BY, and -1::integer as a place in the list.
+        when syntax_error or invalid_column_reference then
             raise exception 'PostgreSQL cannot read again what it has printed of the query: %.', sqlerrm
                 using errcode = 'WL003', hint = 'Select the expression in a sub-select, and use its column.';
     end;
