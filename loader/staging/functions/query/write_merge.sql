@@ -78,15 +78,12 @@ $template$,
                 from cdc.part_columns(compiled) as part
             ), ''),
             'columns', string_agg(quote_ident(one.name), ', ' order by one.place) filter (where one.kind <> 'derived'),
-            'values', string_agg(
-                case
-                    when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
-                    when one.counted_by is not null
-                        then format('case when totals.%I <> 0 or totals.%I <> 0 then totals.%I end', one.counted_by, one.name, one.name)
-                    else format('totals.%I', one.name)
-                end,
-                ', ' order by one.place
-            ) filter (where one.kind <> 'derived'),
+            'values', string_agg(case
+                when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
+                when one.counted_by is not null
+                    then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
+                else format('totals.%I', one.name)
+            end, ', ' order by one.place) filter (where one.kind <> 'derived'),
             'additions', string_agg(
                 case
                     when one.name = any (anew) then format('%1$I = excluded.%1$I', one.name)
