@@ -179,3 +179,16 @@ from {days} d group by 1, 2
 select made.region_id, count(distinct made.initial) as initials, max(made.later) as later
 from (select c.*, left(c.name, 1) as initial, c.id / 2.0 as later from {customer} c) as made
 group by 1
+
+-- left_of_two
+select r.name, count(p.orders) as found, count(*) as n from {customer} c
+join {region} r on r.id = c.region_id
+left join {per_customer} p on p.customer_id = c.id and p.orders > r.id group by 1
+
+-- left_under_its_alias
+select near.name, changed.is_open, count(*) as n from {app_user} near
+left join {project} changed on changed.owner = near.id and near.name <> 'a' group by 1, 2
+
+-- left_using
+select u.id % 2 as half, p.is_open, count(*) as n from {app_user} u
+left join {project} p using (id) group by 1, 2

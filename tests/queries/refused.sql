@@ -119,6 +119,9 @@ select x.flag, count(*) from {a} as x join {a} as y on x.id = y.id group by 1
 -- NATURAL JOIN | USING
 select a.flag, count(*) from {a} as a natural join (values (true)) as v (flag) group by 1
 
+-- other names for the columns of a table | AS
+select o.b, count(*) from {a} as o (a, b) group by 1
+
 -- right of a LEFT JOIN | on the left
 select k, count(a.id) from (values ('a'), ('b')) as v (k) left join {a} as a on a.name = v.k
     group by 1

@@ -28,3 +28,6 @@ select owner, cdc.percentile_disc(0.5, array_agg(id order by id), array_agg(id o
 
 -- max() cannot be taken back row by row | a fact over these models that also groups by the value
 select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owner group by 1
+
+-- other names for the columns of a table | AS
+select p.b, count(p.a) as n, count(p.c) as m from {project} as p (a, b, c) group by 1

@@ -45,7 +45,7 @@ begin
         'kind', case when is_roll_up then 'roll-up' else 'fact' end,
         'sources', '[]'::jsonb,
         'inputs', compiled -> 'sources',
-        'joins', jsonb_build_object('terms', joins.terms, 'equal', joins.equal, 'nullable', joins.nullable)
+        'joins', jsonb_build_object('terms', joins.terms, 'equal', joins.equal, 'nullable', joins.nullable, 'plain', joins.plain)
     ) || case when is_roll_up then jsonb_build_object('select', compiled -> 'select', 'added', compiled -> 'added') else '{}' end;
     if is_roll_up then
         parts := cdc.split_tail(compiled #>> '{select,tail}');

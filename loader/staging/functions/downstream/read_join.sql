@@ -1,6 +1,7 @@
 -- read_joins for a part of a query's FROM.
 create or replace function cdc.read_join(
-    part jsonb, query jsonb, ctes jsonb, input text, out terms jsonb, out equal jsonb, out nullable jsonb
+    part jsonb, query jsonb, ctes jsonb, input text,
+    out terms jsonb, out equal jsonb, out nullable jsonb, out plain jsonb
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,6 +16,7 @@ begin
     terms := '[[]]';
     equal := '[]';
     nullable := '{}';
+    plain := '[]';
     if part ->> '_' in ('FROMEXPR', 'JOINEXPR') then
         for entry in
             select value from jsonb_array_elements(
@@ -30,6 +32,7 @@ begin
             );
             equal := equal || side.equal;
             nullable := nullable || side.nullable;
+            plain := plain || side.plain;
         end loop;
         is_left := part ->> '_' = 'JOINEXPR' and part ->> 'jointype' <> '0' and right_terms <> '[[]]';
         if is_left and exists (select from jsonb_array_elements(left_terms) as term where term.value = '[]') then
@@ -47,33 +50,23 @@ begin
                 using errcode = 'WL003', hint = 'Join them one after the other by LEFT JOIN, or write a fact over them and join that.';
         end if;
         right_model := right_terms -> 0 -> 0;
-        with pairs as (
-            select place, case when one -> 0 = right_model then one - 0 else jsonb_build_array(one -> 3, one -> 0, one -> 1) end as pair
-            from jsonb_array_elements(found_columns) with ordinality as listed (one, place)
-            where right_model in (one -> 0, one -> 2)
-        )
-
-        -- All of one neighbour.
-        select coalesce(jsonb_agg(pairs.pair order by pairs.place), (
-            -- Compared with an expression: nothing finds the rows on the left.
-            select jsonb_agg(jsonb_build_array(own.name, null, null))
-            from cdc.own_columns(part -> 'quals', query, ctes, right_model) as own (name)
-        )) into found_columns
-        from pairs
-        where pairs.pair -> 1 = (select first.pair -> 1 from pairs as first order by first.place limit 1);
+        found_columns := cdc.left_links(found_columns, part -> 'quals', query, ctes, right_model);
         if found_columns is null then
             raise exception 'A LEFT JOIN whose ON compares no column of its right side by =.'
                 using errcode = 'WL003', hint = 'Compare a column of the right side by = with something of the left one, or write an inner join.';
         end if;
         nullable := nullable || jsonb_build_object(right_model #>> '{}', found_columns);
+        if cdc.reads_two_tables(part -> 'quals', query, right_model, found_columns #> '{0,1}') then
+            plain := plain || right_model;
+        end if;
         return;
     end if;
     entry := query -> 'rtable' -> ((part ->> 'rtindex')::integer - 1);
     case entry ->> 'rtekind'
         when '0' then terms := jsonb_build_array(jsonb_build_array(cdc.stub_number(entry ->> 'relid')));
-        when '1' then select * into terms, equal, nullable from cdc.read_joins(entry -> 'subquery', input, ctes);
+        when '1' then select * into terms, equal, nullable, plain from cdc.read_joins(entry -> 'subquery', input, ctes);
         when '6' then
-            select * into terms, equal, nullable
+            select * into terms, equal, nullable, plain
             from cdc.read_joins(ctes -> (entry ->> 'ctename') -> 'query', input, ctes -> (entry ->> 'ctename') -> 'ctes');
         else null;
     end case;

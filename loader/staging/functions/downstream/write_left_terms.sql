@@ -1,11 +1,10 @@
 -- SQL: the same for a model on the right of LEFT JOINs, by which the result is no sum: its neighbour's rows that have a
--- changed value in the joined column are counted before and after. Where it has several neighbours, all rows are.
+-- changed value in the joined column are joined before and after. Where it has several neighbours, all rows are.
 create or replace function cdc.write_left_terms(compiled jsonb, model text, numbers integer[]) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     links constant jsonb := compiled #> '{joins,nullable}';
     held constant jsonb := cdc.held_columns(compiled, model);
-    names constant text := cdc.write_names(held -> 'columns', '%I');
     own_columns constant text := cdc.link_columns(compiled, numbers[1], 0);
     -- The neighbour, where all places have the same one and are found by the same columns.
     near integer := (
@@ -36,33 +35,9 @@ begin
             from unnest(numbers) as n
         ) || e'),\n\n    ';
     end if;
-    context := cdc.fill(
-$template${near}after_ as materialized (
-        select {columns}, row({stored_names})::text as waltally_text from {relation} as stored
-        where {wanted}
-    ),
-
-    before_ as materialized (
-        select {names} from after_ where waltally_text not in (select row({names})::text from changed where waltally_sign = 1)
-        union all
-        select {names} from changed where waltally_sign = -1
-    )$template$,
-        jsonb_build_object(
-            'near', near_context,
-            -- Without a neighbour the left side is read whole, and what does not change there cancels out.
-            'wanted', case
-                when near is not null then format('(%s) in (%s)', own_columns, (
-                    select string_agg(format('select %s from near', cdc.link_columns(compiled, n, 2)), ' union all ' order by n)
-                    from unnest(numbers) as n
-                ))
-                when cardinality(numbers) = 1 then format('(%s) in (select %s from changed)', own_columns, own_columns)
-                else 'true'
-            end,
-            'columns', cdc.model_columns(held, 'stored'),
-            'names', names,
-            'stored_names', cdc.write_names(held -> 'columns', 'stored.%I'),
-            'relation', format('%I.%I', held ->> 'schema', held ->> 'name')
-        )
+    context := near_context || coalesce(
+        case when cardinality(numbers) = 1 and compiled #> '{joins,plain}' @> to_jsonb(numbers) then cdc.write_witnesses(compiled, numbers[1], near, held) end,
+        cdc.write_partners(compiled, numbers, near is not null, held)
     );
     -- From there to a side that no LEFT JOIN extends with nulls.
     while near is not null loop

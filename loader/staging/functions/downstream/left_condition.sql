@@ -1,0 +1,35 @@
+-- The condition of the LEFT JOIN of an input with a neighbour, as PostgreSQL prints it, and the names of the two there:
+-- waltally_source_2 orders ON ((orders.customer_id = customers.id)). None where USING says it, or where columns have
+-- other names there.
+create or replace function cdc.left_condition(query text, number integer, neighbour integer)
+returns table (own_name text, near_name text, condition text)
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    with words as (
+        select
+            scanned.place,
+            scanned.token,
+            scanned.depth,
+            lead(scanned.token) over following as name,
+            lead(scanned.token, 2) over following as next_word,
+            lead(scanned.place, 3) over following as begin_place,
+            lead(scanned.depth, 3) over following as begin_depth
+        from cdc.scan(query) as scanned
+        where scanned.token !~ '^\s+$'
+        window following as (order by scanned.place)
+    )
+
+    select
+        own.name,
+        near.name,
+        (
+            select string_agg(scanned.token, '' order by scanned.place)
+            from cdc.scan(query) as scanned
+            where scanned.place between own.begin_place and (
+                select min(words.place) from words
+                where words.place > own.begin_place and words.token = ')' and words.depth = own.begin_depth
+            )
+        )
+    from words as own
+    inner join words as near on near.token = 'waltally_source_' || neighbour and near.next_word <> '('
+    where own.token = 'waltally_source_' || number and own.next_word = 'ON'
+$$;
