@@ -4,27 +4,29 @@
 create or replace function cdc.left_condition(query text, number integer, neighbour integer)
 returns table (own_name text, near_name text, condition text)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    with words as (
+    with tokens as (
+        select * from cdc.scan(query)
+    ),
+
+    words as (
         select
-            scanned.place,
-            scanned.token,
-            scanned.depth,
-            lead(scanned.token) over following as name,
-            lead(scanned.token, 2) over following as next_word,
-            lead(scanned.place, 3) over following as begin_place,
-            lead(scanned.depth, 3) over following as begin_depth
-        from cdc.scan(query) as scanned
-        where scanned.token !~ '^\s+$'
-        window following as (order by scanned.place)
+            tokens.*,
+            lead(tokens.token) over following as name,
+            lead(tokens.token, 2) over following as next_word,
+            lead(tokens.place, 3) over following as begin_place,
+            lead(tokens.depth, 3) over following as begin_depth
+        from tokens
+        where tokens.token !~ '^\s+$'
+        window following as (order by tokens.place)
     )
 
     select
         own.name,
         near.name,
         (
-            select string_agg(scanned.token, '' order by scanned.place)
-            from cdc.scan(query) as scanned
-            where scanned.place between own.begin_place and (
+            select string_agg(tokens.token, '' order by tokens.place)
+            from tokens
+            where tokens.place between own.begin_place and (
                 select min(words.place) from words
                 where words.place > own.begin_place and words.token = ')' and words.depth = own.begin_depth
             )
