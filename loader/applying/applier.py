@@ -83,7 +83,6 @@ class Applier:
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
         ]
         self._states: list[ModelState] = []
-        self._left_behind: list[ModelState] = []
         self._reported: dict[str, tuple[str, str | None]] = {}
         self._rejected: dict[str, int] = {}
         self._applied: int | None = None
@@ -181,15 +180,13 @@ class Applier:
             self._reported[model.relation] = (model.state, model.reason)
             if self._reported[model.relation] != before:
                 _log_state(model)
-        if states != self._states or any(model.state == "waits" for model in states):
+        former, self._states = self._states, states
+        if states != former or any(model.state == "waits" for model in states):
             # One that has come to follow may lack what was staged meanwhile, and one that waits may
             # wait for the others to come up to its baseline, where nothing is staged for them.
             self._is_due.set()
-        self._states = states
         behind = [model for model in states if model.is_behind]
-        has_moved = behind != self._left_behind
-        self._left_behind = behind
-        return has_moved and bool(behind)
+        return bool(behind) and behind != [model for model in former if model.is_behind]
 
     def _report(self, failure: Exception) -> None:
         for session in (self._front, self._behind):
