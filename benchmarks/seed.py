@@ -1,4 +1,4 @@
-"""What counting the existing rows costs: the seed, psql and a plain COPY.
+"""What counting the existing rows costs: the seed, the audit, psql and a plain COPY.
 
 python -m benchmarks.seed --rows 1000000 --groups 10000 1000000 --rounds 3
 
@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks import report, workload
+from benchmarks.loader_process import running_loader
 from benchmarks.measure import ROOT, PeakMemory, run, say, server_cpu
 from testkit.servers import BIN, Cluster
 
@@ -81,7 +82,7 @@ class Outcome(NamedTuple):
     seconds: float
     source_cpu: float
     job: float | None = None
-    """Seconds of the seed itself, without Spark's start and end."""
+    """Seconds of the job itself, without Spark's start and end."""
     memory: float | None = None
     """Peak in bytes of the JVM, the Python workers and the driver's Python."""
 
@@ -120,12 +121,18 @@ def checksum(cluster: Cluster, groups: str) -> tuple[Any, ...]:
 
 def seed(servers: Servers, *flags: str) -> Outcome:
     """Run the seed."""
-    command: list[str | Path] = [
-        workload.BIN / "spark-submit",
-        ROOT / "spark/seed.py",
-        "--json",
-        *flags,
-    ]
+    return _job(servers, "seed", *flags)
+
+
+def audit(servers: Servers) -> Outcome:
+    """Compare the model with the tables. Raises RuntimeError where they differ."""
+    with running_loader(servers.source, servers.warehouse, SLOT):
+        return _job(servers, "audit")
+
+
+def _job(servers: Servers, name: str, *flags: str) -> Outcome:
+    script = ROOT / "spark" / f"{name}.py"
+    command: list[str | Path] = [workload.BIN / "spark-submit", script, "--json", *flags]
     before = server_cpu(servers.source)
     with PeakMemory() as memory:
         cost = run(command, servers.settings, {})
@@ -169,6 +176,7 @@ WAYS: dict[str, Callable[[Servers], Outcome]] = {
     "psql, one process": lambda servers: count(servers, 0),
     "psql, parallel": lambda servers: count(servers, 2),
     "seed": seed,
+    "audit": audit,
 }
 """Ways to count by name; the first is what the CPU of the others is set against."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from loader.monitoring import text_lines
 from loader.proposing import tree
 from loader.proposing.book import Book, free
-from loader.proposing.catalog import Catalog
+from loader.proposing.catalog import Catalog, Relation
 from loader.proposing.compiling import compiler
 from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
@@ -72,7 +72,8 @@ def propose(
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        lines = [*prices, *book.notes, *proofs, *identity_lines(book, old_rows)]
+        notes = [*book.notes, *_copied_again(book)]
+        lines = [*prices, *notes, *proofs, *identity_lines(book, old_rows)]
     views: dict[str, str] = {}
     for name, one in asked:
         views |= view_files(book, name, one.select, one.original)
@@ -108,6 +109,16 @@ def _split(
             _name_columns(book, one)
             Split(book, f"{name}_counts"[:44], compile_).split(one.select)
     return book, asked
+
+
+def _copied_again(book: Book) -> Iterator[str]:
+    for model in book.models:
+        table = book.marked(model.copied)
+        if isinstance(table, Relation) and (known := f"{table.table.name}_rows") in book.taken:
+            yield (
+                f"{model.name}: {known} keeps rows of this table already; one model does for both "
+                "where a new folder gets all queries at once, each by --query"
+            )
 
 
 def _name_columns(book: Book, asked: Asked) -> None:

@@ -169,10 +169,7 @@ def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[
     `models` are those that need a seed, the one to look at last.
     """
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
-    steps += [
-        "loader setup --check      # what the database lacks, and the SQL for it",
-        "loader setup",
-    ]
+    steps.append("loader setup      # says what the database lacks, with the SQL")
     if not is_new:
         named = "".join(f" --model {model}" for model in models)
         return [*steps, f"spark-submit spark/seed.py{named}", "dbt build"]

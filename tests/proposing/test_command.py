@@ -138,6 +138,10 @@ def test_two_queries_share_the_rows_that_they_join(shop: Database, tmp_path: Pat
     shop.must("init", str(tmp_path / "live"), "--query", asked(tmp_path, SALES + second))
     names = [Path(name).stem for name in contents(tmp_path / "live") if "rows.sql" in name]
     assert names == ["customers_rows"]
+    later = tmp_path / "later.sql"
+    later.write_text(second)
+    said = shop.must("init", str(tmp_path / "live"), "--query", str(later))
+    assert "customers_rows_2: customers_rows keeps rows of this table already" in said
 
 
 DAYS = """
