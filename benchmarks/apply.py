@@ -25,10 +25,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import decoding, report
+from benchmarks import decoding, report, workload
 from benchmarks.measure import ROOT, Cost, run, say
 from benchmarks.models.__main__ import MODEL
-from benchmarks.workload import BIN, LOADER, ask, create, declare, environment, insert, set_up
+from benchmarks.workload import BIN, LOADER, ask, create, declare, environment, insert
 from testkit import source as demo_source
 from testkit.servers import BIN as SERVER_BIN
 from testkit.servers import Cluster
@@ -148,6 +148,8 @@ def measure_kinds(
             slots = [f"apply_{place}_{number}" for number in range(rounds)]
             for slot in slots:
                 prepare(source, target, slot, project)
+                # Its rounds go on from here.
+                workload.seed(environment(source, target, slot, project))
                 decoding.make_slot(source, f"{slot}_alone")
             if statement is None:
                 insert(source, rows, 5_000)
@@ -165,7 +167,7 @@ def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
     if ask(target.dsn(), "select to_regclass('cdc.registered_model')") != [(None,)]:
         ask(target.dsn(), "truncate cdc.registered_model, cdc.model_watermark, cdc.installed_model")
         ask(target.dsn(), "drop schema if exists analytics cascade")
-    set_up(source, target, slot, project)
+    workload.install(source, target, slot, project)
 
 
 def one_round(

@@ -161,6 +161,12 @@ def environment(
 
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
+    """Make a slot where there is none, install the project's models for it, and seed them."""
+    install(source, target, slot, project)
+    seed(environment(source, target, slot, project))
+
+
+def install(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
     """Make a slot where there is none, register the project's models for it, and install them."""
     settings = environment(source, target, slot, project)
     # The project is parsed once.
@@ -168,7 +174,6 @@ def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) ->
     manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
     run([LOADER, "setup", "--manifest", manifest], settings, {})
     run([BIN / "dbt", "run", "--quiet", "--select", *MODELS], settings, {})
-    seed(settings)
 
 
 def seed(settings: Mapping[str, str], checkout: Path = ROOT) -> None:

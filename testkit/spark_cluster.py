@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from testkit.servers import free_port
@@ -26,6 +27,11 @@ class Worker:
     process: subprocess.Popen[bytes]
     home: Path
     ui: str
+
+    def executors(self) -> list[psutil.Process]:
+        """Return its executors' JVMs; the script that started it may be there as a zombie."""
+        children = psutil.Process(self.process.pid).children()
+        return [child for child in children if child.name() == "java"]
 
 
 @dataclass(frozen=True)

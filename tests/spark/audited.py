@@ -96,8 +96,11 @@ class Audited(Pipeline):
             " inner join pg_namespace on pg_namespace.oid = relnamespace"
             " where nspname in ('cdc', 'analytics', 'public') and relkind in ('r', 'p') order by 1"
         )
-        # A loader that follows moves its position by itself.
-        rows = {"cdc.slot_position": "(t.slot_name, t.start_lsn)::text"}
+        # A loader that follows moves its position by itself, and an audit its models'.
+        rows = {
+            "cdc.slot_position": "(t.slot_name, t.start_lsn)::text",
+            "cdc.model_watermark": "(t.slot_name, t.model_name)::text",
+        }
         contents = " union all ".join(
             f"select '{name}', count(*), sum(hashtext({rows.get(name, 't::text')})::bigint)::text"
             f" from {name} as t"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from waltally_jobs.auditing import job as auditing_job
 from waltally_jobs.common import session
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.evaluation import snapshot
@@ -62,7 +61,6 @@ def jobs_share_the_session(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setattr(session, "running", running)
         patch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
-        patch.setattr(auditing_job, "APPLY_SECONDS", 2.0)
         yield
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import psycopg2
 import pytest
-from waltally_jobs.auditing import job as auditing_job
 from waltally_jobs.auditing.job import audit
 from waltally_jobs.common import arrow, session
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect_target
-from waltally_jobs.common.errors import AuditIncomplete, SnapshotTooOld
+from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.evaluation import snapshot
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
@@ -203,17 +202,12 @@ BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
         "nobody follows the slot",
     ),
     (
-        "update cdc.model_watermark set model_name = 'x' || model_name",
-        "update cdc.model_watermark set model_name = substr(model_name, 2)",
+        "update cdc.model_watermark set model_name = 'x' || model_name;"
+        "update cdc.baseline set declared_name = 'x' || declared_name",
+        "update cdc.model_watermark set model_name = substr(model_name, 2);"
+        "update cdc.baseline set declared_name = substr(declared_name, 2)",
         NotSetUp,
-        "ft_service_stats waits: it was not built yet",
-    ),
-    (
-        "update cdc.model_watermark set declaration = jsonb_set(declaration, '{timezone}', '7')",
-        "update cdc.model_watermark"
-        " set declaration = jsonb_set(declaration, '{timezone}', '\"UTC\"')",
-        NotSetUp,
-        "its rows were counted by another declaration",
+        "ft_service_stats waits: it waits for its seed",
     ),
     (
         "update cdc.model_watermark set applied_lsn = '0/0'",
@@ -241,13 +235,23 @@ def test_what_cannot_be_audited_is_refused_before_spark_starts(
     assert audited.traces() == before
 
     monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 0.1)
-    monkeypatch.setattr(auditing_job, "APPLY_SECONDS", 0.1)
     for breaks, mends, error, words in BROKEN:
         audited.source.execute(breaks)
         with pytest.raises(error, match=words) as refused:
             audit(audited.settings(timeout=3600.0))
         assert refused.value.remedy
         audited.source.execute(mends)
+
+
+def test_an_audit_builds_a_model_on_its_newest_baseline(audited: Audited) -> None:
+    """A loader that only stages lets it wait."""
+    with audited.follow():
+        audited.source.insert(5)
+        audited.seed()
+        (before,) = audited.source.execute("select state from cdc.model_state")
+        report = audit(audited.settings(timeout=60.0))
+    assert before == ("waits",)
+    assert [each.difference_count for each in report.models] == [0]
 
 
 def test_the_wait_says_how_far_the_loader_is(
@@ -303,7 +307,7 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
     after_the_snapshot(prune)
     with (
         audited.follow(),
-        pytest.raises(SnapshotTooOld, match="the change log has lost changes"),
+        pytest.raises(BuildFailed, match="ft_service_stats failed: the change log starts at"),
     ):
         audit(audited.settings())
 
@@ -312,6 +316,7 @@ def test_changes_that_are_pruned_meanwhile_are_not_missed(
 def test_a_killed_audit_leaves_nothing(audited: Audited) -> None:
     audited.source.insert(5)
     audited.must("run", "--once")
+    audited.apply()
     before = audited.traces()
     with audited.follow(), closing(psycopg2.connect(audited.dsn)) as gate, gate.cursor() as cursor:
         killed = audited.spawn(*submitted("audit"))
@@ -355,5 +360,5 @@ def test_the_remedies_of_an_audit_mend_a_model_whose_seed_is_wrong(audited: Audi
         code, out, err = audited.run("--json")
         assert code == 0, err
         purged = json.loads(out)["models"]["ft_service_stats"]["purged"]
-        assert purged == {"archived_count": "30"}
+        assert purged == {"count": "30", "live_count": "0", "archived_count": "30"}
     assert audited.models() == right

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from testkit.commands import wait_until
@@ -21,24 +20,15 @@ SMALL = {"spark.executor.memory": "512m"}
 pytestmark = pytest.mark.slow
 
 
-def executors(*workers: Worker) -> list[psutil.Process]:
-    """The executors' JVMs; what the script that started the worker ran may be there as a zombie."""
-    return [
-        child
-        for worker in workers
-        for child in psutil.Process(worker.process.pid).children()
-        if child.name() == "java"
-    ]
-
-
-def kill_executor(workers: SparkCluster) -> None:
-    executors(workers.workers[0])[0].send_signal(signal.SIGKILL)
+def kill(worker: Worker) -> None:
+    executors = worker.executors()
+    worker.process.kill()
+    for executor in executors:
+        executor.kill()
 
 
 def kill_worker(workers: SparkCluster) -> None:
-    worker = workers.workers[0]
-    for process in (psutil.Process(worker.process.pid), *executors(worker)):
-        process.send_signal(signal.SIGKILL)
+    kill(workers.workers[0])
 
 
 def kill_master(workers: SparkCluster) -> None:
@@ -65,7 +55,7 @@ def test_an_executor_that_is_lost_while_it_writes_stores_no_row_twice(
 ) -> None:
     source.fill_many()
     with source.seed_that_waits_to_write(tasks=2, master=workers.url, conf=SMALL) as seed:
-        kill_executor(workers)
+        workers.workers[0].executors()[0].kill()
         # The task is tried again while the killed one's session still waits on the server.
         wait_until(lambda: source.waiting("relation") == 3)
     _, err = seed.communicate(timeout=180)
@@ -102,7 +92,7 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
         assert "Traceback" not in out + err
         assert source.has_previous_seed()
     # Nobody is left to tell them to end.
-    wait_until(lambda: not executors(*workers.workers))
+    wait_until(lambda: not any(worker.executors() for worker in workers.workers))
     sessions = "select 1 from pg_stat_activity where application_name = 'waltally seed'"
     wait_until(lambda: not source.execute(sessions))
     assert source.has_previous_seed()
@@ -134,8 +124,7 @@ def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
         "--forget-purged", "--timeout", "20", master=workers.url, conf=SMALL
     ) as seed:
         for worker in workers.workers:
-            for process in (psutil.Process(worker.process.pid), *executors(worker)):
-                process.send_signal(signal.SIGKILL)
+            kill(worker)
     _, err = seed.communicate(timeout=120)
     assert seed.returncode == 47, err
     assert "has had no executor for --timeout, and the seed gave up" in err

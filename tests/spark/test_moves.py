@@ -27,6 +27,7 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server, connect, connect_target
+from testkit.spark_cluster import SparkCluster, Worker
 from tests.queries.odd import TABLES, Writer
 from tests.queries.test_facts import MODELS
 from waltally.models import Model
@@ -309,20 +310,32 @@ WAITING = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_remote", [False, True], ids=["in the driver", "over Connect"])
+@pytest.mark.parametrize("where", ["in the driver", "over Connect", "on a cluster"])
 def test_two_drivers_that_are_killed_count_each_change_once(
-    system: QuerySystem, request: pytest.FixtureRequest, is_remote: bool
+    system: QuerySystem, request: pytest.FixtureRequest, where: str
 ) -> None:
-    """Both have one watermark; one dies at each point, and the target ends the other's session."""
+    """Both have one watermark; one dies at each point, and the target ends the other's session.
+
+    On a cluster each first loses the executor that it computes with.
+    """
     names = ("by_day", "purged")
     system.keep(both_engines(*names))
     system.spark_job("spark-submit spark/seed.py")
     writer = Writer(system.source, Random(4), truncates=False)  # type: ignore[arg-type]
-    # So few changes need no JVM. Over Connect a task's process has no such point.
-    few = "0" if is_remote else "1000000"
+    # So few changes need no JVM. The process of a task has no such point.
+    few = "1000000" if where == "in the driver" else "0"
     job = (sys.executable, "spark/apply.py", "--in-driver", few, "--max-changes", "20")
-    remote = {"SPARK_REMOTE": request.getfixturevalue("server")} if is_remote else {}
+    remote: dict[str, str] = {}
+    workers: list[Worker] = []
+    if where == "over Connect":
+        remote["SPARK_REMOTE"] = request.getfixturevalue("server")
+    elif where == "on a cluster":
+        spark_cluster: SparkCluster = request.getfixturevalue("workers")
+        workers = spark_cluster.workers
+        one_core = "--conf spark.cores.max=1 --conf spark.executor.memory=512m"
+        remote["PYSPARK_SUBMIT_ARGS"] = f"--master {spark_cluster.url} {one_core} pyspark-shell"
     ends = []
+    killed = 0
     for point in ("appended", "written", "computed", "merged", "merged:2", "computed:3"):
         writer.write(80)
         system.catch_up()
@@ -332,6 +345,9 @@ def test_two_drivers_that_are_killed_count_each_change_once(
             dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point, **remote)
             # Both have computed the same batch.
             wait_until(lambda: system.target.value(WAITING) >= 2, "both write", 120)
+            for executor in [one for worker in workers for one in worker.executors()]:
+                executor.kill()
+                killed += 1
         dying.communicate(timeout=120)
         ends.append(dying.returncode)
         system.target.execute(
@@ -346,6 +362,7 @@ def test_two_drivers_that_are_killed_count_each_change_once(
     _, said = last.communicate(timeout=120)
     assert last.returncode == 0, said
     assert ends.count(-SIGKILL) > 3, ends
+    assert not workers or killed > 6, killed
     for name in names:
         assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]

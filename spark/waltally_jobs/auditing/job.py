@@ -15,6 +15,7 @@ import typer
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
+from loader.staging.target_state import apply
 from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.errors import (
@@ -58,8 +59,8 @@ Refused = dict[str, LoaderError]
 """By the name of a model or a roll-up, why it cannot be compared."""
 
 
-APPLY_SECONDS = 10.0
-"""How long an audit waits for the apply that takes a new baseline."""
+_PAUSE_SECONDS = 0.2
+"""Before another call of apply for a model that takes a new baseline."""
 
 
 _OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
@@ -137,9 +138,7 @@ def comparable(
     """
     checks.source(source, checks.staging(target, settings, stores=False))
     declared = queries.applied(target, target.registered_models(settings.models))
-    deadline = time.monotonic() + APPLY_SECONDS
-    while is_rebuild_due(target, declared) and time.monotonic() < deadline:
-        time.sleep(0.2)
+    take_baselines(target, settings, declared)
     models: list[Model] = []
     refused: Refused = {}
     for model in declared:
@@ -154,6 +153,16 @@ def comparable(
     checks.tables(source, settings, models)
     loader_progress.require_follower(target, settings)
     return models, refused
+
+
+def take_baselines(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
+    """Have the models rebuilt that stand on an older baseline; another session may be at it."""
+    deadline = time.monotonic() + settings.timeout
+    while is_rebuild_due(target, models) and time.monotonic() < deadline:
+        # The baseline may be ahead of what is staged.
+        loader_progress.require_follower(target, settings)
+        apply(target, "behind")
+        time.sleep(_PAUSE_SECONDS)
 
 
 def refuse(built: Built, position: int, found: TableIdentities) -> None:

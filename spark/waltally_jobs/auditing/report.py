@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 from waltally import lsn
@@ -81,9 +82,13 @@ class ModelReport:
             "notes": list(self.notes),
         }
 
-    def lines(self, snapshot_lsn: int) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """Yield the model's part of the report."""
         comparison = self.comparison
+        yield _headline(self, comparison.group_count) + f" at {lsn.show(self.model_lsn)}"
+        yield from (f"  {line}" for line in self._details(comparison))
+
+    def _details(self, comparison: Comparison) -> Iterator[str]:
         yield from map(str, comparison.differences)
         if hidden := self.difference_count - len(comparison.differences):
             are = "is" if hidden == 1 else "are"
@@ -93,7 +98,7 @@ class ModelReport:
         for each in self.rejected_rows:
             yield f"Rejected: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
         for measure, amount in self.purged.items():
-            if measure not in self.unseen:
+            if measure not in self.unseen and Decimal(amount):
                 yield (
                     f"{shown(amount)} of {measure} is of rows that were purged: the tables lack"
                     " them, and they were written down"
@@ -104,12 +109,10 @@ class ModelReport:
                 f"{measures} may be too high without being listed, as not all purged rows are"
                 f" known: {why}"
             )
-        yield from (f"in all {total}" for total in comparison.totals)
-        yield (
-            f"{plural(self.difference_count, 'difference')} in"
-            f" {plural(comparison.group_count, 'group')} of {self.relation}, read at"
-            f" {lsn.show(self.model_lsn)}, and the tables at {lsn.show(snapshot_lsn)}"
-        )
+        if self.difference_count:
+            yield from (f"in all {total}" for total in comparison.totals)
+        else:
+            yield ", ".join(f"{each.measure} {shown(each.model)}" for each in comparison.totals)
 
 
 @dataclass(frozen=True)
@@ -152,12 +155,9 @@ class UpperReport:
 
     def lines(self) -> Iterator[str]:
         """Yield its part of the report."""
-        yield from map(str, self.differences)
-        yield from (f"Note: {note}" for note in self.notes)
-        yield (
-            f"{plural(self.difference_count, 'difference')} in {plural(self.group_count, 'group')}"
-            f" of {self.relation} and its query over the models that it reads"
-        )
+        yield _headline(self, self.group_count) + ", beside its query over the models that it reads"
+        yield from (f"  {difference}" for difference in self.differences)
+        yield from (f"  Note: {note}" for note in self.notes)
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,15 @@ class Report:
     def lines(self) -> Iterator[str]:
         """Yield the report."""
         for each in self.models:
-            yield from each.lines(self.snapshot_lsn)
+            yield from each.lines()
         for upper in self.upper:
             yield from upper.lines()
-        yield f"{self.seconds:.1f} s"
+        yield f"compared at {lsn.show(self.snapshot_lsn)} in {self.seconds:.1f} s"
+
+
+def _headline(report: ModelReport | UpperReport, groups: int) -> str:
+    found = plural(report.difference_count, "difference")
+    return f"{report.relation}: {found} in {plural(groups, 'group')}"
 
 
 def _text(value: str | None) -> str:

@@ -100,10 +100,11 @@ def read_state(target: TargetSession, model: Model) -> ModelState:
 
 
 def is_rebuild_due(target: TargetSession, models: Sequence[Model]) -> bool:
-    """Return whether the next apply starts one of the models from its baseline."""
+    """Return whether an apply of the database starts one of the models from its baseline."""
     rows = target.ask(
-        "select bool_or(step = 'rebuild' and error is null)"
-        f" from {target.table('plan_models')}(%s) where model_name = any (%s)",
+        "select bool_or(step = 'rebuild' and (state <> 'failed' or is_locked))"
+        f" from {target.table('explain_models')}(%s)"
+        " where engine = 'database' and model_name = any (%s)",
         (target.slot, [str(model.relation) for model in models]),
     )
     return rows == [(True,)]
