@@ -45,7 +45,7 @@ def setup_command(
         bool,
         typer.Option(
             "--source-is-gone",
-            help="With --renew: this source replaces another one for good; its slot stays there.",
+            help="With --renew: this source replaces another one for good, whose slot stays.",
         ),
     ] = False,
     failover: Annotated[
