@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def init_command(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="A new folder for the project, or one that this made."),
+        typer.Argument(metavar="DIR", help="A new folder, or a project that `loader init` made."),
     ],
     query: Annotated[
         list[str] | None,
@@ -32,12 +32,15 @@ def init_command(
             metavar="FILE",
             show_default="none",
             help="A file with the query as the application sends it, or - for standard input;"
-            " repeatable: together they share models.",
+            " repeatable: the queries then share models.",
         ),
     ] = None,
     table: Annotated[
         str,
-        typer.Option(show_default="none", help="Or a table whose rows are counted: schema.table."),
+        typer.Option(
+            show_default="none",
+            help="In place of a query: a table whose rows are counted, schema.table.",
+        ),
     ] = "",
     by: Annotated[
         str,
@@ -77,7 +80,7 @@ def init_command(
         typer.Option(
             metavar="COLUMN",
             show_default="those with a comment: 1 /* :store */",
-            help="What the query compares this column with is filled in by the application;"
+            help="The application fills in the value that the query compares this column with;"
             " repeatable.",
         ),
     ] = None,
@@ -94,7 +97,7 @@ def init_command(
         typer.Option(
             metavar="NAME=VALUE",
             show_default="none",
-            help="What the proof takes for $1, :name or %(name)s of the query; repeatable.",
+            help="The value of $1, :name or %(name)s in the proof; repeatable.",
         ),
     ] = None,
     prove: Annotated[
@@ -112,13 +115,13 @@ def init_command(
     """Write a small dbt project from a slow query: the models that keep it, and a view of it.
 
     With --query it splits the query into models that are kept and a view that reads them, compares
-    query and view on your rows in one read-only snapshot, and says what each model will cost. What
-    it cannot keep it says, and writes nothing. A constant with a comment, as in 1 /* :store */, is
-    a parameter: one model answers every value. On a terminal it asks what neither query nor
-    statistics say; each question has a flag.
+    query and view on your rows in one read-only snapshot, and says what each model will cost. If it
+    cannot keep the query, it says why and writes nothing. A constant with a comment, as in
+    1 /* :store */, is a parameter: one model answers every value. On a terminal it asks what
+    neither query nor statistics say; each question has a flag.
 
-    With --table it writes one model, the rows of a table by a few of its columns, and reads no row.
-    In a project that it made, it adds models, and changes no other file but sources.yml.
+    With --table it writes one model, which counts the table's rows by a few columns; it reads no
+    row. To a project that it made it adds models, and changes no other file but sources.yml.
 
     Example: loader init sales --query report.sql
 

@@ -35,7 +35,7 @@ def prune_command(
 ) -> None:
     """Drop partitions of the change log that every model has applied and a seed or archive covers.
 
-    A partition is a quarter of the log at most, or 16 MiB of the source's WAL.
+    A partition spans at most a quarter of the log, or 16 MiB of the source's WAL.
     The newest one stays. A loader and builds may run meanwhile.
 
     Example: loader prune --keep 7d --dry-run

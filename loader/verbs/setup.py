@@ -38,14 +38,14 @@ def setup_command(
         bool,
         typer.Option(
             "--take-slot",
-            help="Take a slot that exists and that no other target follows: a migration made it.",
+            help="Take over a slot that a migration made; no other target may follow it.",
         ),
     ] = False,
     source_is_gone: Annotated[
         bool,
         typer.Option(
             "--source-is-gone",
-            help="With --renew: this source replaces another one for good, whose slot is left.",
+            help="With --renew: this source replaces another one for good, whose slot stays.",
         ),
     ] = False,
     failover: Annotated[
@@ -67,7 +67,9 @@ def setup_command(
     ] = None,
     timeout: Annotated[
         int,
-        typer.Option(min=1, metavar="SECONDS", help="How long to wait for writers."),
+        typer.Option(
+            min=1, metavar="SECONDS", help="How long to wait for transactions that write."
+        ),
     ] = 300,
 ) -> None:
     """Check server and tables, register the models of the dbt project, make the slot.

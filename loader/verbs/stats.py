@@ -16,7 +16,7 @@ def stats_command(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="The model's name; without one, which there are.",
+            help="The model's name; without one, the models are listed.",
         ),
     ] = "",
     where: Annotated[
@@ -24,13 +24,13 @@ def stats_command(
         typer.Argument(metavar="[DIMENSION=VALUE]...", help="Only groups with these values."),
     ] = None,
     by: Annotated[
-        str, typer.Option(metavar="DIMENSION,...", help="Dimensions that get a line per value.")
+        str, typer.Option(metavar="DIMENSION,...", help="Print a line for each value of these.")
     ] = "",
     source: Source = "",
     target: Target = "",
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
-    """Show the measures of a model, in all or by dimension, from the model's table alone.
+    """Show the totals of a model's measures, or those of each value of some dimensions.
 
     Example: loader stats ft_service_stats notification_type=email --by notification_status
     """

@@ -49,8 +49,8 @@ def status_command(
             min=0,
             metavar="BYTES",
             envvar="LOADER_MIN_SAFE_WAL_BYTES",
-            help="Unhealthy when less WAL than this, and than it holds, is left until the slot "
-            "is lost; the default is 1 GiB.",
+            help="Unhealthy when less WAL than this, and less than the slot holds, is left until "
+            "the slot is lost; the default is 1 GiB.",
         ),
     ] = _LIMITS.min_safe_wal_bytes,
 ) -> None:

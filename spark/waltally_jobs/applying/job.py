@@ -184,13 +184,14 @@ def run(
         bool, typer.Option("--once", help="End once what is staged now is applied.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds of rest where nothing is staged.")
+        float, typer.Option(min=0.01, help="Seconds to wait when nothing is staged.")
     ] = 0.1,
     max_changes: Annotated[
-        int, typer.Option(min=1, help="Changes of a batch, about; a transaction goes whole.")
+        int,
+        typer.Option(min=1, help="About how many changes a batch has; it has whole transactions."),
     ] = MAX_CHANGES,
     in_driver: Annotated[
-        int, typer.Option(min=0, help="Up to so many changes of a batch need no Spark job.")
+        int, typer.Option(min=0, help="A batch of up to so many changes needs no Spark job.")
     ] = FEW_CHANGES,
     timeout: Annotated[
         float, typer.Option(min=0, help="Seconds to wait for an executor and for locks.")

@@ -217,7 +217,7 @@ def run(
     to: Annotated[
         str,
         typer.Option(
-            help="The folder to archive to, a mounted one, s3://, gs://, abfs:// or hdfs://."
+            help="Where to archive: a mounted folder, or s3://, gs://, abfs:// or hdfs://."
         ),
     ],
     source: Source = "",
@@ -229,11 +229,11 @@ def run(
     ] = CHANGES_PER_SLICE,
     format: Annotated[
         Literal["parquet", "delta"],
-        typer.Option(help="delta: let the Parquet files of the changes be a Delta table too."),
+        typer.Option(help="delta: the Parquet files of the changes are a Delta table too."),
     ] = "parquet",
     as_json: AsJson = False,
 ) -> None:
-    """Copy the new changes and the present baseline to Parquet; each change once.
+    """Copy new changes and the present baselines to Parquet, each change once.
 
     For instance: spark-submit spark/archive.py --to s3://backups/waltally
     """

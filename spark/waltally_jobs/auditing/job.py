@@ -271,15 +271,15 @@ def run(
     partitions: Partitions = 0,
     timeout: Timeout = DEFAULT_TIMEOUT,
     limit: Annotated[
-        int, typer.Option(min=0, help="Differences of each model to list, the largest.")
+        int, typer.Option(min=0, help="How many differences to list of each model, the largest.")
     ] = 50,
     hold: Annotated[
         float,
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="How long a try may keep others from applying: until the snapshot is made, and the"
-            " models are there.",
+            help="How long an attempt may keep others from applying, while the snapshot is made and"
+            " the models are brought to it.",
         ),
     ] = DEFAULT_HOLD,
     as_json: AsJson = False,

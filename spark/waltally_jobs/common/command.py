@@ -56,10 +56,12 @@ class Settings(SlotSettings):
 Models = Annotated[
     list[str] | None,
     typer.Option(
-        "--model", metavar="NAME", help="Name of a dbt model; may be repeated. Else every model."
+        "--model", metavar="NAME", help="Only this dbt model; repeatable. Without it every model."
     ),
 ]
-Partitions = Annotated[int, typer.Option(min=0, help="Ranges to read; 0: one per 8192 pages.")]
+Partitions = Annotated[
+    int, typer.Option(min=0, help="How many ranges to read; 0: one per 8192 pages.")
+]
 Timeout = Annotated[
     float,
     typer.Option(

@@ -222,7 +222,7 @@ app = Job("")
 
 @app.command()
 def run(
-    path: Annotated[str, typer.Option("--from", help="The folder that was archived to.")],
+    path: Annotated[str, typer.Option("--from", help="The folder of the archive.")],
     at: Annotated[str | None, typer.Option(help="A WAL position; else the archive's end.")] = None,
     at_time: Annotated[
         str | None, typer.Option(help="A moment, ISO 8601; without a zone it is UTC.")
