@@ -308,9 +308,7 @@ def measure(rows: int, rounds: int, seconds: int, writes: int) -> Iterator[repor
                 taken = sampler.sample(condition, 10 * (number + 1))
                 samples[condition.name].append(taken)
                 say(f"round {number + 1}, {condition.name}: {taken['writes/s']:,.0f} writes/s")
-    rows_found = [row(name, samples) for name in samples]
-    yield report.Table("overhead", rows_found, {"goals": GOALS})
-    draw(rows_found)
+    yield report.Table("overhead", [row(name, samples) for name in samples], {"goals": GOALS})
 
 
 def row(name: str, samples: dict[str, list[Sample]]) -> report.Row:
@@ -328,21 +326,6 @@ def row(name: str, samples: dict[str, list[Sample]]) -> report.Row:
         "CPU ratio": ratio("source CPU, µs"),
         **medians,
     }
-
-
-def draw(rows: Sequence[report.Row]) -> None:
-    """Draw the source's CPU time per write, with the WAL sender's part apart."""
-    names = [str(row["beside the writers"]) for row in rows]
-    sender = [float(str(row["of it WAL sender"])) for row in rows]
-    whole = [float(str(row["source CPU, µs"])) for row in rows]
-    others = [total - part for total, part in zip(whole, sender, strict=True)]
-    with report.figure("overhead") as axes:
-        axes.barh(names, others, label="sessions and the rest of the server")
-        axes.barh(names, sender, left=others, label="WAL sender")
-        axes.set_xlim(right=max(whole) * 1.05)
-        axes.invert_yaxis()
-        axes.set_xlabel("CPU time of the source server per write, µs")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,7 @@ def plain(name: str) -> str:
 
 
 def model_names(table: Table) -> list[str]:
-    """Return the name of a table's model, and one for where that is taken.
-
-    It has at most 48 bytes (the macro check_names).
-    """
+    """Return the name of a table's model, and one for where that is taken; of 48 bytes at most."""
     names = (table.name, f"{table.schema}_{table.name}")
     return [f"ft_{plain(name) or 'rows'}"[:48] for name in names]
 
