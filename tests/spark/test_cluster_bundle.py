@@ -78,15 +78,15 @@ def submit(
 def test_the_jobs_run_from_the_bundle_on_a_cluster(
     source: Source, bundle: Path, elsewhere: Path, workers: SparkCluster, tmp_path: Path
 ) -> None:
-    source.fill()
-    (tmp_path / "data").mkdir()
-    log = Log(source, tmp_path / "data/archive")
-    log.append(3, 3, 12, 1)
+    source.fill_many()
     environment = source.cluster.environment(source.name)
     done = submit(bundle, elsewhere, workers.url, bundle / "seed.py", **environment)
     assert done.returncode == 0, done.stderr
     assert source.baseline() == source.recount()
 
+    (tmp_path / "data").mkdir()
+    log = Log(source, tmp_path / "data/archive")
+    log.append(3, 3, 12, 1)
     path = str(log.home)
     to = ("--to", path, "--slice-changes", "5")
     done = submit(bundle, elsewhere, workers.url, bundle / "archive.py", *to, **environment)

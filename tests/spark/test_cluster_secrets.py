@@ -78,7 +78,7 @@ class Pages:
 def test_a_password_shows_nowhere_on_a_cluster(
     source: Source, workers: SparkCluster, tmp_path: Path
 ) -> None:
-    source.fill()
+    source.fill_many()
     events = workers.home / "events"
     events.mkdir()
     ui = f"http://127.0.0.1:{free_port()}"
@@ -98,7 +98,9 @@ def test_a_password_shows_nowhere_on_a_cluster(
     login = {"PGUSER": "keeper", "PGPASSFILE": str(passwords), "SPARK_LOCAL_IP": "127.0.0.1"}
     with wants_a_password(source, passwords), SecretWatch(SECRET, source.dsn, workers.home) as seen:
         # The executors have neither the variables nor the password file.
-        with source.seed_at_a_closed_gate(master=workers.url, conf=conf, environment=login) as seed:
+        with source.seed_that_waits_to_write(
+            master=workers.url, conf=conf, environment=login
+        ) as seed:
             pages = Pages(ui, workers.ui, *(worker.ui for worker in workers.workers))
             api = f"{ui}/api/v1/applications"
             [application] = json.loads(pages.read(api))

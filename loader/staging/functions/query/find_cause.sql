@@ -10,7 +10,7 @@ declare
 begin
     if failed_group is not null then
         raise exception '% in the group %', failed, failed_group
-            using errcode = state, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total.';
+            using errcode = state, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total; then `loader setup`.';
     end if;
     if bad is null then
         -- Once without those that are bad, and without updates that move only values of other models.
