@@ -192,3 +192,10 @@ left join {project} changed on changed.owner = near.id and near.name <> 'a' grou
 -- left_using
 select u.id % 2 as half, p.is_open, count(*) as n from {app_user} u
 left join {project} p using (id) group by 1, 2
+
+-- left_of_left_arms
+select x.kind, x.name as one, u.name as other, count(*) as n from (
+    select customer_id as id, null as name, 'day' as kind from {days}
+    union all select m.project_id, v.name, 'member' from {membership} m left join {app_user} v on v.id = m.user_id
+    union all select p.id, v.name, 'project' from {project} p left join {app_user} v on v.id = p.owner
+) as x left join {app_user} u on u.id = x.id group by 1, 2, 3
