@@ -31,3 +31,6 @@ select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owne
 
 -- other names for the columns of a table | AS
 select p.b, count(p.a) as n, count(p.c) as m from {project} as p (a, b, c) group by 1
+
+-- A roll-up whose list makes several rows of one | cross join unnest
+select unnest(array[id, owner]) as x, max(id) as n from {project} group by 1
