@@ -1,7 +1,8 @@
 -- The columns that find a model on the right of a LEFT JOIN, each with its neighbour's: [["id", 1, "customer_id"]]. All
 -- are of one neighbour; null where ON compares no column of the model with anything. `equal` is as read_joins has it.
-create or replace function cdc.left_links(equal jsonb, condition jsonb, query jsonb, ctes jsonb, right_model jsonb, right_side jsonb)
-returns jsonb
+create or replace function cdc.left_links(
+    equal jsonb, condition jsonb, query jsonb, ctes jsonb, right_model jsonb, right_side jsonb
+) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with pairs as (
         select place, case when one -> 0 = right_model then one - 0 else jsonb_build_array(one -> 3, one -> 0, one -> 1) end as pair

@@ -1,6 +1,8 @@
--- The columns of the model on one side of a join that its condition compares by = with something else, among all that it
--- demands.
-create or replace function cdc.own_columns(condition jsonb, query jsonb, ctes jsonb, model jsonb, side jsonb) returns setof text
+-- The columns of the model on one side of a join that its condition compares by = with something else, among all that
+-- it demands.
+create or replace function cdc.own_columns(
+    condition jsonb, query jsonb, ctes jsonb, model jsonb, side jsonb
+) returns setof text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select own.origin ->> 1
     from cdc.equal_sides(condition) as demanded

@@ -1,5 +1,5 @@
--- SQL: one aggregate of a roll-up over the rows of a group, `waltally_touched`. An index finds a minimum or a maximum where the
--- filter is a condition; of numerics it holds what is near enough to find them.
+-- SQL: one aggregate of a roll-up over the rows of a group, `waltally_touched`. An index finds a minimum or a maximum
+-- where the filter is a condition; of numerics it holds what is near enough to find them.
 create or replace function cdc.write_again(compiled jsonb, call text, value_type text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select case
