@@ -192,3 +192,22 @@ left join {project} changed on changed.owner = near.id and near.name <> 'a' grou
 -- left_using
 select u.id % 2 as half, p.is_open, count(*) as n from {app_user} u
 left join {project} p using (id) group by 1, 2
+
+-- left_of_left_arms
+select x.kind, x.name as one, u.name as other, count(*) as n from (
+    select customer_id as id, null as name, 'day' as kind from {days}
+    union all select m.project_id, v.name, 'member' from {membership} m left join {app_user} v on v.id = m.user_id
+    union all select p.id, v.name, 'project' from {project} p left join {app_user} v on v.id = p.owner
+) as x left join {app_user} u on u.id = x.id group by 1, 2, 3
+
+-- places
+select customer_id as place, hours as sign, count(distinct channel) as channels, sum(order_count) as n
+from {days} group by 1, 2
+
+-- left_by_our_word
+select c.region_id, p.place, p.sign, count(*) as n from {places} p
+left join {customer} c on c.id = p.place group by 1, 2, 3
+
+-- under_our_words
+select touched.channel, min(hours) as least, count(distinct came.made) as n
+from {days} touched cross join lateral (select hours % 3 as made) as came group by 1

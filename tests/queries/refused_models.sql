@@ -31,3 +31,14 @@ select owner, max(p.id) as n from {project} p join {app_user} u on u.id = p.owne
 
 -- other names for the columns of a table | AS
 select p.b, count(p.a) as n, count(p.c) as m from {project} as p (a, b, c) group by 1
+
+-- A roll-up whose list makes several rows of one | cross join unnest
+select unnest(array[id, owner]) as x, max(id) as n from {project} group by 1
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p
+left join (select id, length(name) as size from {app_user}) u on u.id = u.size
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p
+left join {app_user} u on u.id = (select max(x) from unnest(array[u.id / 2, length(u.name)]) as x)

@@ -335,7 +335,9 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     life.catch_up()
     state, _, remedy = life.state("shops")
     assert state == "failed" and remedy is not None and remedy.startswith("`dbt build`")
-    why = "analytics.shops, which it reads, has other columns than it was compiled for"
+    why = (
+        "analytics.shops, which it reads, has other columns or another key than it was compiled for"
+    )
     for name in ("named", "narrow", "halved"):
         assert life.state(name) == ("waits", why, "`dbt build`")
     life.keep(MODELS, is_refresh=False)

@@ -74,7 +74,8 @@ def begin(lab: RowsLab, rng: Random, *names: str) -> list[Below]:
         "truncate cdc.change_log; delete from cdc.installed_model; truncate cdc.to_fill; "
         "delete from cdc.downstream_model"
     )
-    for name in (*ABOVE, *BELOW, "numbered", "divided", "pairs", "infinite", "per_channel"):
+    others = ("numbered", "divided", "pairs", "infinite", "per_channel", "newest", "by_name")
+    for name in (*ABOVE, *BELOW, *others, "amounts", "texts"):
         lab.execute(f"drop table if exists lab.{name} cascade")
     return [Below(lab, name, BELOW[name], rng) for name in names]
 
@@ -184,6 +185,45 @@ def test_joins_that_multiply_rows_or_read_a_whole_model_are_noted(lab: RowsLab) 
             "select cdc.say_model(%s)", json.dumps(Above(lab, name, ABOVE[name]).compiled)
         )
         assert said.split("; ")[1:] == NOTED.get(name, []), name
+
+
+def test_an_input_with_the_same_columns_and_another_key_is_noticed(lab: RowsLab) -> None:
+    begin(lab, Random(0), "days", "customer")
+    newest = "select customer_id, {} as day, sum(order_count) as n from {{days}} group by {}"
+    Above(lab, "newest", newest.format("max(day)", "1"))
+    Above(
+        lab,
+        "by_name",
+        "select c.name, count(*) as n from {customer} c "
+        "left join {newest} d on d.customer_id = c.id group by 1",
+    )
+    fill(lab)
+    assert lab.value("select cdc.changed_input('lab.by_name')") is None
+    Above(lab, "newest", newest.format("day", "1, 2"))
+    fill(lab)
+    assert lab.value("select cdc.changed_input('lab.by_name')") == "lab.newest"
+
+
+def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: RowsLab) -> None:
+    priced, users = begin(lab, Random(0), "priced", "app_user")
+    Above(lab, "amounts", "select amount, max(id) as last from {priced} group by 1")
+    Above(
+        lab,
+        "texts",
+        "select name, note, count(distinct lower(name)) as n from {app_user} group by 1, 2",
+    )
+    fill(lab)
+    # Four bytes each, and no two next ones again.
+    text = "(select string_agg(chr(65536 + n * n * 7919 % 90000), '') from generate_series({}, {}) as n)"
+    lab.transact(
+        "insert into lab.orders select 1, null, null, null, null,"
+        " (select string_agg((1000000 + n * 7919)::text, '') from generate_series(1, 2000) as n)::numeric",
+        f"insert into lab.users values (1, {text.format(1, 250)}, true, {text.format(251, 500)})",
+    )
+    priced.catch_up()
+    users.catch_up()
+    assert lab.execute("select id from lab.priced") == [(1,)]
+    assert lab.execute("select n from lab.texts") == [(1,)]
 
 
 def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_input(

@@ -129,7 +129,7 @@ update cdc.downstream_model
 set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
 insert into got
 select 'its input has lost a column', concat_ws(', ', state, is_finding, reason, remedy),
-    'waits, t, app.ft, which it reads, has other columns than it was compiled for, `dbt build`'
+    'waits, t, app.ft, which it reads, has other columns or another key than it was compiled for, `dbt build`'
 from cdc.plan_downstream('s');
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.

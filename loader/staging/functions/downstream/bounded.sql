@@ -8,6 +8,6 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
             '(case when abs(%1$s) < 1e300 then (%1$s)::double precision when (%1$s) > 0 then ''Infinity''::double precision '
             'when (%1$s) < 0 then ''-Infinity''::double precision end)', expression
         )
-        when cdc.is_text(type) then format('(left(%s, 200))', expression)
+        when cdc.is_text(type) then format('(left(%s, 100))', expression)
     end
 $$;

@@ -41,6 +41,10 @@ begin
         raise exception '% stands on both sides of a LEFT JOIN.', twice
             using errcode = 'WL003', hint = 'Write a second model of the same rows, and join that one.';
     end if;
+    if is_roll_up and (inner_tree ->> 'hasTargetSRFs')::boolean then
+        raise exception 'A roll-up whose list makes several rows of one.'
+            using errcode = 'WL003', hint = 'Unfold the values in FROM: `cross join unnest(o.tags) as tag`.';
+    end if;
     compiled := compiled - 'select' - 'added' || jsonb_build_object(
         'kind', case when is_roll_up then 'roll-up' else 'fact' end,
         'sources', '[]'::jsonb,

@@ -6,7 +6,7 @@ returns table (
     -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
     inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
     -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself;
-    -- an input that has other columns than it was compiled for.
+    -- an input that has other columns or another key than it was compiled for.
     waits_for text, not_built text, filled_after text, asked_because text,
     -- What has changed in the server of what it relies on.
     changed_meaning text[],
@@ -64,9 +64,9 @@ begin
         waiting.reason,
         waiting.remedy,
         case
-            when own.changed_input is not null then 'compiled before'
             when found.not_built = found.waits_for then 'an input waits'
             when found.not_built is not null then 'an input is not built'
+            when own.changed_input is not null then 'compiled before'
             when found.filled_after is not null then 'an input is to be filled'
             when found.asked_because is not null then 'to be filled'
             when found.waits_for is not null then 'an input waits'

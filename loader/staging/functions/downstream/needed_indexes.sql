@@ -41,7 +41,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             select unnest(cdc.null_safe(own.expression, key.type, key.is_never_null))
             from cdc.group_keys(compiled) as key
             cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
-            where cdc.never_fails(own.expression)
+            where cdc.never_fails(case key.type when 'text' then own.expression else cdc.in_base(compiled, key.expression) end)
             order by key.place
         ) as keys
         where compiled ->> 'kind' = 'roll-up' and not exists (

@@ -1,11 +1,14 @@
--- The columns of a model that a condition compares by = with something else, among all that it demands.
-create or replace function cdc.own_columns(condition jsonb, query jsonb, ctes jsonb, model jsonb) returns setof text
+-- The columns of the model on one side of a join that its condition compares by = with something else, among all that
+-- it demands.
+create or replace function cdc.own_columns(
+    condition jsonb, query jsonb, ctes jsonb, model jsonb, side jsonb
+) returns setof text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select own.origin ->> 1
     from cdc.equal_sides(condition) as demanded
-    cross join generate_series(0, 1) as side
-    cross join lateral (select cdc.origin_of(demanded.sides -> side, query, ctes) as origin) as own
+    cross join generate_series(0, 1) as number
+    cross join lateral (select cdc.origin_of(demanded.sides -> number, query, ctes) as origin) as own
     -- The other side is of the other models: else it would be a condition on a row alone, which finds none.
-    where own.origin -> 0 = model and not cdc.reads_model(demanded.sides -> (1 - side), query, ctes, model)
-    order by demanded.place, side
+    where own.origin -> 0 = model and not cdc.reads_side(demanded.sides -> (1 - number), side)
+    order by demanded.place, number
 $$;

@@ -24,7 +24,7 @@ begin
         coalesce(found.error, case found.verdict
             when 'an input waits' then format('%s, which it reads, %s: %s', found.waits_for, found.input_state, found.input_reason)
             when 'an input is not built' then format('%s, which it reads, is not built yet', found.not_built)
-            when 'compiled before' then format('%s, which it reads, has other columns than it was compiled for', found.changed_input)
+            when 'compiled before' then format('%s, which it reads, has other columns or another key than it was compiled for', found.changed_input)
             when 'an input is to be filled' then format('%s, which it reads, is to be filled first', found.filled_after)
             when 'to be filled' then format('it is to be filled from its inputs: %s', found.asked_because)
             when 'inputs apart' then format(

@@ -50,7 +50,7 @@ begin
                 using errcode = 'WL003', hint = 'Join them one after the other by LEFT JOIN, or write a fact over them and join that.';
         end if;
         right_model := right_terms -> 0 -> 0;
-        found_columns := cdc.left_links(found_columns, part -> 'quals', query, ctes, right_model);
+        found_columns := cdc.left_links(found_columns, part -> 'quals', query, ctes, right_model, part -> 'rarg');
         if found_columns is null then
             raise exception 'A LEFT JOIN whose ON compares no column of its right side by =.'
                 using errcode = 'WL003', hint = 'Compare a column of the right side by = with something of the left one, or write an inner join.';

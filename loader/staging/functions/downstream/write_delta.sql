@@ -1,5 +1,5 @@
 -- SQL: what the changed rows of an input do to a model over it, as write_merge takes it. Where LEFT JOINs extend it
--- with nulls, each arm of a UNION ALL is written for itself.
+-- with nulls, what meets in no row is written for itself, as the arms of a UNION ALL.
 create or replace function cdc.write_delta(compiled jsonb, model text) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -9,13 +9,18 @@ declare
     );
     nullable constant integer[] := array(select n from unnest(numbers) as n where compiled #> '{joins,nullable}' ? n::text order by n);
     terms text := nullif(cdc.write_terms(compiled, array(select n from unnest(numbers) as n where n <> all (nullable) order by n)), '');
+    remaining integer[] := nullable;
     arm integer[];
+    wider integer[];
 begin
-    for arm in
-        select distinct array(select other from unnest(nullable) as other where cdc.meet(compiled, array[n, other]) order by other)
-        from unnest(nullable) as n
-        order by 1
-    loop
+    while remaining <> '{}' loop
+        wider := remaining[1:1];
+        loop
+            arm := wider;
+            wider := array(select n from unnest(cdc.met_inputs(compiled, arm, true)) as n where n = any (nullable) order by n);
+            exit when wider = arm;
+        end loop;
+        remaining := array(select n from unnest(remaining) as n where n <> all (arm) order by n);
         terms := concat_ws(e'\n        union all\n        ', terms, format('select arm.* from (%s) as arm', cdc.write_left_terms(compiled, model, arm)));
     end loop;
     return format(

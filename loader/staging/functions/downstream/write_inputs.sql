@@ -1,14 +1,14 @@
 -- SQL: the inputs of a query, as CTEs: `given` has the rows of some by their numbers, of the others they are those of
--- their tables; none of one that never meets `of`, which is in another arm of UNION ALL.
+-- their tables; none of one that is not among `used`, which is in another arm of UNION ALL.
 create or replace function cdc.write_inputs(
-    compiled jsonb, given jsonb default '{}', of_numbers integer[] default '{}'
+    compiled jsonb, given jsonb default '{}', used integer[] default null
 ) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select string_agg(
         format('waltally_source_%s as (%s)', place, coalesce(given ->> place::text, format(
             'select %s from %I.%I as stored%s',
             cdc.model_columns(value, 'stored'), value ->> 'schema', value ->> 'name',
-            case when not cdc.meet(compiled, of_numbers || place::integer) then ' where false' else '' end
+            case when place <> all (used) then ' where false' else '' end
         ))), e',\n            ' order by place
     )
     from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)

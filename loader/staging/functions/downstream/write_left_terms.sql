@@ -19,12 +19,12 @@ declare
     near_context text := '';
     context text;
     given jsonb := '{}'::jsonb;
-    place_condition text := 'stored.ctid = any (array(select near.place from near))';
+    place_condition text := 'stored.ctid = any (array(select near.waltally_place from near))';
 begin
     if near is not null then
         near_context := 'near as materialized (' || (
             select string_agg(format(
-                'select stored.ctid as place, %s from %s as stored where (%s) in (select %s from changed)',
+                'select stored.ctid as waltally_place, %s from %s as stored where (%s) in (select %s from changed)',
                 (
                     select string_agg(distinct format('stored.%I', link.value ->> 2), ', ')
                     from unnest(numbers) as m
@@ -60,6 +60,6 @@ begin
         ))
         from unnest(numbers) as n
     );
-    return format('with %s %s', context, cdc.write_term(compiled, '(select sign from (values (1), (-1)) as both_ (sign))', cdc.write_inputs(compiled, given, numbers[1:1])));
+    return format('with %s %s', context, cdc.write_term(compiled, '(select sign from (values (1), (-1)) as both_ (sign))', cdc.write_inputs(compiled, given, cdc.met_inputs(compiled, numbers, true))));
 end
 $$;

@@ -17,7 +17,7 @@ $template$select {keys}{all}
                 select {keys}{linear} from ({terms}) as term{values}
             ) as part
             {grouped}
-        ) as touched$template$,
+        ) as waltally_touched$template$,
         jsonb_build_object(
             'keys', keys,
             'grouped', case when keys = '' then 'having count(*) > 0' else 'group by ' || rtrim(keys, ', ') end,
@@ -27,7 +27,7 @@ $template$select {keys}{all}
                     case
                         when not added @> jsonb_build_array(value)
                             then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
-                        else format('touched.%I', value ->> 'name')
+                        else format('waltally_touched.%I', value ->> 'name')
                     end, ', ' order by place
                 )
                 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)

@@ -11,7 +11,7 @@ declare
 begin
     for subset in 1..(1 << cardinality(numbers)) - 1 loop
         chosen := array(select numbers[n] from generate_subscripts(numbers, 1) as n where subset >> (n - 1) & 1 = 1 order by n);
-        continue when not cdc.meet(compiled, chosen);
+        continue when cdc.met_inputs(compiled, chosen, false) = '{}';
         written := array_append(written, cdc.write_term(
             compiled,
             (
@@ -33,7 +33,7 @@ begin
                     cdc.changed_columns(compiled -> 'inputs' -> (n - 1)), n
                 ))
                 from unnest(chosen) as n
-            ), chosen)
+            ), cdc.met_inputs(compiled, chosen, false))
         ));
     end loop;
     return array_to_string(written, e'\n        union all\n        ');

@@ -6,10 +6,10 @@ returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$witness as materialized (
-        select waltally_witness.*
+        select distinct on (waltally_witness::text) waltally_witness.*
         from near as waltally_near
         cross join lateral (
-            select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.place
+            select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.waltally_place
         ) as {near_name}
         cross join lateral (
             select {names} from (select {columns} from {relation} as stored) as {own_name}
