@@ -94,7 +94,8 @@ def held(target: TargetSession) -> dict[str, int]:
                 declared_name,
                 {target.table("held_since")}(slot_name, needed) as held,
                 array(
-                    select source ->> 'table' from jsonb_array_elements(declaration -> 'sources') as source
+                    select source ->> 'table'
+                    from jsonb_array_elements(declaration -> 'sources') as source
                     where (source ->> 'keeps_deleted')::boolean
                 ) as ignoring
             from {target.table("registered_model")}
