@@ -55,7 +55,25 @@ members as (
         -- The first file has the table's number. ALTER TABLE makes a file, then a TOAST table;
         -- TRUNCATE keeps the TOAST table. A table without one may have been truncated.
         c.relfilenode not in (0, c.oid)
-            and (c.reltoastrelid = 0 or c.reltoastrelid > c.relfilenode) as is_rewritten
+            and (c.reltoastrelid = 0 or c.reltoastrelid > c.relfilenode)
+        -- A later command of the transaction that made it gave it its name, if not its owner.
+        or exists (
+            select from pg_attribute as a
+            where
+                a.attrelid = c.oid
+                and a.attname = 'tableoid'
+                and a.cmin::text <> t.cmin::text
+                and not exists (
+                    select from pg_shdepend as d
+                    inner join pg_database as own on own.oid = d.dbid
+                    where
+                        own.datname = current_database()
+                        and d.classid = 'pg_class'::regclass
+                        and d.objid = c.oid
+                        and d.deptype = 'o'
+                        and d.cmin::text <> a.cmin::text
+                )
+        ) as is_rewritten
     from tree
     inner join pg_class as c on c.oid = tree.oid
     inner join pg_namespace as n on n.oid = c.relnamespace

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loader.staging.records import Registration
 from waltally.models import Model
+from waltally.tables import Table
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class Difference:
     new: tuple[str, ...]
     changed: tuple[str, ...]
     """Declared otherwise than registered: they need a new baseline."""
-    moved: tuple[str, ...]
-    """Only their relation is another one."""
+    moved: Mapping[str, Table]
+    """Only their relation is another one; with the one that it was."""
     removed: tuple[Model, ...]
 
     def __bool__(self) -> bool:
@@ -41,10 +42,10 @@ def difference(registered: Registration, declared: Sequence[Model]) -> Differenc
     return Difference(
         tuple(name for name in now if name not in before),
         tuple(new.name for old, new in both if old.declaration != new.declaration),
-        tuple(
-            new.name
+        {
+            new.name: old.relation
             for old, new in both
             if old.declaration == new.declaration and old.relation != new.relation
-        ),
+        },
         tuple(model for name, model in before.items() if name not in now),
     )

@@ -38,7 +38,8 @@ class Member:
     is_rewritten: bool = field(default=False, compare=False)
     """Whether ALTER TABLE has rewritten its rows, as SET LOGGED does: no change tells of them.
 
-    A TRUNCATE of all leaves hides it, and so does VACUUM FULL."""
+    Or has given it another name in the transaction that made it. A TRUNCATE of all leaves hides the
+    former, and so does VACUUM FULL."""
 
     @property
     def table(self) -> Table:

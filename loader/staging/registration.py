@@ -59,6 +59,21 @@ _FORGET = "delete from {}.{} where slot_name = %(slot)s and "
 _OF_RELATIONS = ("model_watermark", "archived_delete", "computed_change", "installed_model")
 """Tables with rows for each relation of a model."""
 _OF_MODELS = ("baseline_rejection", "baseline_group", "baseline", "registered_model")
+# Ignored deletes that are in the baseline go with the model to its new relation; those after it
+# are written down again where it applies them.
+_OF_BASELINE = """
+own.slot_name = %(slot)s
+and own.model_name = {0}
+and own.commit_lsn < (
+    select baseline.snapshot_lsn from {{0}}.baseline
+    where baseline.slot_name = own.slot_name and baseline.declared_name = %(model)s
+)
+"""
+_MOVE_DELETES = (
+    f"delete from {{0}}.archived_delete as own where {_OF_BASELINE.format('%(to)s')}",
+    "update {0}.archived_delete as own set model_name = %(to)s"
+    f" where {_OF_BASELINE.format('%(from)s')}",
+)
 _BUMP = "update {}.slot_position set registration = registration + 1 where slot_name = %s"
 _WRITE_PROJECT = """
 update {}.registered_model set project_name = %(project)s
@@ -136,6 +151,11 @@ def register(
     for model in declared:
         if model.name in written:
             relation = (model.relation.schema, model.relation.name)
+            if model.name in changes.moved:
+                before = changes.moved[model.name]
+                place = {"model": model.name, "from": str(before), "to": str(model.relation)}
+                for statement in _MOVE_DELETES:
+                    target.ask_staging(statement, {"slot": target.slot, **place})
             reading = readings.get(model.name)
             known = (target.slot, model.name, Json(model.declaration), Json(model.needed))
             read = None if reading is None else Json(reading)

@@ -35,6 +35,8 @@ STOPPED = {
     "attached": FILLED + ATTACH,
     "loaded without WAL": f"do $$ begin {FILLED.replace('create', 'create unlogged', 1)}"
     f"alter table filled_{{n}} set logged; {ATTACH}; end $$",
+    "renamed as it was made": f"do $$ begin {FILLED.replace('filled_{n}', 'loading_{n}')}"
+    f"alter table loading_{{n}} rename to filled_{{n}}; {ATTACH}; end $$",
     "detached": "alter table notifications detach partition parts.leaf_{n}",
     "a level detached": "alter table notifications detach partition parts.level_{n}",
     "moved to another schema": "alter table parts.leaf_{n} set schema public",
@@ -78,7 +80,9 @@ def test_a_leaf_that_is_filled_as_it_is_made_needs_no_seed_and_an_unlogged_one_i
         partitioned.source.execute((FILLED + ATTACH).format(n=1))
         running.wait_for("has other partitions")
         running.end()
-    partitioned.source.execute((FILLED + ATTACH).format(n=2))
+    partitioned.source.execute("drop role if exists partner; create role partner superuser")
+    owner = "alter table filled_{n} owner to partner;"
+    partitioned.source.execute((FILLED + owner + ATTACH).format(n=2))
     partitioned.must_be_exact()
     assert not partitioned.is_said_to_wait()
     partitioned.source.execute(

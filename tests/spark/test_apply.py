@@ -137,6 +137,44 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Kept) -> None:
     assert orders.target.execute(TOTAL) == [(4, 100)]
 
 
+def test_the_former_query_and_a_copy_go_on(orders: Kept) -> None:
+    """A job that took them for the registered model would read the same changes for ever."""
+    run(orders)
+    query, config = orders.models["channels"]
+    relations = [{"relation": '"db"."public"."orders"', "table": "public.orders"}]
+    orders.target.execute(
+        "create schema dev; select cdc.install_query(%s, 'dev', 'channels', 'channels', %s, %s, %s,"
+        " 'dev.rejected_changes', false)",
+        *(orders.slot, query, json.dumps(relations), json.dumps(config)),
+    )
+    run(orders)
+    changed = CHANNELS.replace("group by", "where amount > 10 group by")
+    orders.keep({"channels": (changed, SPARK)}, is_refresh=False)
+    insert(orders, 4)
+    run(orders)
+    for schema in ("analytics", "dev"):
+        assert orders.target.execute(TOTAL.replace("analytics", schema)) == [(4, 100)]
+    assert orders.target.value("select count(*) from cdc.computed_change") == 0
+    orders.must_run("seed")
+    run(orders)
+    assert orders.target.execute(TOTAL) == [(3, 90)]
+
+
+def test_a_change_without_its_old_row_is_said(orders: Kept) -> None:
+    run(orders)
+    orders.source.execute("alter table orders replica identity nothing")
+    orders.source.execute("update orders set channel = 'shop'")
+    orders.must("run", "--once")
+    orders.source.execute("alter table orders replica identity full")
+    with pytest.raises(NotSetUp, match="came without the old row's values"):
+        run(orders)
+    assert state(orders)[0] == "waits"
+    orders.must_run("seed")
+    run(orders)
+    assert orders.target.execute(TOTAL) == [(3, 60)]
+    assert state(orders)[0] == "follows"
+
+
 def test_it_follows_without_a_spark_job_and_ends_when_it_is_told_to(orders: Kept) -> None:
     job = orders.spawn(*submitted("apply"))
     lines: list[str] = []

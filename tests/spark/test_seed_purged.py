@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testkit.databases import TABLES
+from testkit.databases import TABLES, empty_database
+from testkit.servers import Cluster
+from tests.spark.kept import MODELS, Kept
 from tests.spark.support import Source, WhenCounted
 from tests.spark.test_seed_refusals import a_loader
 from waltally import lsn
@@ -153,3 +156,65 @@ def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     assert "dbt has not installed it" in err
     assert "`dbt build`; then run the seed again; --forget-purged" in err
     assert followed.execute("select 1 from cdc.baseline") == []
+
+
+def test_a_model_that_was_emptied_by_hand_keeps_its_purges(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """No seed could know them before it is built again, which its remedy says."""
+    models = {"purged": MODELS["purged"]}
+    found = "select channel, order_count, amount from analytics.purged order by 1"
+    with empty_database(cluster) as database:
+        kept = Kept(database, tmp_path)
+        kept.write(30)
+        kept.write(30, "old_orders")
+        kept.keep(models)
+        kept.must_run("seed")
+        kept.catch_up()
+        database.execute("delete from old_orders where id < 5")
+        kept.catch_up()
+        before = database.execute(found)
+        database.execute("truncate analytics.purged")
+        database.execute("update orders set channel = 'moved' where channel = 'web'")
+        kept.catch_up()
+        remedy = database.value("select remedy from cdc.model_state")
+        assert remedy.startswith("`dbt build --full-refresh --select purged`; if it fails again")
+        kept.keep(models, is_refresh=True)
+        database.execute("update orders set channel = 'web' where channel = 'moved'")
+        kept.catch_up()
+        assert database.execute(found) == before
+
+
+def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with empty_database(cluster) as database:
+        kept = Kept(database, tmp_path)
+        kept.write(30, "old_orders")
+        kept.keep({"purged": MODELS["purged"]})
+        kept.must_run("seed")
+        kept.catch_up()
+        database.execute("delete from old_orders where id < 5")
+        with kept.follow("--build") as loader:
+            kept.must_run("seed")
+            loader.end()
+        # Written down again where the model is now.
+        database.execute("delete from old_orders where id < 8")
+        kept.catch_up()
+        manifest = kept.source.manifest
+        manifest.write_text(manifest.read_text().replace('"analytics"', '"other"'))
+        assert "registered another table for purged" in kept.must("setup")
+        query, config = kept.models["purged"]
+        named = [
+            {"relation": f'"db"."public"."{name}"', "table": f"public.{name}"}
+            for name in ("orders", "old_orders")
+        ]
+        database.execute(
+            "create schema other; select cdc.install_query(%s, 'other', 'purged', 'purged', %s, %s,"
+            " %s, 'other.rejected_changes', false)",
+            *(kept.slot, query, json.dumps(named), json.dumps(config)),
+        )
+        kept.apply()
+        assert database.value("select sum(order_count) from other.purged") == 30
+        written = "select sum(measures[1]) from cdc.archived_delete where model_name = %s"
+        assert database.value(written, "other.purged") == 7

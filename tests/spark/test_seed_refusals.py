@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from psycopg2.errors import ConfigurationLimitExceeded
@@ -255,35 +256,50 @@ def test_a_seed_that_a_running_loader_is_not_ready_for_times_out(
     [
         (
             "update cdc.baseline set snapshot_lsn = snapshot_lsn + 100",
-            (99, None),
+            (99, {}),
             SnapshotTooOld,
             "stored baseline",
         ),
         (
             "update cdc.slot_position set timeline = 2",
-            (999, 1),
+            (999, {"timeline": 1}),
             CountingFailed,
             "promoted while the seed was counting",
+        ),
+        (
+            "select 1",
+            (999, {"system_identifier": "1"}),
+            CountingFailed,
+            "made the slot at another database while the seed was counting",
+        ),
+        (
+            "update cdc.registered_model set relation_schema = 'other'",
+            (999, {}),
+            CountingFailed,
+            "changed the declaration of ft_service_stats",
         ),
     ],
 )
 def test_what_became_too_old_while_it_was_counted_is_not_stored(
     source: Source,
     sql: str,
-    position: tuple[int, int | None],
+    position: tuple[int, dict[str, Any]],
     error: type[errors.LoaderError],
     words: str,
 ) -> None:
     source.previous_seed()
     start = lsn.parse(source.value("select start_lsn::text from cdc.slot_position"))
-    counted = store.Counted(start + position[0], timeline=position[1])
-    source.execute(sql)
     with (
         closing(connect_target(job_settings(source))) as target,
         acquire_seed_lock(target, job_settings(source), []),
-        pytest.raises(error, match=words),
     ):
-        store.replace(target, job_settings(source), target.registered_models(()), counted)
+        models = target.registered_models(())
+        slot = replace(target.position(), **position[1])
+        source.execute(sql)
+        with pytest.raises(error, match=words):
+            store.replace(
+                target, job_settings(source), models, store.Counted(start + position[0], slot=slot)
+            )
     assert source.has_previous_seed()
 
 

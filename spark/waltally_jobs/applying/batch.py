@@ -76,23 +76,30 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
 
     Raises SettingError where there is none, or where --model names another one.
     """
-    models = {model.name: model for model in target.registered_models()}
+    # Of a query that has changed the former one goes on, and a copy has a relation of its own.
     rows = target.ask(
-        "select declared_name, coalesce(from_lsn, '0/0')::text, position_lsn::text,"
-        " baseline_id::text, step is not distinct from 'rebuild',"
-        " step is not null and coalesce(retry_at <= clock_timestamp(), true),"
-        " is_locked,"
-        " declared_name, model_name, state, reason, remedy, applied_lsn::text, engine"
-        f" from {target.table('explain_models')}(%s)"
-        " where engine = 'spark' order by model_name",
-        (target.slot,),
+        "select plans.declaration, coalesce(said.from_lsn, '0/0')::text, said.position_lsn::text,"
+        " said.baseline_id::text, said.step is not distinct from 'rebuild',"
+        " said.step is not null and coalesce(said.retry_at <= clock_timestamp(), true),"
+        " said.is_locked,"
+        f" case when {target.table('is_copy')}(said.slot_name, array[model_name]) then model_name"
+        " else declared_name end, model_name, said.state, said.reason, said.remedy,"
+        " said.applied_lsn::text, said.engine"
+        f" from {target.table('explain_models')}(%(slot)s) as said"
+        f" inner join {target.table('plan_models')}(%(slot)s) as plans"
+        " using (declared_name, model_name)"
+        " where said.engine = 'spark' and plans.declaration is not null order by model_name",
+        {"slot": target.slot},
     )
     found = [
         Plan(
-            models[name], ModelState.of(state), lsn.parse(str(begin)), lsn.parse(str(end)), *decided
+            Model(state[0], Table(*state[1].split(".", 1)), declaration),
+            ModelState.of(state),
+            lsn.parse(str(begin)),
+            lsn.parse(str(end)),
+            *decided,
         )
-        for (name, begin, end, *decided), state in ((row[:7], row[7:]) for row in rows)
-        if name in models
+        for (declaration, begin, end, *decided), state in ((row[:7], row[7:]) for row in rows)
     ]
     if not found:
         raise SettingError(

@@ -94,9 +94,9 @@ def held(target: TargetSession) -> dict[str, int]:
                 declared_name,
                 {target.table("held_since")}(slot_name, needed) as held,
                 array(
-                    select (part ->> 'schema') || '.' || (part ->> 'table')
-                    from jsonb_array_elements(declaration -> 'tables') as part
-                    where part ->> 'deletes' = 'ignore'
+                    select source ->> 'table'
+                    from jsonb_array_elements(declaration -> 'sources') as source
+                    where (source ->> 'keeps_deleted')::boolean
                 ) as ignoring
             from {target.table("registered_model")}
             where slot_name = %s

@@ -95,7 +95,7 @@ def from_tables(
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
     with spark_errors("seed"):
         late = dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
-    return replace(counted, timeline=slot.timeline, gaps=gaps, written={**counted.written, **late})
+    return replace(counted, slot=slot, gaps=gaps, written={**counted.written, **late})
 
 
 def from_archive(
@@ -118,7 +118,7 @@ def from_archive(
         baselines, written = archived_models.write(target, archive, models, at)
         store.keep(target, written)
     identities = archived_models.identities(baselines)
-    return store.Counted(at, identities, timeline=slot.timeline, written=written)
+    return store.Counted(at, identities, slot, written=written)
 
 
 def count(

@@ -12,9 +12,11 @@ from psycopg2 import DataError, IntegrityError
 
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
+from loader.staging.records import SlotPosition
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.models import Model
+from waltally_jobs.archiving.manifests import Origin
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
@@ -50,8 +52,8 @@ class Counted:
 
     snapshot_lsn: int
     identities: TableIdentities | None = None
-    timeline: int | None = None
-    """The timeline that the loader followed when the seed began."""
+    slot: SlotPosition | None = None
+    """The slot's row when the seed began."""
     gaps: Mapping[str, int] = field(default_factory=dict)
     """As seeding.archived.wait says."""
     written: Mapping[int, int] = field(default_factory=dict)
@@ -115,7 +117,14 @@ def replace(
     try:
         with target.transaction():
             slot = checks.staging(target, settings)
-            if counted.timeline not in (None, slot.timeline):
+            before = counted.slot or slot
+            if Origin.of(before) != Origin.of(slot):
+                raise CountingFailed(
+                    "`loader setup` made the slot at another database while the"
+                    f" {settings.work} was counting",
+                    f"run the {settings.work} again",
+                )
+            if before.timeline not in (None, slot.timeline):
                 raise CountingFailed(
                     "the loader went over to a server that was promoted while the"
                     f" {settings.work} was counting",
@@ -156,8 +165,8 @@ def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[M
         now = target.registered_models(names)
     except SettingError:
         now = []
-    declared = {model.name: model.declaration for model in now}
-    changed = [model.name for model in models if declared.get(model.name) != model.declaration]
+    declared = {model.name: model for model in now}
+    changed = [model.name for model in models if declared.get(model.name) != model]
     if changed:
         raise CountingFailed(
             f"`loader setup` changed the declaration of {', '.join(changed)} while the"

@@ -18,6 +18,12 @@ begin
                     '`spark-submit spark/seed.py --model %s`',
                     plan.declared_name
                 )
+                -- A seed would wait for it to write down the deletes that it ignores.
+                when code = 'WL004' and plan.declaration @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
+                    '`dbt build --full-refresh --select %1$s`; if it fails again, '
+                    '`spark-submit spark/seed.py --model %1$s --forget-purged`',
+                    plan.declared_name
+                )
                 when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.declared_name)
                 when plan.engine = 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
                 else '`dbt build` makes what is missing and tries it at once'

@@ -8,14 +8,14 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             -- The plugin leaves out what says that hexadecimal digits follow.
             when value ->> 'type' = 'bytea' then format(e'(''\\x'' || image.v[($3)[%s][%s]])::bytea', source_no, needed_no)
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
-            else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
-        end, value ->> 'name'),
-        '' order by place
+            -- For a number that is not finite the plugin prints null, but not in a domain.
+            else format(case when value ->> 'type' in ('numeric', 'float4', 'float8')
+                then 'case when image.v[($3)[%1$s][%2$s]] not in (''NaN'', ''Infinity'', ''-Infinity'') then image.v[($3)[%1$s][%2$s]]::%3$s end'
+                else 'image.v[($3)[%s][%s]]::%s' end, source_no, needed_no, value ->> 'type')
+        end, value ->> 'name'), '' order by place
     ), '')
     from (
-        select
-            one.*,
-            count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no
+        select one.*, count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no
         from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
     ) as columns
 $$;

@@ -58,10 +58,10 @@ begin
     -- What `reject` gives is not among them. Changes that look alike are one here, so how far they go is all that is
     -- kept of it; `list` names each.
     good := cdc.own_changes($3, $4, $5);
+    select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
+    into rejected_lsn, lost_lsn
+    from unnest(cdc.reject($3, {needs}, $4, $5)) as change;
     if $1 <> 'list' then
-        select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
-        into rejected_lsn, lost_lsn
-        from unnest(cdc.reject($3, {needs}, $4, $5)) as change;
         if $1 <> 'add plain' then
             {truncates}
         end if;

@@ -1,6 +1,7 @@
 -- SQL that a seed or an audit runs where the tables are: the query over what `range` gives of one source (a FROM clause
 -- with its condition), and nothing of the others. A row a group: the texts of its keys, how many rows it has, and the
--- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text.
+-- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text. As
+-- in write_deltas a sum that is not finite is an error of a row.
 create or replace function cdc.write_range(compiled jsonb, source_no integer, range text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -47,7 +48,16 @@ $template$,
                 where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
             'rows', case when compiled ->> 'kind' = 'rows' then '1' else format('query.%I', compiled ->> 'rows') end,
-            'sums', case when compiled ->> 'kind' = 'rows' then '1' else cdc.write_names(compiled -> 'kept', 'query.%I::text') end,
+            'sums', case when compiled ->> 'kind' = 'rows' then '1' else (
+                select string_agg(format(
+                    case value ->> 'type' when 'numeric'
+                        then 'case when query.%1$I in (''NaN'', ''Infinity'', ''-Infinity'') '
+                            'then (''a sum would be '' || query.%1$I)::numeric::text else query.%1$I::text end'
+                        else 'query.%I::text'
+                    end, value ->> 'name'
+                ), ', ' order by place)
+                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+            ) end,
             'query', compiled ->> 'query'
         )
     )
