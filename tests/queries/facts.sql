@@ -141,6 +141,19 @@ with c as materialized (select flag, 1 / n as x, name, price from {a})
 with c as (select flag, 1 / n as x from {a})
     select flag, count(*) as n from (select flag from c union all select flag from c) as two group by flag
 
+-- handed_up
+with i as (select * from {a}), t as (select flag, code, count(*) as n, avg(n) as mean from i group by 1, 2),
+    u as materialized (select mean, flag, code from t), v as (select mean as m, flag, code from u)
+    select f, code, m from (select flag as f, code, m from v) as x
+
+-- handed_up_under_one_name
+with a as (select * from {a}), b as (with a as (select flag, count(*) as n from a group by 1) select * from a)
+    select * from b
+
+-- handed_up_twice_under_one_name
+with a as (select flag, count(*) as n from {a} group by 1), b as (with a as (select * from a) select * from a)
+    select * from b
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
