@@ -154,6 +154,14 @@ with a as (select * from {a}), b as (with a as (select flag, count(*) as n from 
 with a as (select flag, count(*) as n from {a} group by 1), b as (with a as (select * from a) select * from a)
     select * from b
 
+-- names_of_arguments
+select flag as places, count(*) as changes, sum(n) as table_nos, count(n) as found from {a} group by 1
+
+-- long_names
+select flag, sum(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon1,
+    count(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon2
+    from (select flag, n from {a} union all select flag, n from {b}) as two group by 1
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
