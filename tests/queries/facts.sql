@@ -162,6 +162,11 @@ select flag, sum(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte
     count(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon2
     from (select flag, n from {a} union all select flag, n from {b}) as two group by 1
 
+-- texts_beside_totals
+select code, pad, upper(code) || count(*) as u, lower(pad) || count(*) as l,
+    case when code ilike 'Ü' then count(*) end as i, case when code > 'a' then sum(n) end as s
+    from {a} group by code, pad
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
