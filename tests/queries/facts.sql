@@ -167,6 +167,9 @@ select code, pad, upper(code) || count(*) as u, lower(pad) || count(*) as l,
     case when code ilike 'Ü' then count(*) end as i, case when code > 'a' then sum(n) end as s
     from {a} group by code, pad
 
+-- domains
+select amount, blob, octet_length(blob) as bytes, count(amount) as n, sum(amount) as s from {a} group by 1, 2
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
