@@ -25,7 +25,11 @@ create table lab.of_extensions (id bigint primary key, tag public.citext, pairs 
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Iterator[Lab]:
-    database = empty_database(cluster)
+    # Not the collation under which models keep texts.
+    database = empty_database(
+        cluster,
+        options="template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'",
+    )
     made = Lab(cluster.dsn(database.name), TABLES + WIDE + OF_EXTENSIONS)
     made.execute("create schema lab_models")
     yield made

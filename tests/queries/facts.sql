@@ -141,6 +141,35 @@ with c as materialized (select flag, 1 / n as x, name, price from {a})
 with c as (select flag, 1 / n as x from {a})
     select flag, count(*) as n from (select flag from c union all select flag from c) as two group by flag
 
+-- handed_up
+with i as (select * from {a}), t as (select flag, code, count(*) as n, avg(n) as mean from i group by 1, 2),
+    u as materialized (select mean, flag, code from t), v as (select mean as m, flag, code from u)
+    select f, code, m from (select flag as f, code, m from v) as x
+
+-- handed_up_under_one_name
+with a as (select * from {a}), b as (with a as (select flag, count(*) as n from a group by 1) select * from a)
+    select * from b
+
+-- handed_up_twice_under_one_name
+with a as (select flag, count(*) as n from {a} group by 1), b as (with a as (select * from a) select * from a)
+    select * from b
+
+-- names_of_arguments
+select flag as places, count(*) as changes, sum(n) as table_nos, count(n) as found from {a} group by 1
+
+-- long_names
+select flag, sum(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon1,
+    count(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon2
+    from (select flag, n from {a} union all select flag, n from {b}) as two group by 1
+
+-- texts_beside_totals
+select code, pad, upper(code) || count(*) as u, lower(pad) || count(*) as l,
+    case when code ilike 'Ü' then count(*) end as i, case when code > 'a' then sum(n) end as s
+    from {a} group by code, pad
+
+-- domains
+select amount, blob, octet_length(blob) as bytes, count(amount) as n, sum(amount) as s from {a} group by 1, 2
+
 -- null_sum
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av

@@ -144,8 +144,8 @@ class Queries:
             name: [
                 (quoted(column), type_)
                 for column, type_ in lab.execute(
-                    "select attname::text, case when typtype = 'd' then 'numeric' "
-                    "else format_type(atttypid, null) end from pg_attribute "
+                    "select attname::text, format_type(case when typtype = 'd' then typbasetype "
+                    "else atttypid end, null) from pg_attribute "
                     "inner join pg_type as t on t.oid = atttypid "
                     "where attrelid = %s::regclass and attnum > 0 order by attnum",
                     f"lab.{name}",

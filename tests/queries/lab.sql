@@ -12,6 +12,8 @@ create type lab.mood as enum ('sad', 'ok', 'it''s', 'Ünder "x"');
 
 create domain lab.amount as numeric(12, 2);
 
+create domain lab.blob as bytea;
+
 create table lab.change (
     n bigint generated always as identity primary key,
     table_name text not null,
@@ -23,13 +25,13 @@ create table lab.change (
 -- By table the ids of rows that a query cannot take.
 create table lab.bad (table_name text, id bigint);
 
--- The expression for a column's value as the stream has it.
+-- The expression for a column's value as the stream has it; that of a domain as text.
 create function lab.printed(row_name text, name name, type_oid oid) returns text
 language sql as $$
     select format(
         case
             when type_oid = 'bytea'::regtype then 'encode(%1$s, ''hex'')'
-            when type_oid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype, 'lab.amount'::regtype)
+            when type_oid in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
                 then 'case when %1$s::text not in (''NaN'', ''Infinity'', ''-Infinity'') then %1$s::text end'
             else 'case when %1$s is not null then format(''%%s'', %1$s) end'
         end,

@@ -12,7 +12,7 @@ create table lab.a (
     amount lab.amount, price numeric, ratio double precision, at timestamptz, seen timestamp,
     day date, pad char(4), doc jsonb, tags text[], raw bytea, span interval, moods lab.mood[],
     nums int[], u uuid, bits bit(3), addr inet, period daterange, clock time, r real, n int,
-    "odd ""name}" text, cash money
+    "odd ""name}" text, cash money, blob lab.blob
 );
 create table lab.b (
     n bigint, id int primary key, name varchar, mood lab.mood, amount numeric(12, 2), at timestamptz,
@@ -41,7 +41,7 @@ VALUES: dict[str, dict[str, tuple[str | None, ...]]] = {
         "code": (None, "", "ab", "AB", "7", "zzzzz", "ü"),
         "flag": (None, "true", "false"),
         "small": _NUMBERS,
-        "amount": (None, "0.00", "1.50", "-2.25", "9999999999.99", "0.01", "100.00"),
+        "amount": (None, "0.00", "1.50", "-2.25", "9999999999.99", "0.01", "100.00", "NaN"),
         "price": (
             None, "0", "1.5", "1.50", "-0.333333333333333333333", "NaN", "Infinity", "1e20",
             "123456789012345678901234567890.123", "3", "3.000",
@@ -73,6 +73,7 @@ VALUES: dict[str, dict[str, tuple[str | None, ...]]] = {
         "n": (None, "0", "1", "-1", "2147483647", "5", "12"),
         'odd "name}': (None, "x", "y"),
         "cash": (None, "1.50", "2"),
+        "blob": (None, "", "\\x00", "\\xdeadbeef"),
     },
     "b": {
         "n": (None, "0", "1", "-1", "9223372036854775807", "4611686018427387904", "7"),

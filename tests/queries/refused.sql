@@ -216,6 +216,9 @@ select flag, count(*) from {a} where day = 'today' group by 1
 select flag, count(*) from {a} where day = 'Thu today' group by 1
 
 -- off the clock
+select flag, count(*) from {a} where day = '10:00today' group by 1
+
+-- off the clock
 select flag, count(*) from {a} where day = any ('{today}') group by 1
 
 -- off the clock
@@ -446,10 +449,13 @@ select flag, to_char(count(*), '999') as x from {a} group by 1
 -- x: a sub-select over totals | a view
 select flag, (select count(*)) as x from {a} group by 1
 
+-- x: a sub-select over totals | a view
+select flag, (select count(a.n)) as x from {a} as a group by 1
+
 -- beside totals | a view
 select flag, concat(count(*), 'x') as x from {a} group by 1
 
--- PostgreSQL says it
+-- x: a sub-select over totals | a view
 select flag, exists (select from unnest(array[sum(n)]) as x) as x from {a} group by 1
 
 -- can be 0 | nullif

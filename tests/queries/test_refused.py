@@ -30,8 +30,11 @@ def own(lab: Lab) -> None:
         "'select 1';"
         "create operator lab.@@@ (function = lab.plus, leftarg = integer, rightarg = integer);"
         "create collation lab.loose (provider = icu, locale = 'und-u-ks-level2', "
-        "deterministic = false); create collation lab.strict (provider = icu, locale = 'de')"
+        "deterministic = false); create collation lab.strict (provider = icu, locale = 'de');"
+        "create type lab.word as enum ('now', 'pay now', 'today');"
+        "create table lab.words (id bigint primary key, word lab.word)"
     )
+    lab.read_shape("words")
 
 
 @pytest.mark.parametrize(("reason", "remedy", "query"), REFUSED, ids=first_words)
@@ -56,6 +59,7 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"timezone": "Mars/Base"}, "", ""),
     ({"ignore_deletes": ["lab.b"]}, "ignore_deletes", "lab.a"),
     ({"surrogate_key": "flag"}, "surrogate_key", "another name"),
+    ({"surrogate_key": "waltally_rows"}, "surrogate_key", "another name"),
 ]
 
 

@@ -40,7 +40,7 @@ MODELS_OF_A: dict[str, tuple[str, dict[str, str]]] = {
         ) select * from final""",
         {"timezone": "Europe/Berlin"},
     ),
-    "labels": ("select id, doc, n from {a} as a where mood = 'ok' or mood is null", {}),
+    "labels": ("select id, doc, n as places from {a} as a where mood = 'ok' or mood is null", {}),
 }
 
 

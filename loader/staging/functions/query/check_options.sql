@@ -16,8 +16,8 @@ begin
             );
     end if;
 
-    if compiled -> 'names' ? (options ->> 'surrogate_key') then
-        raise exception 'surrogate_key is a column of the query.' using errcode = 'WL003', hint = 'Instead: another name.';
+    if compiled -> 'names' ? (options ->> 'surrogate_key') or options ->> 'surrogate_key' ~ '^waltally_' then
+        raise exception 'surrogate_key is a column of the query, or begins with waltally_.' using errcode = 'WL003', hint = 'Instead: another name.';
     end if;
     select string_agg(name, ', ') into unread
     from jsonb_array_elements_text(options -> 'ignore_deletes') as ignored (name)

@@ -48,7 +48,7 @@ begin
     cross join lateral (select tree -> 'targetList' -> (numbers[series.place] - 1) as target) as own
     where
         target ->> 'ressortgroupref' = any (grouped)
-        or not target @? 'strict $.** ? (@._ == "AGGREF" && @.agglevelsup == "0")' and target @? 'strict $.** ? (@._ == "VAR")';
+        or not target @? 'strict $.** ? (@._ == "AGGREF")' and target @? 'strict $.** ? (@._ == "VAR")';
     -- First the columns that are one aggregate: what is kept of others may be theirs.
     for one in
         select

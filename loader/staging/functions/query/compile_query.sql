@@ -3,7 +3,7 @@
 -- that is an expression of totals is derived from these.
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
---          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum}],
+--          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum, "is_domain"}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",

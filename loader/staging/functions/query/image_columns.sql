@@ -5,8 +5,12 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(
         format(e',\n            %s as %I', case
             when not (value ->> 'is_needed')::boolean then format('null::%s', value ->> 'type')
-            -- The plugin leaves out what says that hexadecimal digits follow.
-            when value ->> 'type' = 'bytea' then format(e'(''\\x'' || image.v[($3)[%s][%s]])::bytea', source_no, needed_no)
+            -- The plugin leaves out what says that hexadecimal digits follow, and prints no NaN, but for domains.
+            when value ->> 'type' = 'bytea' then format(e'(''\\x'' || ltrim(image.v[($3)[%s][%s]], ''\\x''))::bytea', source_no, needed_no)
+            when value ? 'is_domain' and value ->> 'type' in ('numeric', 'float4', 'float8') then format(
+                'case when image.v[($3)[%1$s][%2$s]] not in (''NaN'', ''Infinity'', ''-Infinity'') then image.v[($3)[%1$s][%2$s]]::%3$s end',
+                source_no, needed_no, value ->> 'type'
+            )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
             -- For a number that is not finite the plugin prints null, but not in a domain.
             else format(case when value ->> 'type' in ('numeric', 'float4', 'float8')

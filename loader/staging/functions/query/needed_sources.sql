@@ -23,6 +23,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                             then 'text' else listed.value ->> 'type' end,
                         'is_needed', read.is_needed
                     ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
+                    || case when listed.value ? 'is_domain' then '{"is_domain": true}' else '{}' end::jsonb
                     order by listed.value ->> 'name' collate "C"
                 )
                 from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)

@@ -6,7 +6,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
         number,
         value ->> 'name',
-        format('waltally_%s_%s', number, value ->> 'name'),
+        cdc.part_name(number, value ->> 'name'),
         value ->> 'type',
         row_number() over (order by number, kept.place)
     from generate_series(1, jsonb_array_length(compiled -> 'sources') - 1) as number

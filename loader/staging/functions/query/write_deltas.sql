@@ -2,7 +2,7 @@
 -- over their old ones. Images that look alike are one, with a count; what stands for 5 of them is evaluated with
 -- those that stand for 1 and with those that stand for 4, so that the query runs once for each binary digit. Sources
 -- are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the position of a
--- delete that the model goes on counting.
+-- delete that the model goes on counting. The arguments have no names, which columns may have.
 create or replace function cdc.write_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -11,7 +11,7 @@ declare
 begin
     return cdc.fill(
 $template$
-create or replace function {function}(changes cdc.change[], table_nos integer[], places integer[])
+create or replace function {function}(cdc.change[], integer[], integer[])
 returns table ({returns})
 language plpgsql stable {pins}
 as $routine$

@@ -72,7 +72,7 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                 needed.place,
                 case key.value ->> 'type'
                     when 'text' then cdc.short_text(format('change.%%1$s_values[($5)[1][%%2$s]]::%s::text', needed.value ->> 'type'), (compiled ->> 'text_share')::integer)
-                    when 'bytea' then '(''\x'' || change.%1$s_values[($5)[1][%2$s]])::bytea'
+                    when 'bytea' then '(''\x'' || ltrim(change.%1$s_values[($5)[1][%2$s]], ''\x''))::bytea'
                     else format('change.%%1$s_values[($5)[1][%%2$s]]::%s', needed.value ->> 'type')
                 end as expression
             from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)

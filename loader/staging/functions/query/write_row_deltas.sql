@@ -1,5 +1,5 @@
 -- SQL: the function that gives a model's rows of changes as last_rows or net_rows leave them: with the sign 1 those
--- that are there now, with -1 those that were, or only their keys.
+-- that are there now, with -1 those that were, or only their keys. The arguments have no names, which columns may have.
 create or replace function cdc.write_row_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -7,7 +7,7 @@ declare
 begin
     return cdc.fill(
 $template$
-create or replace function {function}(changes cdc.change[], table_nos integer[], places integer[])
+create or replace function {function}(cdc.change[], integer[], integer[])
 returns table (waltally_sign integer, {returns})
 language plpgsql stable {pins}
 as $routine$

@@ -38,7 +38,7 @@ $template$if exists (
             source.place,
             concat_ws(', ', nullif(cdc.write_names(compiled -> 'keys', '%I'), ''), string_agg(
                 case when source.place < source_count
-                    then format('-%I as %I', format('waltally_%s_%s', source.place, kept.value ->> 'name'), kept.value ->> 'name')
+                    then format('-%I as %I', cdc.part_name(source.place, kept.value ->> 'name'), kept.value ->> 'name')
                     else format('%s - coalesce(%2$I, 0) as %2$I', cdc.add_parts(source_count, kept.value ->> 'name'), kept.value ->> 'name')
                 end, ', ' order by kept.place
             )),
