@@ -13,9 +13,10 @@ begin
             nullif(hint, ''),
             case
                 when is_lock then 'nothing; it is tried again'
-                when code = '22003' then format(
-                    'cast what is summed to numeric in the query (`sum(x::numeric)`), then `loader setup`, `dbt build`, '
-                    '`spark-submit spark/seed.py --model %s`',
+                -- Of a group: what a row is to blame for is rejected.
+                when code like '22%' then format(
+                    'cast what is summed to numeric, or write the expression so that it takes any total; then `loader setup`, '
+                    '`dbt build`, `spark-submit spark/seed.py --model %s`',
                     plan.declared_name
                 )
                 -- A seed would wait for it to write down the deletes that it ignores.

@@ -9,8 +9,7 @@ declare
     tried constant cdc.change[] := good;
 begin
     if failed_group is not null then
-        raise exception '% in the group %', failed, failed_group
-            using errcode = state, hint = 'Cast what is summed to numeric, or write the expression so that it takes any total; then `loader setup`.';
+        raise exception '% in the group %', failed, failed_group using errcode = state;
     end if;
     if bad is null then
         -- Once without those that are bad, and without updates that move only values of other models.

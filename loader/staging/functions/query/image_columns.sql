@@ -12,10 +12,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 source_no, needed_no, value ->> 'type'
             )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
-            -- For a number that is not finite the plugin prints null, but not in a domain.
-            else format(case when value ->> 'type' in ('numeric', 'float4', 'float8')
-                then 'case when image.v[($3)[%1$s][%2$s]] not in (''NaN'', ''Infinity'', ''-Infinity'') then image.v[($3)[%1$s][%2$s]]::%3$s end'
-                else 'image.v[($3)[%s][%s]]::%s' end, source_no, needed_no, value ->> 'type')
+            else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
         end, value ->> 'name'), '' order by place
     ), '')
     from (
