@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from waltally_jobs.evaluation import snapshot
 
 from testkit.commands import wait_until
 from testkit.model import notify
+from testkit.servers import Cluster
+from tests.spark.kept import ABOVE, made
 from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
 from waltally.database import Connection
 
@@ -311,3 +314,14 @@ def test_what_a_task_itself_raises_is_said(spark: SparkSession) -> None:
     says = "^a task failed: ZeroDivisionError: a rule of ours divides$"
     with pytest.raises(CountingFailed, match=says), spark_errors("seed"):
         spark.range(1).mapInArrow(fail, "id bigint").collect()
+
+
+def test_what_is_installed_follows_when_the_seed_returns(cluster: Cluster, tmp_path: Path) -> None:
+    with made(cluster, tmp_path) as kept:
+        kept.write(5)
+        kept.must_run("seed", "--forget-purged")
+        states = "select model_name, state from cdc.model_state where reason is not null"
+        assert [name for name, _ in kept.source.execute(states) if name not in ABOVE] == []
+        assert kept.source.value("select order_count from analytics.total") == kept.source.value(
+            "select count(*) from orders"
+        )

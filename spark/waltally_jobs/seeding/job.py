@@ -15,8 +15,10 @@ import typer
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
+from loader.staging.target_state import apply
 from waltally import lsn
 from waltally.database import Connection
+from waltally.errors import LoaderError
 from waltally.models import Model, ModelTable, source_tables
 from waltally.options import Schema, Slot, Source, Target, parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -44,7 +46,7 @@ from waltally_jobs.seeding import archived, archived_models, dropped_partitions,
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.model import read_state
+from waltally_jobs.warehouse.model import is_rebuild_due, read_state
 
 
 def seed(settings: Settings) -> Summary:
@@ -58,6 +60,7 @@ def seed(settings: Settings) -> Summary:
         take = from_archive if settings.archive is not None else from_tables
         counted = take(stack, target, settings, slot, models)
         stored = store.replace(target, settings, models, counted)
+        follow(target, settings, models)
         summaries = [
             ModelSummary(model, stored[model.name], read_state(target, model)) for model in models
         ]
@@ -68,6 +71,22 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         summaries,
     )
+
+
+def follow(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
+    """Have the database start the models from their new baselines, as far as the log reaches.
+
+    Other models stay fresh meanwhile. What cannot be applied is said by the model's state.
+    """
+    relations = {str(model.relation) for model in models}
+    deadline = time.monotonic() + settings.timeout
+    with contextlib.suppress(LoaderError):
+        if is_rebuild_due(target, models):
+            print_status("building the models on their new baselines")
+        while time.monotonic() < deadline and any(
+            each.is_behind and each.relation in relations for each in apply(target, "behind")
+        ):
+            pass
 
 
 def from_tables(
