@@ -8,9 +8,9 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     -- The queries around the inner one, the outermost first, and itself.
     trees jsonb[] := array[tree];
-    paths text[] := '{q}';
+    paths text[] := array['q'];
     -- How to get from each to the next one.
-    ways text[] := '{}';
+    ways text[] := array[]::text[];
     depth integer;
     entry jsonb;
     cte record;

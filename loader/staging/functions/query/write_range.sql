@@ -41,9 +41,18 @@ $template$,
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
                 ) as columns
             ),
-            -- Of rows every column tells them apart.
+            -- Of rows every column tells them apart, and one of char(n) keeps its blanks, which a cast would take.
             'keys', coalesce((
-                select string_agg(format('query.%I::text', one.name), ', ' order by one.place)
+                select string_agg(
+                    format(
+                        case
+                            when compiled ->> 'kind' = 'rows' and one.type = 'bpchar'
+                                then 'case when query.%1$I is not null then format(''%%s'', query.%1$I) end'
+                            else 'query.%I::text'
+                        end,
+                        one.name
+                    ), ', ' order by one.place
+                )
                 from cdc.list_columns(compiled) as one
                 where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
