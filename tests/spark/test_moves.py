@@ -254,20 +254,22 @@ def both_engines(*names: str) -> dict[str, tuple[str, dict[str, Any]]]:
 def test_spark_adds_what_the_database_would_add(
     spark: SparkSession, system: QuerySystem, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many random changes, in several batches: by the driver, and by tasks of Spark."""
+    """Many random changes: by the driver, and in several batches by tasks of Spark."""
     monkeypatch.setattr(batch, "CHANGES_PER_TASK", 60)
     monkeypatch.setattr(reading, "SLICE", 7)
     names = NAMES if few else ("by_day", "of_two", "purged")
     system.keep(both_engines(*names))
     system.spark_job("spark-submit spark/seed.py")
-    # With a row that is bad, and inserted and deleted within the database's batch but not within
-    # one of Spark's, Spark alone would list it.
-    writer = Writer(system.source, Random(few + 1))  # type: ignore[arg-type]
+    writer = Writer(system.source, Random(few))  # type: ignore[arg-type]
+    # A bad row that comes and goes within a batch is listed nowhere: both have the same batches.
+    size = 1000 if few else 90
     for _ in range(3 if few else 2):
         writer.write(120)
         system.catch_up()
         before = {name: kept(system, f"{name}_spark")["rows"] for name in names}
-        system.spark_job(f"spark-submit spark/apply.py --once --in-driver {few} --max-changes 90")
+        system.spark_job(
+            f"spark-submit spark/apply.py --once --in-driver {few} --max-changes {size}"
+        )
         for name in names:
             assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
         assert before != {name: kept(system, f"{name}_spark")["rows"] for name in names}
@@ -518,6 +520,16 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
         source.execute("delete from lab.a")
         system.catch_up()
         assert target.execute(found) == []
+
+
+def test_rows_keep_the_blanks_of_char_n_in_seed_and_stream(system: QuerySystem) -> None:
+    system.keep({"pads": ("select id, pad from {a}", {})})
+    system.source.execute("insert into lab.a (id, pad) values (1, 'ab')")
+    system.spark_job("spark-submit spark/seed.py")
+    system.source.execute("insert into lab.a (id, pad) values (2, 'ab')")
+    system.catch_up()
+    found = "select id, octet_length(pad) from analytics.pads order by 1"
+    assert system.target.execute(found) == [(1, 4), (2, 4)]
 
 
 def test_servers_that_differ_are_told(cluster: Cluster) -> None:
