@@ -179,5 +179,5 @@ def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[
         "spark-submit spark/seed.py",
         "dbt build",
         "loader run --build",
-        f"loader stats {models[-1]}      # in another terminal, in the same folder",
+        f"loader stats {models[-1]}      # in another terminal",
     ]
