@@ -302,8 +302,14 @@ def test_an_audit_compares_models_over_models_of_several_slots(lab: Lab) -> None
     )
     out = run_command("audit", ("--model", "projects"), lab.systems["people"].environment())[2]
     assert "analytics.projects was not compared: it is to be filled" in out
-    lab.target.execute("select from cdc.apply(%s)", lab.systems["people"].slot)
+    is_fresh, slot = (
+        "select cdc.exact_as_of(%s, 'projects') is not null",
+        lab.systems["people"].slot,
+    )
+    assert not lab.target.value(is_fresh, slot)
+    lab.target.execute("select from cdc.apply(%s)", slot)
     assert lab.is_exact()
+    assert lab.target.value(is_fresh, slot)
     assert (
         lab.target.value("select audited_at from cdc.downstream_model where name = 'projects'")
         is None

@@ -1,9 +1,16 @@
 -- Until when everything that was committed is in a model, or without a name in every model of the slot but copies: for
--- a page that says how fresh its numbers are. Null where nothing was applied yet.
+-- a page that says how fresh its numbers are. Null where nothing was applied yet, and of a model over models that does
+-- not follow.
 create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform cdc.see_partitions();
+    if exists (
+        select from cdc.plan_downstream(slot) as rolled
+        where rolled.declared_name = model and (rolled.step is not null or rolled.is_finding)
+    ) then
+        return null;
+    end if;
     return (
         with mark as (
             select min(coalesce(own.lost_lsn, own.applied_lsn)) as applied_lsn
