@@ -86,13 +86,16 @@ def test_the_jobs_run_from_the_bundle_on_a_cluster(
 
     (tmp_path / "data").mkdir()
     log = Log(source, tmp_path / "data/archive")
+    # Its positions are small ones.
+    source.execute("update cdc.baseline set snapshot_lsn = '0/100000'")
     log.append(3, 3, 12, 1)
     path = str(log.home)
     to = ("--to", path, "--slice-changes", "5")
     done = submit(bundle, elsewhere, workers.url, bundle / "archive.py", *to, **environment)
     assert done.returncode == 0, done.stderr
     assert archived(log.slot_home) == log.rows()
-    done = submit(bundle, elsewhere, workers.url, bundle / "replay.py", "--from", path)
+    of = ("--from", path)
+    done = submit(bundle, elsewhere, workers.url, bundle / "replay.py", *of, **environment)
     assert done.returncode == 0, done.stderr
     assert "ft_service_stats:" in done.stdout
 

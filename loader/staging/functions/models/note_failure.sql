@@ -16,7 +16,7 @@ begin
                 -- Of a group: what a row is to blame for is rejected.
                 when code like '22%' then format(
                     'cast what is summed to numeric, or write the expression so that it takes any total; then `loader setup`, '
-                    '`dbt build`, `spark-submit spark/seed.py --model %s`',
+                    '`spark-submit spark/seed.py --model %s`, `dbt build`',
                     plan.declared_name
                 )
                 -- A seed would wait for it to write down the deletes that it ignores.
