@@ -15,7 +15,6 @@ import typer
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
-from loader.staging.target_state import apply
 from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.errors import (
@@ -53,14 +52,14 @@ from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse import model as warehouse_model
-from waltally_jobs.warehouse.model import Built, applied_lsn, is_rebuild_due
+from waltally_jobs.warehouse.model import Built, applied_lsn, bring_on, is_rebuild_due
 
 Refused = dict[str, LoaderError]
 """By the name of a model or a roll-up, why it cannot be compared."""
 
 
 _PAUSE_SECONDS = 0.2
-"""Before another call of apply for a model that takes a new baseline."""
+"""Before another look at a model that takes a new baseline."""
 
 
 _OF_ONE = (NotSetUp, BuildFailed, TableReplaced, AuditIncomplete, RowTooLarge)
@@ -161,7 +160,7 @@ def take_baselines(target: TargetSession, settings: Settings, models: Sequence[M
     while is_rebuild_due(target, models) and time.monotonic() < deadline:
         # The baseline may be ahead of what is staged.
         loader_progress.require_follower(target, settings)
-        apply(target, "behind")
+        bring_on(target, models, deadline, "behind")
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from psycopg2 import errors
 
 from loader.source import slot_admin
-from loader.staging.target_state import apply
 from waltally import locks, lsn
 from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted
@@ -22,10 +21,9 @@ from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import snapshot
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
+from waltally_jobs.warehouse.model import bring_on
 
 _POLL_SECONDS = 0.2
-_PAUSE_SECONDS = 0.005
-"""Before another call of apply while others wait for this one."""
 _NOTIFY_SECONDS = 5.0
 
 
@@ -45,7 +43,6 @@ def open_snapshots(
     Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
     """
     deadline = time.monotonic() + settings.timeout
-    relations = {str(model.relation) for model in models}
     while True:
         _wait_for_long_writers(source, settings, deadline)
         # What is left to stage and to apply while others are held is little then.
@@ -53,12 +50,12 @@ def open_snapshots(
         ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
         loader_progress.wait_for_position(target, settings, lsn.parse(end))
         with _not_for_ever(warehouse, settings):
-            _apply(warehouse, relations, None, deadline)
+            bring_on(warehouse, models, deadline)
         with contextlib.ExitStack() as opened:
             try:
                 with _held(warehouse, settings) as until:
                     exported = _exported(opened, settings, target, source, models)
-                    _apply(warehouse, relations, exported.position, until)
+                    bring_on(warehouse, models, until, position=exported.position)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
                 return exported, name
@@ -88,19 +85,6 @@ def _exported(
     left = replace(settings, timeout=max(until - time.monotonic(), 0.0))
     loader_progress.wait_for_position(target, left, exported.position)
     return exported
-
-
-def _apply(
-    warehouse: TargetSession, relations: Collection[str], position: int | None, until: float
-) -> None:
-    """Bring the models there, or to what is staged; return at a time, whether they are or not."""
-    while any(
-        model.is_behind and model.relation in relations
-        for model in apply(warehouse, until=position)
-    ):
-        if time.monotonic() > until:
-            return
-        time.sleep(_PAUSE_SECONDS)
 
 
 @contextlib.contextmanager

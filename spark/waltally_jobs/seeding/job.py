@@ -15,7 +15,6 @@ import typer
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
-from loader.staging.target_state import apply
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import LoaderError
@@ -46,7 +45,7 @@ from waltally_jobs.seeding import archived, archived_models, dropped_partitions,
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.model import is_rebuild_due, read_state
+from waltally_jobs.warehouse.model import bring_on, is_rebuild_due, read_state
 
 
 def seed(settings: Settings) -> Summary:
@@ -78,15 +77,10 @@ def follow(target: TargetSession, settings: Settings, models: Sequence[Model]) -
 
     Other models stay fresh meanwhile. What cannot be applied is said by the model's state.
     """
-    relations = {str(model.relation) for model in models}
-    deadline = time.monotonic() + settings.timeout
     with contextlib.suppress(LoaderError):
         if is_rebuild_due(target, models):
             print_status("building the models on their new baselines")
-        while time.monotonic() < deadline and any(
-            each.is_behind and each.relation in relations for each in apply(target, "behind")
-        ):
-            pass
+        bring_on(target, models, time.monotonic() + settings.timeout, "behind")
 
 
 def from_tables(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
 from loader.staging.records import STATE_COLUMNS, ModelState
+from loader.staging.target_state import Part, apply
 from waltally import lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
 from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession
+
+_PAUSE_SECONDS = 0.005
+"""Before another call of apply while others wait for this one."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,26 @@ def is_rebuild_due(target: TargetSession, models: Sequence[Model]) -> bool:
         (target.slot, [str(model.relation) for model in models]),
     )
     return rows == [(True,)]
+
+
+def bring_on(
+    target: TargetSession,
+    models: Sequence[Model],
+    until: float,
+    part: Part = "all",
+    position: int | None = None,
+) -> None:
+    """Call `cdc.apply` until none of the models is behind, or until a time of `time.monotonic`.
+
+    `part` and `position` are its arguments. Raises LoaderError.
+    """
+    relations = {str(model.relation) for model in models}
+    while any(
+        each.is_behind and each.relation in relations for each in apply(target, part, position)
+    ):
+        if time.monotonic() > until:
+            return
+        time.sleep(_PAUSE_SECONDS)
 
 
 def applied_lsn(target: TargetSession, model: Model) -> int:
