@@ -1,6 +1,13 @@
 -- What a query over sources, or over models, is, as PostgreSQL understands it: its kind, what it needs of each of
--- them, and what its table has. Of a fact `query` gives the keys and what is kept of them, to be added up; a column
--- that is an expression of totals is derived from these.
+-- them, and what its table has. Everything else reads this result:
+--
+-- sources, inputs  as given, in which a column that something reads "is_needed"
+-- keys             what the query groups by; of a table's rows, its primary key
+-- kept             of a fact, what is added up for each group: "counted_by" names the number of values of a sum
+-- derived          of a fact, columns that are expressions of what is kept
+-- query            gives keys and kept, over sources called waltally_source_1, waltally_source_2, …
+--
+-- The arguments:
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
 --          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum, "is_domain"}],

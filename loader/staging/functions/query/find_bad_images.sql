@@ -30,7 +30,8 @@ begin
         changes := array(
             select row(
                 change.table_no, image.action,
-                -- With a position a delete is one that the model may go on counting; half an update is none.
+                -- A delete with a position may be one whose row stays counted (ignore_deletes); the old row of an
+                -- update never does.
                 case when (change.action, image.action) <> ('U', 'D') then change.commit_lsn end,
                 change.ordinal, change.is_cancelled, change.problem,
                 case image.action when 'D' then change.old_values end,

@@ -8,8 +8,9 @@
 -- places      of each source, where a change has the values of its columns
 -- watched     null where no model reads this one; then before and after, its changed rows, stay null
 --
--- A group's rows are added at once. Where that fails, find_cause takes bad rows out of `good`, or else names the groups
--- one after the other, which only finds the one whose totals fail: then the model fails.
+-- All groups are added at once. Where that fails, find_cause takes bad rows out of `good`, and they are added again.
+-- Where no row is bad, a total is: the groups are added one after the other to name the one at fault, and the model
+-- fails.
 create or replace function cdc.write_fact(
     compiled jsonb, routine text, deltas text, relation text, listed text, model_key text, model_name text
 ) returns text
