@@ -325,6 +325,9 @@ select to_char(n, '9D99') as m, count(*) from {a} group by 1
 -- format | constant format
 select to_char(n, 'L99') as m, count(*) from {a} group by 1
 
+-- format | constant format
+select to_char(n, 's99') as m, count(*) from {a} group by 1
+
 -- format
 select to_char(day::timestamp, name) as m, count(*) from {a} group by 1
 

@@ -60,7 +60,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     and argument.type = 'CONST'
                     -- Names of months in the server's language; its signs of currency, decimals and thousands.
                     and cdc.constant_text(argument.fields)
-                        !~* case when known.signature ~ '^to_char\((numeric|integer|bigint|real|double)' then '[LDG]' else 'TM' end
+                        !~* case when known.signature ~ '^to_char\((numeric|integer|bigint|real|double)' then '[LDGS]' else 'TM' end
             ) as has_plain_format,
             not exists (
                 select from unnest(nodes) as argument
