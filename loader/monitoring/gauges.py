@@ -84,6 +84,11 @@ _METRICS = {
         *("model", "state"),
     ),
     "waltally_baseline_age_seconds": ("How old the model's baseline is.", "model"),
+    "waltally_audit_age_seconds": (
+        "How long ago an audit last found the model right; absent where none has since it was "
+        "built.",
+        "model",
+    ),
 }
 """By name, the meaning and the labels beside the slot."""
 
@@ -243,6 +248,8 @@ def _of_model(status: ModelStatus) -> Iterator[_Sample]:
         yield "waltally_model_state", status.state == state, model, state
     if status.baseline is not None:
         yield "waltally_baseline_age_seconds", status.baseline.age_seconds, model
+    if status.audited_age_seconds is not None:
+        yield "waltally_audit_age_seconds", status.audited_age_seconds, model
     if status.applied_lsn is not None:
         yield "waltally_model_lag_bytes", status.lag_bytes, model
         yield "waltally_model_lag_seconds", status.lag_seconds, model

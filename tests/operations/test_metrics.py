@@ -164,6 +164,16 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
     )
 
 
+def test_the_age_of_an_audit_is_told_once_there_is_one(served: Served) -> None:
+    assert served.value("waltally_audit_age_seconds", model=MODEL) is None
+    note = "update cdc.model_watermark set audited_at = now() - %s::interval where model_name = %s"
+    served.target.execute(note, "1 hour", MODEL)
+    served.wait_for("waltally_audit_age_seconds", 3600, model=MODEL)
+    assert (served.value("waltally_audit_age_seconds", model=MODEL) or 0) < 7200
+    served.target.execute(note, None, MODEL)
+    wait_until(lambda: served.value("waltally_audit_age_seconds", model=MODEL) is None, "none")
+
+
 def test_another_path_and_a_port_in_use_are_refused(served: Served) -> None:
     assert served.get("/health") == (404, "there is /metrics, /healthz, /readyz\n")
     done = run([str(LOADER), "run"], served.environment(LOADER_METRICS_PORT=str(served.port)))

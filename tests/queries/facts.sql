@@ -76,6 +76,10 @@ select (select tag from unnest(tags) as tag) as tag, array_position(nums, 3) as 
 -- numbers_in_texts
 select code::integer as code, sum(name::numeric) as s, count(*) as n from {a} group by 1
 
+-- numbers_by_a_format
+select to_number(code, '9,999.99MI') as code, sum(to_number(n::text, '9,999')) as s, count(*) as n
+    from {a} group by 1
+
 -- ratios
 select flag, sum(n)::numeric / nullif(sum(small), 0) as ratio, 100 * count(*) filter
     (where n > 0) / count(*) as percent, round(avg(amount), 2) as average,

@@ -325,6 +325,15 @@ select to_char(n, '9D99') as m, count(*) from {a} group by 1
 -- format | constant format
 select to_char(n, 'L99') as m, count(*) from {a} group by 1
 
+-- format | constant format
+select to_char(n, 's99') as m, count(*) from {a} group by 1
+
+-- format | 9,999.99
+select to_number(name, '9D99') as m, count(*) from {a} group by 1
+
+-- format
+select to_number(name, code) as m, count(*) from {a} group by 1
+
 -- format
 select to_char(day::timestamp, name) as m, count(*) from {a} group by 1
 
@@ -445,6 +454,9 @@ select flag, jsonb_build_object('n', count(*)) as x from {a} group by 1
 
 -- beside totals | a view
 select flag, to_char(count(*), '999') as x from {a} group by 1
+
+-- beside totals | a view
+select flag, to_number(count(*)::text, '999') as x from {a} group by 1
 
 -- x: a sub-select over totals | a view
 select flag, (select count(*)) as x from {a} group by 1

@@ -29,6 +29,9 @@ select date_trunc('day', at, 'Europe/Berlin') as d, count(*) from {a} group by 1
 select to_char(seen, 'YYYY-MM-DD') as d, to_date(name, 'YYYY-MM-DD') as e, to_char(n, '000') as f,
     count(*) from {a} group by 1, 2, 3
 
+-- numbers in texts by a constant format without locale parts
+select to_number(name, '9,999.99MI') as x, count(*) from {a} group by 1
+
 -- values that no setting spells otherwise, by concat and format
 select concat(name, n, flag) as c, format('%s-%s', code, id) as f, count(*) from {a} group by 1, 2
 

@@ -41,7 +41,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             )
             or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\(|^(timezone|date_add|date_subtract)\(timestamp with time zone(, interval)?\)'
             as is_zoned,
-            known.signature ~ '^(to_char|to_date|to_timestamp)\(.*text\)$' as is_formatted,
+            known.signature ~ '^(to_char|to_date|to_timestamp|to_number)\(.*text\)$' as is_formatted,
             known.signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat)\(' as is_spelling,
             known.signature ~ '^(generate_series|repeat|array_fill|lpad|rpad|pg_sleep)\(' as is_unbounded,
             -- What a value looks like depends on nothing that may change.
@@ -60,7 +60,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     and argument.type = 'CONST'
                     -- Names of months in the server's language; its signs of currency, decimals and thousands.
                     and cdc.constant_text(argument.fields)
-                        !~* case when known.signature ~ '^to_char\((numeric|integer|bigint|real|double)' then '[LDG]' else 'TM' end
+                        !~* case when known.signature ~ 'date|time|interval' then 'TM' else '[LDGS]' end
             ) as has_plain_format,
             not exists (
                 select from unnest(nodes) as argument
@@ -106,7 +106,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when signature = 'timestamptz(date)'
                     then '`d::timestamp` for the date d; or `timezone=''Europe/Berlin''` (your zone) in the model''s config'
                 when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `... at time zone ''Europe/Berlin''` in the query'
-                when is_formatted then 'a constant format in numbers, such as ''YYYY-MM-DD'''
+                when is_formatted then 'a constant format in numbers, such as ''YYYY-MM-DD'', or ''9,999.99MI'''
                 when is_spelling then 'to_char() of the value with a constant format'
                 when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'
                     then 'keep the time as a column, and compare with the clock in a view or in the query that reads the model'
