@@ -42,18 +42,13 @@ _ALWAYS: Mix = {
     changes.delete_and_reinsert: 3,
     changes.archive: 5,
     changes.history_update: 4,
-    changes.history_change_dimensions: 1,
-    changes.history_move_in_time: 1,
     changes.history_purge: 3,
     changes.purge_and_archive_again: 1,
     unrelated: 3,
     empty: 2,
 }
 
-_UNDER_FULL: Mix = {changes.null_dimension: 3, changes.history_null_dimension: 2}
-
 _TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
-
 
 NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
 """Weights without them: a recount of the archive is then a plain count of its rows."""
@@ -66,19 +61,16 @@ def mix(
 ) -> Mix:
     """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
 
-    Dimensions become null under 'full' only. Raises ValueError for a kind that is not in the mix.
+    Dimensions become null under 'full' only.
     """
     chosen = dict(_ALWAYS)
     if identity == "full":
-        chosen |= _UNDER_FULL
+        chosen[changes.null_dimension] = 5
     if truncates:
         chosen |= _TRUNCATES
-    by_name = {change.__name__: change for change in chosen}
-    for name, weight in (weights or {}).items():
-        if name not in by_name:
-            raise ValueError(f"no kind of change is called {name}; there are {', '.join(by_name)}")
-        chosen[by_name[name]] = weight
-    return chosen
+    return {
+        change: (weights or {}).get(change.__name__, weight) for change, weight in chosen.items()
+    }
 
 
 def inhabit(dsn: str, identity: Identity, seed: int) -> None:

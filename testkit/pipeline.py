@@ -156,7 +156,7 @@ class Pipeline(System):
 
     def recount(self) -> recount.Counts:
         """Return what counting the rows of both tables gives."""
-        return recount.expected(self.dsns[0], purges=())
+        return recount.expected(self.dsns[0])
 
     def findings(self) -> list[dict[str, Any]]:
         """Return what `loader status` finds wrong, as its JSON has it."""

@@ -13,7 +13,7 @@ from soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
 from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked, apply_by_spark
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
-from testkit.commands import LOADER, ROOT, run
+from testkit.commands import run
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -24,8 +24,7 @@ IS_BUILDING = (
 @fault(6)
 def kill_loader(system: Soaked) -> None:
     """Kill the loader; the next one runs with or without --build."""
-    system.service.arguments = system.random.choice([[], [], ["--build"]])
-    system.service.signal(signal.SIGKILL)
+    system.service.kill(*system.random.choice([[], [], ["--build"]]))
 
 
 @fault(2)
@@ -38,12 +37,10 @@ def kill_second_loader(system: Soaked) -> None:
 def kill_loader_building(system: Soaked) -> None:
     """Kill the loader while it applies the models."""
     if system.service.arguments != ["--build"]:
-        system.service.arguments = ["--build"]
-        system.service.signal(signal.SIGKILL)
+        system.service.kill("--build")
     system.wait_at_most(lambda: system.ask_target(IS_BUILDING), 30)
     system.pause_randomly(0, 0.3)
-    system.service.arguments = []
-    system.service.signal(signal.SIGKILL)
+    system.service.kill()
 
 
 @fault(2)
@@ -61,14 +58,7 @@ def replace_loader(system: Soaked) -> None:
     pid = system.walsender_pid()
     system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
-    with (system.home / "other loader.log").open("ab") as output:
-        other = subprocess.Popen(
-            [str(LOADER), "run"],
-            env=system.environment(),
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+    other = system.spawn("loader", "run")
     try:
         system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
         system.pause_randomly(0, 0.5)
@@ -78,8 +68,7 @@ def replace_loader(system: Soaked) -> None:
             raise SoakFailed(f"the other loader ended with exit code {other.returncode}")
     finally:
         system.service.signal(signal.SIGCONT)
-        other.kill()
-        other.wait()
+        kill_group(other)
 
 
 @fault(2)
@@ -139,15 +128,11 @@ def kill_executor(system: Soaked) -> None:
 @fault(1, of_spark=True)
 def second_driver(system: Soaked) -> None:
     """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
-    job = system.spawn(*apply_by_spark("local[1]", "--once"))
-    try:
-        is_killed = system.random.random() < 0.5
-        seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
-        system.wait_at_most(lambda: job.poll() is not None, seconds)
-        if job.poll() in DRIVER_NEEDS_OPERATOR or (not is_killed and job.poll() is None):
-            raise SoakFailed(f"the second driver ended with exit code {job.poll()}")
-    finally:
-        kill_group(job)
+    is_killed = system.random.random() < 0.5
+    seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
+    code = _run_for(system, seconds, *apply_by_spark("local[1]", "--once"))
+    if code in DRIVER_NEEDS_OPERATOR or (not is_killed and code is None):
+        raise SoakFailed(f"the second driver ended with exit code {code}")
 
 
 @fault(1, of_spark=True)
@@ -158,6 +143,16 @@ def change_engine(system: Soaked) -> None:
     system.must_build()
     system.do(*models)
     system.wait_until_applied(*MODELS)
+
+
+def _run_for(system: Soaked, seconds: float, *command: str) -> int | None:
+    """Run a command, and kill it after so long; return its exit code, None where it is killed."""
+    job = system.spawn(*command)
+    try:
+        system.wait_at_most(lambda: job.poll() is not None, seconds)
+        return job.poll()
+    finally:
+        kill_group(job)
 
 
 def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
@@ -185,18 +180,15 @@ end $$
 def prune(system: Soaked) -> None:
     """Prune an old partition; often kill the prune."""
     system.ask_target(_OLD_PARTITION.format(role=ROLE))
-    job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
-    system.wait_at_most(lambda: job.poll() is not None, seconds)
-    kill_group(job)
+    _run_for(system, seconds, "loader", "prune", "--keep", "0s", "--timeout", "5")
 
 
 @fault(1)
 def archive(system: Soaked) -> None:
     """Archive the change log; often kill the job."""
-    job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
-    system.wait_at_most(lambda: job.poll() is not None, system.random.uniform(5, 60))
-    kill_group(job)
+    command = ("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
+    _run_for(system, system.random.uniform(5, 60), *command)
 
 
 @fault(1)

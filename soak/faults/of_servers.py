@@ -11,6 +11,7 @@ from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
 from testkit.commands import wait_until
 from testkit.proxy import Proxy
+from testkit.servers import Cluster
 
 END_SESSIONS = "select count(pg_terminate_backend(pid)) from pg_stat_activity where "
 
@@ -85,17 +86,13 @@ def role_setting(system: Soaked) -> None:
 @fault(3, blocks_commits=True)
 def restart_fast(system: Soaked) -> None:
     """Restart the source as a service manager does."""
-    system.cluster.stop("fast")
-    system.pause_randomly(0, 0.5)
-    system.cluster.start()
+    _restart(system, system.cluster, "fast")
 
 
 @fault(3, blocks_commits=True)
 def restart_immediate(system: Soaked) -> None:
     """Crash the source; it recovers."""
-    system.cluster.stop("immediate")
-    system.pause_randomly(0, 0.5)
-    system.cluster.start()
+    _restart(system, system.cluster, "immediate")
 
 
 @fault(3, blocks_commits=True)
@@ -103,9 +100,13 @@ def crash_target(system: Soaked) -> None:
     """Crash the target, which loses the last seconds of asynchronous commits."""
     if system.has_spark and system.random.random() < 0.5:
         system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), 10)
-    system.target_cluster.stop("immediate")
+    _restart(system, system.target_cluster, "immediate")
+
+
+def _restart(system: Soaked, cluster: Cluster, mode: str) -> None:
+    cluster.stop(mode)
     system.pause_randomly(0, 0.5)
-    system.target_cluster.start()
+    cluster.start()
 
 
 @fault(2, blocks_commits=True)

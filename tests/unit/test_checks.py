@@ -9,7 +9,7 @@ import pytest
 from loader.source import server_checks as checks
 from loader.source import table_checks
 from loader.source.server import ServerInfo
-from loader.source.standbys.names import judge_standby_names, parse_standby_names
+from loader.source.standbys.names import judge_standby_names
 from loader.source.table import TableInfo, Writes
 from testkit.model import parsed
 from waltally.errors import LoaderError, WalLevelTooLow
@@ -138,27 +138,6 @@ def test_a_large_table_gets_the_identity_that_writes_less(
 US = "waltally loader"
 
 
-@pytest.mark.parametrize(
-    ("setting", "method", "number", "names"),
-    [
-        ("", "FIRST", 1, ()),
-        ("one", "FIRST", 1, ("one",)),
-        ("one, two", "FIRST", 1, ("one", "two")),
-        ("*", "FIRST", 1, ("*",)),
-        ("2 (one, two,three)", "FIRST", 2, ("one", "two", "three")),
-        ("FIRST 2 (one, two)", "FIRST", 2, ("one", "two")),
-        ('any 3 ("a, b", c , *)', "ANY", 3, ("a, b", "c", "*")),
-        ('Any 1("with ""quotes""")', "ANY", 1, ('with "quotes"',)),
-        ('"first 1 (x)"', "FIRST", 1, ("first 1 (x)",)),
-    ],
-)
-def test_the_setting_is_read_as_the_server_reads_it(
-    setting: str, method: str, number: int, names: tuple[str, ...]
-) -> None:
-    value = parse_standby_names(setting)
-    assert (value.method, value.number, value.names) == (method, number, names)
-
-
 @pytest.mark.parametrize("setting", ["", "one", "FIRST 1 (one, two)", 'any 1 ("waltally", loader)'])
 def test_a_list_without_the_loader_is_no_judge(setting: str) -> None:
     assert judge_standby_names(setting, US, ()) is None
@@ -173,6 +152,10 @@ def test_a_list_without_the_loader_is_no_judge(setting: str) -> None:
         ("FIRST 3 (*)", ("one",), 'FIRST 1 ("one")'),
         ("first 1 (one, *)", ("one", "two"), 'FIRST 1 ("one", "two")'),
         ('one, "WalTally Loader"', None, 'FIRST 1 ("one")'),
+        ('2 (one, "waltally loader",two)', None, 'FIRST 2 ("one", "two")'),
+        ('any 3 ("a, b", c , *)', ("c", "d", "e"), 'ANY 3 ("a, b", "c", "d", "e")'),
+        ('Any 1("with ""quotes""", "waltally loader")', None, 'ANY 1 ("with ""quotes""")'),
+        ('"first 1 (x)", "waltally loader"', None, 'FIRST 1 ("first 1 (x)")'),
         ('"*"', (), ""),
         ('"waltally loader"', (), ""),
     ],

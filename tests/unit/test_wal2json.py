@@ -72,20 +72,16 @@ def test_any_other_message_is_nothing(said: str) -> None:
     assert decode(b'{"action":"M","content":"\xff') is None
 
 
-def test_nobody_can_know_a_prefix_that_is_not_given() -> None:
-    first, second = (options([("a", "b")], None)["add-msg-prefixes"] for _ in range(2))
-    assert first != second
-    assert options([("a", "b")], None, "given")["add-msg-prefixes"] == "given"
-
-
-def test_awkward_table_names_are_escaped() -> None:
-    chosen = options([("public", "a,b"), ("My Schema", "c.d*")], None)
+def test_names_are_escaped_an_origin_is_a_number_and_nobody_knows_a_prefix_that_is_not_given() -> (
+    None
+):
+    tables = [("public", "a,b"), ("My Schema", "c.d*")]
+    chosen, other = options(tables, None), options(tables, 3, "given")
     assert chosen["add-tables"] == r"public.a\,b,My\ Schema.c\.d\*"
-
-
-def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
-    assert "filter-origins" not in options([("a", "b")], None)
-    assert options([("a", "b")], 3)["filter-origins"] == "3"
+    assert "filter-origins" not in chosen
+    assert other["filter-origins"] == "3"
+    assert other["add-msg-prefixes"] == "given"
+    assert chosen["add-msg-prefixes"] != options(tables, None)["add-msg-prefixes"]
 
 
 @pytest.mark.parametrize(
