@@ -22,19 +22,20 @@ from waltally.settings import DEFAULT_SLOT as SLOT
 
 @dataclass(frozen=True)
 class Plan:
-    """One system's faults; their order depends on the seed alone."""
+    """One system's faults; their order depends on the seed alone.
+
+    `fault_count` is the most; None means as many as the minutes allow. `rate` is in transactions
+    per second of each writing session. `keep` leaves the servers and the log files. `weights` are
+    how often each kind of fault occurs per round; None means all that the system can have.
+    """
 
     seed: int = 1
     minutes: float = 10.0
     fault_count: int | None = None
-    """The most faults; None means as many as the minutes allow."""
     faults_per_check: int = 10
     rate: float = 10.0
-    """Transactions per second in each writing session."""
     keep: bool = False
-    """Leave the servers and the log files."""
     weights: Mapping[Fault, int] | None = None
-    """How often each kind of fault occurs per round; None means all that the system can have."""
 
     def faults(self) -> Iterator[Fault]:
         """Yield the faults in their order, without end."""
@@ -64,8 +65,7 @@ class Soak:
         self.faults: list[str] = []
         self.checks = self.observations = self.changes = self.commits = 0
         self.longest_commit = 0.0
-        self.exits: Counter[int] = Counter()
-        self.driver_exits: Counter[int] = Counter()
+        self.exits: list[Counter[int]] = []
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -85,9 +85,7 @@ class Soak:
             finally:
                 self.observations = system.position_watcher.observations
                 self.changes = system.comparison.changes
-                self.exits = system.service.exits
-                if system.has_spark:
-                    self.driver_exits = system.driver.exits
+                self.exits = [each.exits for each in system.watched]
 
     def summary(self) -> dict[str, Any]:
         """Return what was done, for a line or for JSON."""
@@ -101,8 +99,7 @@ class Soak:
             "positions_observed": self.observations,
             "commits_timed": self.commits,
             "longest_commit_seconds": round(self.longest_commit, 2),
-            "loader_exits": dict(sorted(self.exits.items())),
-            "driver_exits": dict(sorted(self.driver_exits.items())),
+            "exits_of_loader_and_driver": self.exits,
         }
 
     def _inject(self, system: Soaked, fault: Fault) -> None:

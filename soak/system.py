@@ -24,7 +24,7 @@ from soak.servers import ROLE, dsn_of_role
 from soak.watchers import CommitTimer, PositionWatcher
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
 from soak.writers import Writers
-from testkit import source
+from testkit import notify_traffic
 from testkit.commands import ROOT, wait_until
 from testkit.databases import Database
 from testkit.proxy import Proxy
@@ -137,15 +137,7 @@ class Soaked(System):
             self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
         )
         # After the slots, so that the log holds these rows too.
-        source.fill(
-            self.dsn,
-            services=5,
-            templates=15,
-            live_rows=2000,
-            history_rows=3000,
-            seed=self._seed,
-            null_share=0.02 if self.identity == "full" else 0.0,
-        )
+        notify_traffic.fill(self.dsn, self.identity, self._seed)
         # Before the first purge, which counts from the first baseline on.
         self.do("spark-submit", "spark/seed.py")
         self.do("dbt", "run")
@@ -219,12 +211,9 @@ class Soaked(System):
         """Return one value from the target; None while it does not answer."""
         return self.ask(query, *arguments, dsn=self.target_dsn)
 
-    def walsender_pid(self) -> int | None:
+    def walsender_pid(self) -> Any:
         """Return the process id of the slot's WAL sender, None where there is none."""
-        pid: int | None = self.ask(
-            "select active_pid from pg_replication_slots where slot_name = %s", SLOT
-        )
-        return pid
+        return self.ask("select active_pid from pg_replication_slots where slot_name = %s", SLOT)
 
     def wait_at_most(self, condition: Callable[[], object], seconds: float) -> None:
         """Wait for the condition or for so long: a fault at another moment is useful too."""
@@ -235,18 +224,14 @@ class Soaked(System):
 
     def wait_until_streaming(self) -> None:
         """Wait until the loader streams. Raises SoakFailed where it does not return."""
-        self._wait_for_loader(
-            lambda: self.walsender_pid() is not None, "the loader follows the slot again"
-        )
+        self._wait_for_loader(self.walsender_pid, "the loader follows the slot again")
 
     def wait_until_staged(self) -> None:
         """Wait until what is committed now is staged. Raises SoakFailed where it is not."""
         end = self.ask("select pg_current_wal_insert_lsn()")
         query = "select position_lsn >= %s from cdc.slot_position where slot_name = %s"
-        self._wait_for_loader(
-            lambda: bool(self.ask_target(query, end, SLOT)),
-            f"the loader stages what was committed before {end}",
-        )
+        is_staged = partial(self.ask_target, query, end, SLOT)
+        self._wait_for_loader(is_staged, f"the loader stages what was committed before {end}")
 
     def must_build(self) -> None:
         """Let the loader run with --build from here on, and apply everything."""
@@ -258,9 +243,8 @@ class Soaked(System):
         """Wait until the models hold what is committed now, or before `end`. Raises SoakFailed."""
         end = end or self.ask("select pg_current_wal_insert_lsn()")
         for model in models:
-            self._wait_for_loader(
-                partial(self.has, model, "follows", end), f"{model} holds what is before {end}"
-            )
+            holds = partial(self.has, model, "follows", end)
+            self._wait_for_loader(holds, f"{model} holds what is before {end}")
 
     def wait_for_spark(self) -> None:
         """Wait until the model of Spark and its roll-up hold what is staged. Raises SoakFailed."""
@@ -276,21 +260,16 @@ class Soaked(System):
         query = "select reason from cdc.model_state where slot_name = %s and relation = %s"
         return self.ask_target(query, SLOT, f"analytics.{model}") or ""
 
-    def has(self, model: str, state: str, at_least: str | None = None) -> bool:
+    def has(self, model: str, state: str, at_least: str = "0/0") -> Any:
         """Return whether the model is in a state, and holds everything before a position."""
-        return bool(
-            self.ask_target(
-                "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.model_state "
-                "where slot_name = %s and relation = %s and state = %s",
-                at_least,
-                SLOT,
-                f"analytics.{model}",
-                state,
-            )
+        return self.ask_target(
+            "select applied_lsn >= %s::pg_lsn from cdc.model_state "
+            "where slot_name = %s and relation = %s and state = %s",
+            *(at_least, SLOT, f"analytics.{model}", state),
         )
 
-    def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
-        def holds() -> bool:
+    def _wait_for_loader(self, condition: Callable[[], object], claim: str) -> None:
+        def holds() -> object:
             self.check_services()
             return condition()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
+
+from testkit.servers import connect
 
 LONGEST_SECONDS = 20.0
 """The limit. A commit on two busy cores takes less; a wait for a missing replica takes longer."""
@@ -35,15 +37,8 @@ class Watcher:
 
     def _watch(self) -> None:
         while not self._closed.wait(_PAUSE):
-            with ExitStack() as opened:
-                connections = []
-                try:
-                    for dsn in self._dsns:
-                        connections.append(psycopg2.connect(dsn, application_name="watcher"))
-                        opened.callback(connections[-1].close)
-                        connections[-1].autocommit = True
-                except psycopg2.OperationalError:
-                    continue
+            with ExitStack() as opened, suppress(psycopg2.OperationalError):
+                connections = [opened.enter_context(closing(connect(dsn))) for dsn in self._dsns]
                 try:
                     while not self._closed.wait(_PAUSE):
                         self._look(*(each.cursor() for each in connections))

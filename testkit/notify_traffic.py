@@ -76,9 +76,14 @@ def mix(
 def inhabit(dsn: str, identity: Identity, seed: int) -> None:
     """Make the application's tables in an empty database, with rows, a few of them with nulls."""
     source.create(dsn)
+    fill(dsn, identity, seed)
+    source.set_identity(dsn, identity)
+
+
+def fill(dsn: str, identity: Identity, seed: int) -> None:
+    """Fill the empty tables."""
     nulls = 0.02 if identity == "full" else 0.0
     source.fill(dsn, 5, 15, live_rows=2000, history_rows=3000, seed=seed, null_share=nulls)
-    source.set_identity(dsn, identity)
 
 
 class Traffic(Sessions[Session]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -183,23 +182,18 @@ class Pipeline(System):
 
     def run_remedy(self, said: str) -> None:
         """Run the commands that an error's `Try:` line names, in their order."""
-        commands: dict[str, Callable[[], object]] = {
-            "loader setup": lambda: self.must("setup"),
-            "loader setup --renew": lambda: self.must("setup", "--renew"),
-            "loader setup --renew --source-is-gone": lambda: self.must(
-                "setup", "--renew", "--source-is-gone"
-            ),
-            "spark-submit spark/seed.py": self.seed,
-            "spark-submit spark/seed.py --model ft_service_stats": self.seed,
-            "dbt build": self.build,
-        }
         named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])
         assert named, said
         for command in named:
             if query := re.fullmatch(r'psql -c "(.*)"', command):
                 self.source.execute(query[1])
+            elif command.startswith("loader "):
+                self.must(*command.split()[1:])
+            elif command.startswith("spark-submit spark/seed.py"):
+                self.seed()
             else:
-                commands[command]()
+                assert command == "dbt build", said
+                self.build()
 
     def recovers_from(self, said: str) -> None:
         """The remedy makes the counts right, and they stay right when more comes."""
