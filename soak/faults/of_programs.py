@@ -59,16 +59,12 @@ def replace_loader(system: Soaked) -> None:
     system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
     other = system.spawn("loader", "run")
-    try:
-        system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
-        system.pause_randomly(0, 0.5)
-        system.service.signal(signal.SIGCONT)
-        system.pause_randomly(0.5, 1.5)
-        if other.poll() is not None:
-            raise SoakFailed(f"the other loader ended with exit code {other.returncode}")
-    finally:
-        system.service.signal(signal.SIGCONT)
-        kill_group(other)
+    system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
+    system.pause_randomly(0, 0.5)
+    system.service.signal(signal.SIGCONT)
+    code = _end_after(system, system.random.uniform(0.5, 1.5), other)
+    if code is not None:
+        raise SoakFailed(f"the other loader ended with exit code {code}")
 
 
 @fault(2)
@@ -83,13 +79,10 @@ def kill_dbt(system: Soaked) -> None:
 def kill_spark(system: Soaked) -> None:
     """Kill a seed while it starts, reads or writes; sometimes it ends before."""
     seed = system.spawn("spark-submit", "spark/seed.py")
-    try:
-        if system.random.random() < 0.8:
-            temporary = "select true from pg_replication_slots where temporary"
-            system.wait_at_most(lambda: system.ask(temporary) or seed.poll() is not None, 60)
-        system.wait_at_most(lambda: seed.poll() is not None, system.random.uniform(0.1, 6))
-    finally:
-        kill_group(seed)
+    if system.random.random() < 0.8:
+        temporary = "select true from pg_replication_slots where temporary"
+        system.wait_at_most(lambda: system.ask(temporary) or seed.poll() is not None, 60)
+    _end_after(system, system.random.uniform(0.1, 6), seed)
 
 
 def start_build(system: Soaked) -> subprocess.Popen[str]:
@@ -130,7 +123,7 @@ def second_driver(system: Soaked) -> None:
     """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
     is_killed = system.random.random() < 0.5
     seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
-    code = _run_for(system, seconds, *apply_by_spark("local[1]", "--once"))
+    code = _end_after(system, seconds, system.spawn(*apply_by_spark("local[1]", "--once")))
     if code in DRIVER_NEEDS_OPERATOR or (not is_killed and code is None):
         raise SoakFailed(f"the second driver ended with exit code {code}")
 
@@ -145,14 +138,12 @@ def change_engine(system: Soaked) -> None:
     system.wait_until_applied(*MODELS)
 
 
-def _run_for(system: Soaked, seconds: float, *command: str) -> int | None:
-    """Run a command, and kill it after so long; return its exit code, None where it is killed."""
-    job = system.spawn(*command)
-    try:
-        system.wait_at_most(lambda: job.poll() is not None, seconds)
-        return job.poll()
-    finally:
-        kill_group(job)
+def _end_after(system: Soaked, seconds: float, job: subprocess.Popen[str]) -> int | None:
+    """Kill a command after so long; return its exit code, None where it had none by then."""
+    system.wait_at_most(lambda: job.poll() is not None, seconds)
+    code = job.poll()
+    kill_group(job)
+    return code
 
 
 def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
@@ -181,49 +172,45 @@ def prune(system: Soaked) -> None:
     """Prune an old partition; often kill the prune."""
     system.ask_target(_OLD_PARTITION.format(role=ROLE))
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
-    _run_for(system, seconds, "loader", "prune", "--keep", "0s", "--timeout", "5")
+    job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
+    _end_after(system, seconds, job)
 
 
 @fault(1)
 def archive(system: Soaked) -> None:
     """Archive the change log; often kill the job."""
-    command = ("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
-    _run_for(system, system.random.uniform(5, 60), *command)
+    job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
+    _end_after(system, system.random.uniform(5, 60), job)
 
 
 @fault(1)
 def rename_away(system: Soaked) -> None:
     """Write to a table under another name; the status reports it, renewal and seed repair it."""
     system.writers.pause()
-    try:
-        system.service.stop()
-        # The model must be complete: the new seed reads from it what was purged.
-        system.do("loader", "run", "--once", "--build")
-        system.wait_for_spark()
-        system.comparison.check()
-        system.ask("alter table notifications rename to elsewhere")
-        system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
-        system.ask("alter table elsewhere rename to notifications")
-        status = run(["loader", "status", "--json"], system.environment())
-        if '"TableReplaced"' not in status.stdout:
-            raise SoakFailed(
-                f"the status does not report the renamed table:\n{status.stdout}{status.stderr}"
-            )
-        system.position_watcher.is_renewing = True
-        system.do("loader", "setup", "--renew")
-        system.position_watcher.is_renewing = False
-        system.do("spark-submit", "spark/seed.py")
-        system.do("dbt", "run")
-        system.comparison.skip()
-        # The second slot missed the renamed table too; it has no model to seed.
-        system.second_loader.stop()
-        system.do("loader", "setup", "--renew", **system.second)
-        system.second_comparison.skip()
-        system.second_loader.start()
-        system.service.start()
-    finally:
-        system.position_watcher.is_renewing = False
-        system.writers.resume()
+    system.service.stop()
+    # The model must be complete: the new seed reads from it what was purged.
+    system.do("loader", "run", "--once", "--build")
+    system.wait_for_spark()
+    system.comparison.check()
+    system.ask("alter table notifications rename to elsewhere")
+    system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
+    system.ask("alter table elsewhere rename to notifications")
+    status = run(["loader", "status", "--json"], system.environment())
+    if '"TableReplaced"' not in status.stdout:
+        raise SoakFailed(f"the status reports no renamed table:\n{status.stdout}{status.stderr}")
+    system.position_watcher.is_renewing = True
+    system.do("loader", "setup", "--renew")
+    system.position_watcher.is_renewing = False
+    system.do("spark-submit", "spark/seed.py")
+    system.do("dbt", "run")
+    system.comparison.skip()
+    # The second slot missed the renamed table too; it has no model to seed.
+    system.second_loader.stop()
+    system.do("loader", "setup", "--renew", **system.second)
+    system.second_comparison.skip()
+    system.second_loader.start()
+    system.service.start()
+    system.writers.resume()
 
 
 @fault(1)
