@@ -21,7 +21,7 @@ from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
 from testkit import recount
 from testkit.commands import RunningLoader
-from testkit.databases import Database
+from testkit.databases import TABLES, Database
 from testkit.model import NOTIFY, registered
 from testkit.servers import connect_target
 from testkit.system import System
@@ -110,25 +110,22 @@ class Pipeline(System):
 
     def seed(self) -> None:
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
-        counts = recount.expected(self.dsns[0])
+        rows = [
+            (part, list(group), [count, count * is_live, count * (not is_live)])
+            for group, counts in recount.expected(self.dsns[0]).items()
+            for part, count, is_live in zip(TABLES, counts, (True, False), strict=True)
+            if count
+        ]
         at = self.source.value("select pg_current_wal_insert_lsn()")
         of_model = "where slot_name = %s and declared_name = 'ft_service_stats'"
         self.target.execute(f"delete from cdc.baseline_group {of_model}", self.slot)
         self.target.execute(f"delete from cdc.baseline {of_model}", self.slot)
-        for group, (live, archived) in counts.items():
-            for part, measures in (
-                ("public.notifications", [live, live, 0]),
-                ("public.notification_history", [archived, 0, archived]),
-            ):
-                if any(measures):
-                    self.target.execute(
-                        "insert into cdc.baseline_group "
-                        "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
-                        self.slot,
-                        part,
-                        list(group),
-                        measures,
-                    )
+        for row in rows:
+            self.target.execute(
+                "insert into cdc.baseline_group "
+                "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
+                *(self.slot, *row),
+            )
         self.target.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
             "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-import click
 import pytest
 import typer.main
 import yaml
@@ -36,7 +35,7 @@ def errors(kind: type[LoaderError] = LoaderError) -> Iterator[type[LoaderError]]
         yield from errors(below)
 
 
-def options(command: click.Command) -> list[TyperOption]:
+def options(command: Any) -> list[TyperOption]:
     return [
         each for each in command.params if isinstance(each, TyperOption) and each.name != "help"
     ]
@@ -92,7 +91,7 @@ NO_SETTINGS = {
 COMMANDS = (*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS))
 
 
-def every_option(*commands: click.Command) -> list[TyperOption]:
+def every_option(*commands: Any) -> list[TyperOption]:
     """The options of these commands, or of all commands and jobs, that have a setting."""
     found = [option for command in commands or COMMANDS for option in options(command)]
     return [option for option in found if option.envvar]
