@@ -15,23 +15,21 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Recount:
-    """What a model must hold, as SQL that is run on each of its sources."""
+    """What a model must hold, as SQL that is run on each of its sources.
+
+    `keys` are the columns that tell the model's rows apart, `values` those that are compared. The
+    query gives keys and values in this order, one row per group. Its parameters are `%(slot)s` and
+    `%(purges)s`, the transaction ids whose purged rows still count: since the baseline of the model
+    itself, or of `purges_since`. A model that `is_rows` holds current rows. In any other a group
+    whose values are all zero or null is no group.
+    """
 
     model: str
-    """The model's name."""
     keys: tuple[str, ...]
-    """The columns that tell its rows apart."""
     values: tuple[str, ...]
-    """The columns to be compared."""
     query: str
-    """Gives keys and values in this order, one row per group.
-
-    Parameters: `%(slot)s`, and `%(purges)s`, the transaction ids whose purged rows still count.
-    """
     purges_since: str | None = None
-    """The model since whose baseline purged rows count, where it is another one."""
     is_rows: bool = False
-    """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
 
 def apart(stored: str, asked: str) -> str:

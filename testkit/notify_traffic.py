@@ -24,30 +24,20 @@ def empty(session: Session) -> int:
     return session.run("select pg_current_xact_id()")
 
 
-_ALWAYS: Mix = {
-    changes.insert_one: 10,
-    changes.insert_many: 6,
-    changes.status_move: 20,
-    changes.bulk_update: 2,
-    changes.change_dimensions: 3,
-    changes.move_in_time: 2,
-    changes.uninteresting_update: 4,
-    changes.odd_text: 2,
-    changes.rename_service: 2,
-    changes.several_changes_of_one_row: 4,
-    changes.new_key: 1,
-    changes.test_key_delete: 2,
-    changes.delete: 2,
-    changes.reinsert_later: 2,
-    changes.delete_and_reinsert: 3,
-    changes.archive: 5,
-    changes.history_update: 4,
-    changes.history_purge: 3,
-    changes.purge_and_archive_again: 1,
-    unrelated: 3,
-    empty: 2,
+_BY_WEIGHT: dict[int, list[Change]] = {
+    20: [changes.status_move],
+    10: [changes.insert_one],
+    6: [changes.insert_many],
+    5: [changes.archive],
+    4: [changes.uninteresting_update, changes.several_changes_of_one_row, changes.history_update],
+    3: [changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge, unrelated],
+    2: [
+        *(changes.bulk_update, changes.move_in_time, changes.odd_text, changes.rename_service),
+        *(changes.test_key_delete, changes.delete, changes.reinsert_later, empty),
+    ],
+    1: [changes.new_key, changes.purge_and_archive_again],
 }
-
+_ALWAYS = {change: weight for weight, kinds in _BY_WEIGHT.items() for change in kinds}
 _TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
 
 NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
