@@ -15,7 +15,6 @@ from soak import world
 from soak.faults import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
-from soak.watchers import LONGEST_SECONDS
 from testkit import recount
 from waltally.settings import DEFAULT_SLOT as SLOT
 
@@ -116,9 +115,10 @@ class Soak:
             fault(system)
         for proxy in (system.source_proxy, system.target_proxy):
             proxy.restore()
-        self._check_commits(system)
+        self.commits, self.longest_commit = system.commit_timer.count, system.commit_timer.longest
+        system.commit_timer.check()
         system.check_services()
-        self._check_positions(system)
+        system.position_watcher.check()
 
     def _check(self, system: Soaked) -> None:
         """Pause the traffic, apply everything, and compare model and change log with the source."""
@@ -143,7 +143,7 @@ class Soak:
         system.comparison.check()
         system.do("loader", "run", "--once", **system.second)
         system.second_comparison.check()
-        self._check_positions(system)
+        system.position_watcher.check()
         self.checks += 1
         self._say(f"check {self.checks}: {system.comparison.changes:,} changes, no difference")
         system.service.start()
@@ -159,16 +159,6 @@ class Soak:
         is_refresh = system.random.random() < 0.2 and not system.ask_target(_IS_PRUNED)
         options = ["--full-refresh"] if is_refresh else []
         system.do("dbt", "run", *options)
-
-    def _check_commits(self, system: Soaked) -> None:
-        self.commits = system.commit_timer.count
-        self.longest_commit = system.commit_timer.longest
-        if self.longest_commit > LONGEST_SECONDS:
-            raise SoakFailed(f"a commit of the application took {self.longest_commit:.1f} s")
-
-    def _check_positions(self, system: Soaked) -> None:
-        if violations := system.position_watcher.violations:
-            raise SoakFailed("confirmed before it was staged:\n" + "\n".join(violations[:10]))
 
     def _how_to_repeat(self) -> str:
         return (

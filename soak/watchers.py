@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
 
+from soak.programs import SoakFailed
 from testkit.servers import connect
 
 LONGEST_SECONDS = 20.0
@@ -68,6 +69,11 @@ class CommitTimer(Watcher):
             self._pauses += 1
             self._is_paused = False
 
+    def check(self) -> None:
+        """Raise SoakFailed where a commit took longer than the limit."""
+        if self.longest > LONGEST_SECONDS:
+            raise SoakFailed(f"a commit of the application took {self.longest:.1f} s")
+
     def _look(self, *cursors: Cursor) -> None:
         pauses, began = self._pauses, time.monotonic()
         if self._is_paused:
@@ -89,6 +95,11 @@ class PositionWatcher(Watcher):
         self.violations: list[str] = []
         self._slot = slot
         super().__init__(dsn, target)
+
+    def check(self) -> None:
+        """Raise SoakFailed where the slot was confirmed too early."""
+        if self.violations:
+            raise SoakFailed("confirmed before it was staged:\n" + "\n".join(self.violations[:10]))
 
     def _look(self, *cursors: Cursor) -> None:
         source, target = cursors
