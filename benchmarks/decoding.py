@@ -8,6 +8,7 @@ from loader.capture.wal2json import options
 from loader.source.slot_admin import origin_name
 from testkit.servers import Cluster
 from testkit.source import transaction
+from testkit.waiting import wait_until
 
 TABLES = [("public", "notifications"), ("public", "notification_history")]
 """What is decoded, as schema and name."""
@@ -83,11 +84,11 @@ def decode(cluster: Cluster, name: str, end: str, follower: str) -> float:
 
 def _drop_when_free(cluster: Cluster) -> None:
     """Drop the copy; its sender may need a moment to see that the program has gone."""
-    patience = time.monotonic() + 10
-    while time.monotonic() < patience:
+
+    def is_free() -> bool:
         with transaction(cluster.dsn()) as cursor:
             cursor.execute("select active from pg_replication_slots where slot_name = %s", (_COPY,))
-            if cursor.fetchall() == [(False,)]:
-                break
-        time.sleep(0.05)
+            return cursor.fetchall() == [(False,)]
+
+    wait_until(is_free, "the copy of the slot is free", 10)
     drop_slot(cluster, _COPY)

@@ -15,7 +15,6 @@ triggers' counts equal a recount.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import median
@@ -30,6 +29,7 @@ from benchmarks.pgbench import Written, write
 from benchmarks.triggers import check_triggers, make_triggers
 from testkit import source
 from testkit.servers import Cluster
+from testkit.waiting import wait_until
 
 GOALS = {"throughput lost to the loader, at most": 0.05, "triggers lose at least": 0.15}
 
@@ -200,12 +200,11 @@ class Followed:
         return None if pid is None else int(pid)
 
     def _wait_until(self, is_done: Callable[[], bool], what: str) -> None:
-        patience = time.monotonic() + _PATIENCE
-        while not is_done():
+        def is_done_by_a_loader() -> bool:
             self._loader.check()
-            if time.monotonic() > patience:
-                raise RuntimeError(f"the loader did not {what}")
-            time.sleep(0.1)
+            return is_done()
+
+        wait_until(is_done_by_a_loader, f"the loader should {what}", _PATIENCE, 0.1)
 
 
 @contextmanager

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 from psycopg2.extensions import connection as Connection
 
 from benchmarks.measure import ROOT, run
 from testkit import source
-from testkit.servers import Cluster
+from testkit.commands import LOADER as LOADER
+from testkit.commands import profiles
+from testkit.servers import Cluster, connect
 
-BIN = Path(sys.executable).parent
-LOADER = BIN / "loader"
+BIN = LOADER.parent
 MODELS = tuple(
     f"config.materialized:{name}" for name in ("waltally", "waltally_fact", "kept_table")
 )
@@ -60,11 +58,9 @@ inner join (
 
 def ask(dsn: str, statement: str, values: Mapping[str, object] | None = None) -> list[Any]:
     """Execute a statement outside a transaction, or several in one; return the rows of the last."""
-    with closing(psycopg2.connect(dsn)) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            return cursor.fetchall() if cursor.description else []
+    with closing(connect(dsn)) as connection, connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
 
 
 def create(cluster: Cluster, services: int = 10, templates: int = 50) -> None:
@@ -76,37 +72,19 @@ def create(cluster: Cluster, services: int = 10, templates: int = 50) -> None:
 
 def insert(cluster: Cluster, rows: int, each: int) -> None:
     """Insert notifications in transactions of `each` rows, as fast as the server takes them."""
-    with closing(psycopg2.connect(cluster.dsn())) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute("set synchronous_commit to off")
-            cursor.execute("set session_replication_role to replica")
-            cursor.execute("select count(*) from templates")
-            ((templates,),) = cursor.fetchall()
-            if each > 1:
-                for first in range(0, rows, each):
-                    last = min(first + each, rows) - 1
-                    values = {"first": first, "last": last, "templates": templates}
-                    cursor.execute(_INSERT, values)
-                return
-            one = cursor.mogrify(
-                _INSERT.replace("%(first)s", "i").replace("%(last)s", "i"),
-                {"templates": templates},
-            ).decode()
-            cursor.execute(
-                f"do $$ begin for i in 0..{rows - 1} loop {one}; commit; end loop; end $$"
-            )
-
-
-def dbt_home(home: Path) -> dict[str, str]:
-    """Put the profile into a folder; return what lets dbt find it and keep its files there."""
-    shutil.copy(ROOT / "profiles.yml.example", home / "profiles.yml")
-    return {
-        "DBT_PROJECT_DIR": str(ROOT),
-        "DBT_PROFILES_DIR": str(home),
-        "DBT_TARGET_PATH": str(home / "target"),
-        "DBT_LOG_PATH": str(home / "logs"),
-    }
+    with closing(connect(cluster.dsn())) as connection, connection.cursor() as cursor:
+        cursor.execute("set synchronous_commit to off")
+        cursor.execute("set session_replication_role to replica")
+        cursor.execute("select count(*) from templates")
+        ((templates,),) = cursor.fetchall()
+        if each > 1:
+            for first in range(0, rows, each):
+                last = min(first + each, rows) - 1
+                cursor.execute(_INSERT, {"first": first, "last": last, "templates": templates})
+            return
+        insert_one = _INSERT.replace("%(first)s", "i").replace("%(last)s", "i")
+        one = cursor.mogrify(insert_one, {"templates": templates}).decode()
+        cursor.execute(f"do $$ begin for i in 0..{rows - 1} loop {one}; commit; end loop; end $$")
 
 
 def declare(project: Path, models: Mapping[str, str]) -> None:
@@ -151,7 +129,7 @@ def environment(
     home.mkdir(exist_ok=True)
     return {
         **os.environ,
-        **dbt_home(home),
+        **profiles(home),
         "DBT_PROJECT_DIR": str(project),
         **target.environment(database),
         "LOADER_SOURCE_DSN": source.dsn(database),

@@ -16,8 +16,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-import psycopg2
-from psycopg2 import sql
 from rich.console import Console
 
 from demo import example as examples
@@ -28,7 +26,7 @@ from demo.operate import operate
 from demo.progress import timed
 from testkit import run_folder
 from testkit.comparison import differences
-from testkit.servers import Cluster, ClusterError
+from testkit.servers import Cluster, ClusterError, administer
 
 _SERVER = {"fsync": "off", "shared_buffers": "256MB", "max_wal_size": "4GB"}
 
@@ -166,22 +164,11 @@ def demo(chosen: argparse.Namespace, stack: ExitStack, console: Console) -> int:
 def make_databases(example: Example, cluster: Cluster, rows: int) -> None:
     """Make the databases that the server lacks, and fill the sources with as many rows in all."""
     for name in {example.warehouse, *map(example.database, example.slots)} - {"postgres"}:
-        create_database(cluster, name)
+        administer(cluster, f"create database {name}")
     for number, slot in enumerate(example.slots, start=1):
         dsn = cluster.dsn(example.database(slot))
         example.create(dsn)
         example.fill(dsn, rows // len(example.slots), number)
-
-
-def create_database(cluster: Cluster, name: str) -> None:
-    """Make an empty database."""
-    connection = psycopg2.connect(cluster.dsn())
-    try:
-        connection.autocommit = True  # it refuses a transaction
-        with connection.cursor() as cursor:
-            cursor.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    finally:
-        connection.close()
 
 
 def main(arguments: list[str] | None = None) -> int:

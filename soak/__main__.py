@@ -25,20 +25,14 @@ def options() -> argparse.Namespace:
         "check their results. One has replica identity full, the other a covering index.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
-    parser.add_argument("--faults", type=int, help="stop after this many faults in both systems")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        help="decides the order of faults and the traffic; the other system gets the next "
-        "number, and the odd one has identity full",
-    )
-    parser.add_argument("--every", type=int, default=10, help="faults between two checks")
-    parser.add_argument(
-        "--rate", type=float, default=10.0, help="transactions per second in each of four sessions"
-    )
-    parser.add_argument("--keep", action="store_true", help="leave the servers and the log files")
+    add = parser.add_argument
+    add("--minutes", type=float, default=10.0, help="how long")
+    add("--faults", type=int, help="stop after this many faults in both systems")
+    order = "decides the order of faults and the traffic; the other system gets the next number, "
+    add("--seed", type=int, default=1, help=f"{order}and the odd one has identity full")
+    add("--every", type=int, default=10, help="faults between two checks")
+    add("--rate", type=float, default=10.0, help="transactions per second in each of four sessions")
+    add("--keep", action="store_true", help="leave the servers and the log files")
     return parser.parse_args()
 
 
@@ -58,18 +52,17 @@ def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> in
     if chosen.keep:
         run_folder.keep(home)
     soak = Soak(Plan(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep))
-    failure = ""
+    result = "violations 0, differences 0"
     try:
         soak.run()
     except SoakFailed as error:
-        failure = str(error)
-        print(failure, file=sys.stderr)
+        result = "FAILED"
+        print(error, file=sys.stderr)
     finally:
         if not chosen.keep:
             shutil.rmtree(home, ignore_errors=True)
-    summary = {"result": "FAILED" if failure else "violations 0, differences 0", **soak.summary()}
-    print(json.dumps(summary))
-    return 1 if failure else 0
+    print(json.dumps({"result": result, **soak.summary()}))
+    return int(result == "FAILED")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg2
-
 from soak.programs import SoakFailed
 from testkit.second_opinion import OPTIONS, Delivered, delivered
+from testkit.source import transaction
 from waltally import lsn
 
 _SHOWN = 5
@@ -30,7 +29,7 @@ class Comparison:
         self._tables = ",".join(tables)
         self._compared = "0/0"
         self.changes = 0
-        self._ask("select pg_create_logical_replication_slot(%s, 'wal2json')", self._other)
+        _ask(dsn, "select pg_create_logical_replication_slot(%s, 'wal2json')", self._other)
 
     def check(self) -> None:
         """Compare what both have since the last check. Raises SoakFailed where they differ.
@@ -38,20 +37,20 @@ class Comparison:
         Meaningful once the source is quiet and the loader has staged everything. What a prune has
         taken since then, after a seed, only the models can show.
         """
-        [(start,)] = self._ask(
+        [(start,)] = _ask(
+            self._target,
             f"select start_lsn::text from {self._schema}.slot_position where slot_name = %s",
             self._slot,
-            dsn=self._target,
         )
         begin = lsn.parse(start)
         expected = [each for each in self._delivered() if lsn.parse(each[0]) >= begin]
-        staged: Delivered = self._ask(
+        staged: Delivered = _ask(
+            self._target,
             # Qualified: a bare commit_lsn would be the text of the output, 0/FF after 0/100.
             f"select commit_lsn::text, ordinal, payload from {self._schema}.change_log as log "
             "where slot_name = %s and commit_lsn > %s order by log.commit_lsn, ordinal",
             self._slot,
             self._compared,
-            dsn=self._target,
         )
         if expected != staged:
             raise SoakFailed(_difference(expected, staged))
@@ -61,12 +60,12 @@ class Comparison:
 
     def skip(self) -> None:
         """Ignore what the slot has delivered: the change log was begun anew after it."""
-        expected = self._delivered()
-        if expected:
+        if expected := self._delivered():
             self._compared = expected[-1][0]
 
     def _delivered(self) -> Delivered:
-        rows: list[tuple[str]] = self._ask(
+        rows = _ask(
+            self._dsn,
             "select data from pg_logical_slot_get_changes"
             f"(%s, null, null, {OPTIONS}, 'add-tables', %s)",
             self._other,
@@ -78,28 +77,18 @@ class Comparison:
             each for each in delivered(text for (text,) in rows) if lsn.parse(each[0]) > compared
         ]
 
-    def _ask(self, query: str, *arguments: object, dsn: str = "") -> list[Any]:
-        connection = psycopg2.connect(dsn or self._dsn)
-        connection.autocommit = True
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(query, arguments)
-                return cursor.fetchall()
-        finally:
-            connection.close()
+
+def _ask(dsn: str, query: str, *arguments: object) -> list[Any]:
+    with transaction(dsn) as cursor:
+        cursor.execute(query, arguments)
+        return cursor.fetchall()
 
 
 def _difference(expected: Delivered, staged: Delivered) -> str:
     lines = [f"the slot delivers {len(expected)} changes, the change log has {len(staged)}"]
     for what, rows, others in (("lost", expected, staged), ("made up", staged, expected)):
-        known = set(others)
-        only = [row for row in rows if row not in known]
-        lines.append(f"{what}: {len(only)}")
-        lines += [
-            f"  {commit} {ordinal} {payload[:200]}" for commit, ordinal, payload in only[:_SHOWN]
-        ]
-    for found, wanted in zip(staged, expected, strict=False):
-        if found != wanted:
-            lines.append(f"first difference: {found[:2]}, where the slot has {wanted[:2]}")
-            break
+        only = sorted(set(rows) - set(others))
+        lines += [f"{what}: {len(only)}", *(f"  {str(each)[:250]}" for each in only[:_SHOWN])]
+    unequal = (pair for pair in zip(staged, expected, strict=False) if pair[0] != pair[1])
+    lines += [f"first difference: {one[:2]}, not {other[:2]}" for one, other in unequal][:1]
     return "\n".join(lines)

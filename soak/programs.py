@@ -16,7 +16,7 @@ import psutil
 from testkit.commands import LOADER, ROOT
 
 
-class SoakFailed(AssertionError):
+class SoakFailed(Exception):
     """A promise does not hold; the message says which and shows it."""
 
 
@@ -59,10 +59,9 @@ class LoaderService:
         self._stopping = threading.Event()
         # Between the check and the start of a process no `stop` may signal the one before.
         self._starting = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread: threading.Thread | None = None
         self._last_exit = 0
         self._failure = ""
+        self.start()
 
     def start(self) -> None:
         """Start it, and again whenever it ends."""
@@ -73,34 +72,37 @@ class LoaderService:
 
     def stop(self) -> None:
         """Stop it by SIGTERM. Raises SoakFailed where it does not end, or ends with an error."""
+        self._end_by(signal.SIGTERM)
+        if self._thread.is_alive():
+            self._end_by(signal.SIGABRT)
+            self._failure = f"the loader ignored SIGTERM for {_STOP_SECONDS:g} s"
+        elif self._last_exit > 0:
+            self._failure = self._failure or f"stopping ended with exit code {self._last_exit}"
+        self.check()
+
+    def close(self) -> None:
+        """Kill it for good."""
+        self._end_by(signal.SIGKILL)
+
+    def _end_by(self, number: signal.Signals) -> None:
         with self._starting:
             self._stopping.set()
-        if self._thread is None:
-            return
-        self.signal(signal.SIGTERM)
+        self.signal(number)
         self._thread.join(_STOP_SECONDS)
-        if self._thread.is_alive():
-            self.signal(signal.SIGABRT)
-            self._thread.join(_STOP_SECONDS)
-            raise SoakFailed(
-                f"the loader ignored SIGTERM for {_STOP_SECONDS:g} s:\n{self.last_log_lines()}"
-            )
-        self._thread = None
-        self.check()
-        if self._last_exit > 0:
-            raise SoakFailed(
-                f"stopping ended with exit code {self._last_exit}:\n{self.last_log_lines()}"
-            )
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the process a signal, if there is one."""
-        if self._process is not None:
-            self._process.send_signal(number)
+        """Send the process a signal."""
+        self._process.send_signal(number)
+
+    def kill(self, *arguments: str) -> None:
+        """Kill it; the next one has these arguments."""
+        self.arguments = list(arguments)
+        self.signal(signal.SIGKILL)
 
     def processes(self) -> list[psutil.Process]:
         """Return its process and what that has started, none between two of them."""
         with suppress(psutil.NoSuchProcess):
-            if self._process is not None and self._process.poll() is None:
+            if self._process.poll() is None:
                 own = psutil.Process(self._process.pid)
                 return [own, *own.children(recursive=True)]
         return []
@@ -108,19 +110,11 @@ class LoaderService:
     def check(self) -> None:
         """Raise SoakFailed where the loader has ended with a code that needs an operator."""
         if self._failure:
-            raise SoakFailed(self._failure)
+            raise SoakFailed(f"{self._failure}:\n{self.last_log_lines()}")
 
     def last_log_lines(self) -> str:
         """Return the last lines of its log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-60:])
-
-    def close(self) -> None:
-        """Kill it for good."""
-        with self._starting:
-            self._stopping.set()
-        self.signal(signal.SIGKILL)
-        if self._thread is not None:
-            self._thread.join()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
@@ -134,15 +128,12 @@ class LoaderService:
             )
 
     def _keep_running(self) -> None:
-        while self._process is not None:
+        while True:
             code = self._process.wait()
             self.exits[code] += 1
             self._last_exit = code
             if code in self._needs_operator:
-                self._failure = (
-                    f"the {self._log.stem} needs an operator, exit code {code}:\n"
-                    f"{self.last_log_lines()}"
-                )
+                self._failure = f"the {self._log.stem} needs an operator, exit code {code}"
             self._stopping.wait(_RESTART_SECONDS)
             with self._starting:
                 if self._stopping.is_set():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -25,10 +24,11 @@ from soak.servers import ROLE, dsn_of_role
 from soak.watchers import CommitTimer, PositionWatcher
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
 from soak.writers import Writers
-from testkit import source
+from testkit import notify_traffic
 from testkit.commands import ROOT, wait_until
 from testkit.databases import Database
 from testkit.proxy import Proxy
+from testkit.servers import Server, administer, connect
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
 from testkit.spark_connect import connect_server
@@ -91,23 +91,16 @@ class Soaked(System):
 
     def _make_servers(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="waltally-soak-"))
-        self.cluster = servers.source_cluster()
+        self.cluster = self.target_cluster = self._server(servers.SOURCE_SETTINGS)
         if self._keep:
             self._stack.callback(print, f"kept: {self.home}, psql '{self.cluster.dsn()}'")
         else:
             self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
-            self._stack.callback(self.cluster.remove)
-        servers.make_source(self.cluster, self.identity)
-        self.target_cluster = self.cluster
         if self.identity == "covering":
-            self.target_cluster = servers.target_cluster()
-            if not self._keep:
-                self._stack.callback(self.target_cluster.remove)
-            servers.make_target(self.target_cluster)
-        servers.allow_schemas(self.target_cluster)
+            self.target_cluster = self._server(servers.TARGET_SETTINGS)
+        servers.prepare(self.cluster, self.target_cluster, self.identity)
         self.odd = OddTable(self._seed)
-        with self.transaction(self.cluster.dsn()) as cursor:
-            cursor.execute(self.odd.create(ROLE))
+        administer(self.cluster, self.odd.create(ROLE))
         self.dsn = self.cluster.dsn(application_name="soak")
         self.target_dsn = self.target_cluster.dsn(application_name="soak")
         self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
@@ -125,6 +118,14 @@ class Soaked(System):
             "TMPDIR": str(self.home),
         }
 
+    def _server(self, settings: dict[str, str]) -> Server:
+        made = Server(settings)
+        if not self._keep:
+            self._stack.callback(made.remove)
+        made.create()
+        made.start()
+        return made
+
     def _make_slots(self) -> None:
         # In this process, while nothing else of it reads the environment.
         self.do("loader", "setup")
@@ -136,15 +137,7 @@ class Soaked(System):
             self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
         )
         # After the slots, so that the log holds these rows too.
-        source.fill(
-            self.dsn,
-            services=5,
-            templates=15,
-            live_rows=2000,
-            history_rows=3000,
-            seed=self._seed,
-            null_share=0.02 if self.identity == "full" else 0.0,
-        )
+        notify_traffic.fill(self.dsn, self.identity, self._seed)
         # Before the first purge, which counts from the first baseline on.
         self.do("spark-submit", "spark/seed.py")
         self.do("dbt", "run")
@@ -154,20 +147,16 @@ class Soaked(System):
         self._stack.callback(self.position_watcher.close)
         self.commit_timer = CommitTimer(self.dsn)
         self._stack.callback(self.commit_timer.close)
-        self.writers = Writers(self.dsn, 4, self._seed, self._rate, self.identity, self.odd)
+        self.writers = Writers(self.dsn, self._seed, self._rate, self.identity, self.odd)
         self._stack.callback(self.writers.close)
         through_proxies = self.environment(
             LOADER_SOURCE_DSN=dsn_of_role(self.source_proxy.port),
             LOADER_TARGET_DSN=dsn_of_role(self.target_proxy.port),
         )
-        self.service = LoaderService(through_proxies, self.home / "loader.log")
-        self._stack.callback(self.service.close)
-        self.service.start()
-        self.second_loader = LoaderService(
-            self.environment(**self.second), self.home / "second loader.log"
-        )
-        self._stack.callback(self.second_loader.close)
-        self.second_loader.start()
+        self.service = self._keep_running("loader", through_proxies)
+        self.second_loader = self._keep_running("second loader", self.environment(**self.second))
+        self.watched = [self.service]
+        """The services that must not need an operator."""
         if self.has_spark:
             self._start_spark(through_proxies)
 
@@ -184,14 +173,14 @@ class Soaked(System):
             command = apply_by_spark(cluster.url, "--interval", "1")
         # A driver applies batch after batch, and would keep a core from everything else.
         self.worker.nice(_NICE)
-        self.driver = LoaderService(
-            environment,
-            self.home / "driver.log",
-            ("nice", "-n", str(_NICE), *command),
-            DRIVER_NEEDS_OPERATOR,
-        )
-        self._stack.callback(self.driver.close)
-        self.driver.start()
+        command = ("nice", "-n", str(_NICE), *command)
+        self.driver = self._keep_running("driver", environment, command, DRIVER_NEEDS_OPERATOR)
+        self.watched.append(self.driver)
+
+    def _keep_running(self, name: str, environment: dict[str, str], *command: Any) -> LoaderService:
+        made = LoaderService(environment, self.home / f"{name}.log", *command)
+        self._stack.callback(made.close)
+        return made
 
     @property
     def second(self) -> dict[str, str]:
@@ -200,14 +189,8 @@ class Soaked(System):
 
     def check_services(self) -> None:
         """Raise SoakFailed where the loader or the driver needs an operator."""
-        self.service.check()
-        if self.has_spark:
-            self.driver.check()
-
-    def restore_network(self) -> None:
-        """Let both proxies pass everything on again."""
-        for proxy in (self.source_proxy, self.target_proxy):
-            proxy.restore()
+        for service in self.watched:
+            service.check()
 
     def pause_randomly(self, least: float, most: float) -> None:
         """Do nothing for a random number of seconds."""
@@ -216,77 +199,52 @@ class Soaked(System):
     def ask(self, query: str, *arguments: object, dsn: str = "") -> Any:
         """Return one value from the source, or from `dsn`; None while it does not answer."""
         try:
-            connection = psycopg2.connect(dsn or self.dsn)
+            connection = connect(dsn or self.dsn)
         except psycopg2.OperationalError:
             return None
-        connection.autocommit = True
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(query, arguments or None)
-                row = cursor.fetchone() if cursor.description else None
-                return row[0] if row else None
-        finally:
-            connection.close()
-
-    @contextmanager
-    def transaction(self, dsn: str = "") -> Iterator[psycopg2.extensions.cursor]:
-        """Open a transaction at the source, or at `dsn`, that is committed at the end."""
-        connection = psycopg2.connect(dsn or self.dsn)
-        try:
-            with connection, connection.cursor() as cursor:
-                yield cursor
-        finally:
-            connection.close()
+        with closing(connection), connection.cursor() as cursor:
+            cursor.execute(query, arguments or None)
+            row = cursor.fetchone() if cursor.description else None
+            return row[0] if row else None
 
     def ask_target(self, query: str, *arguments: object) -> Any:
         """Return one value from the target; None while it does not answer."""
         return self.ask(query, *arguments, dsn=self.target_dsn)
 
-    def walsender_pid(self) -> int | None:
+    def walsender_pid(self) -> Any:
         """Return the process id of the slot's WAL sender, None where there is none."""
-        pid: int | None = self.ask(
-            "select active_pid from pg_replication_slots where slot_name = %s", SLOT
-        )
-        return pid
+        return self.ask("select active_pid from pg_replication_slots where slot_name = %s", SLOT)
 
     def wait_at_most(self, condition: Callable[[], object], seconds: float) -> None:
         """Wait for the condition or for so long: a fault at another moment is useful too."""
         try:
             wait_until(condition, "", seconds)
-        except SoakFailed:
-            raise
         except AssertionError:
             self.check_services()
 
     def wait_until_streaming(self) -> None:
         """Wait until the loader streams. Raises SoakFailed where it does not return."""
-        self._wait_for_loader(
-            lambda: self.walsender_pid() is not None, "the loader follows the slot again"
-        )
+        self._wait_for_loader(self.walsender_pid, "the loader follows the slot again")
 
     def wait_until_staged(self) -> None:
         """Wait until what is committed now is staged. Raises SoakFailed where it is not."""
         end = self.ask("select pg_current_wal_insert_lsn()")
         query = "select position_lsn >= %s from cdc.slot_position where slot_name = %s"
-        self._wait_for_loader(
-            lambda: bool(self.ask_target(query, end, SLOT)),
-            f"the loader stages what was committed before {end}",
-        )
+        is_staged = partial(self.ask_target, query, end, SLOT)
+        self._wait_for_loader(is_staged, f"the loader stages what was committed before {end}")
 
     def must_build(self) -> None:
         """Let the loader run with --build from here on, and apply everything."""
         if self.service.arguments != ["--build"]:
-            self.service.arguments = ["--build"]
-            self.service.signal(signal.SIGKILL)
+            self.service.kill("--build")
         self.wait_until_applied(*MODELS)
 
     def wait_until_applied(self, *models: str, end: str = "") -> None:
         """Wait until the models hold what is committed now, or before `end`. Raises SoakFailed."""
         end = end or self.ask("select pg_current_wal_insert_lsn()")
         for model in models:
-            self._wait_for_loader(
-                partial(self.has, model, "follows", end), f"{model} holds what is before {end}"
-            )
+            holds = partial(self.has, model, "follows", end)
+            self._wait_for_loader(holds, f"{model} holds what is before {end}")
 
     def wait_for_spark(self) -> None:
         """Wait until the model of Spark and its roll-up hold what is staged. Raises SoakFailed."""
@@ -302,37 +260,25 @@ class Soaked(System):
         query = "select reason from cdc.model_state where slot_name = %s and relation = %s"
         return self.ask_target(query, SLOT, f"analytics.{model}") or ""
 
-    def has(self, model: str, state: str, at_least: str | None = None) -> bool:
+    def has(self, model: str, state: str, at_least: str = "0/0") -> Any:
         """Return whether the model is in a state, and holds everything before a position."""
-        return bool(
-            self.ask_target(
-                "select applied_lsn >= coalesce(%s::pg_lsn, '0/0') from cdc.model_state "
-                "where slot_name = %s and relation = %s and state = %s",
-                at_least,
-                SLOT,
-                f"analytics.{model}",
-                state,
-            )
+        return self.ask_target(
+            "select applied_lsn >= %s::pg_lsn from cdc.model_state "
+            "where slot_name = %s and relation = %s and state = %s",
+            *(at_least, SLOT, f"analytics.{model}", state),
         )
 
-    def _states(self) -> str:
-        query = "select jsonb_pretty(jsonb_agg(to_jsonb(s))) from cdc.model_state as s"
-        return str(self.ask_target(query))
-
-    def _wait_for_loader(self, condition: Callable[[], bool], claim: str) -> None:
-        def holds() -> bool:
+    def _wait_for_loader(self, condition: Callable[[], object], claim: str) -> None:
+        def holds() -> object:
             self.check_services()
             return condition()
 
         try:
             wait_until(holds, claim, _RECOVERY_SECONDS)
-        except SoakFailed:
-            raise
         except AssertionError as error:
-            logs = [self.service.last_log_lines()]
-            if self.has_spark:
-                logs.append(self.driver.last_log_lines())
-            raise SoakFailed("\n".join([f"{error}:", self._states(), *logs])) from error
+            logs = [each.last_log_lines() for each in self.watched]
+            states = self.ask_target("select json_agg(s) from cdc.model_state as s")
+            raise SoakFailed("\n".join([f"{error}:", str(states), *logs])) from error
 
     def spawn(self, program: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
         """Start a command in a process group of its own; its output goes to a file in `home`."""

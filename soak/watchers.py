@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import psycopg2
 from psycopg2.extensions import cursor as Cursor
+
+from soak.programs import SoakFailed
+from testkit.servers import connect
 
 LONGEST_SECONDS = 20.0
 """The limit. A commit on two busy cores takes less; a wait for a missing replica takes longer."""
@@ -35,15 +38,8 @@ class Watcher:
 
     def _watch(self) -> None:
         while not self._closed.wait(_PAUSE):
-            with ExitStack() as opened:
-                connections = []
-                try:
-                    for dsn in self._dsns:
-                        connections.append(psycopg2.connect(dsn, application_name="watcher"))
-                        opened.callback(connections[-1].close)
-                        connections[-1].autocommit = True
-                except psycopg2.OperationalError:
-                    continue
+            with ExitStack() as opened, suppress(psycopg2.OperationalError):
+                connections = [opened.enter_context(closing(connect(dsn))) for dsn in self._dsns]
                 try:
                     while not self._closed.wait(_PAUSE):
                         self._look(*(each.cursor() for each in connections))
@@ -73,6 +69,11 @@ class CommitTimer(Watcher):
             self._pauses += 1
             self._is_paused = False
 
+    def check(self) -> None:
+        """Raise SoakFailed where a commit took longer than the limit."""
+        if self.longest > LONGEST_SECONDS:
+            raise SoakFailed(f"a commit of the application took {self.longest:.1f} s")
+
     def _look(self, *cursors: Cursor) -> None:
         pauses, began = self._pauses, time.monotonic()
         if self._is_paused:
@@ -94,6 +95,11 @@ class PositionWatcher(Watcher):
         self.violations: list[str] = []
         self._slot = slot
         super().__init__(dsn, target)
+
+    def check(self) -> None:
+        """Raise SoakFailed where the slot was confirmed too early."""
+        if self.violations:
+            raise SoakFailed("confirmed before it was staged:\n" + "\n".join(self.violations[:10]))
 
     def _look(self, *cursors: Cursor) -> None:
         source, target = cursors

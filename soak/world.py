@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,16 +35,15 @@ class Model:
     """A query that names what it reads as <<model or table>>, and the model's config."""
 
     query: str
-    config: Mapping[str, object] = field(default_factory=dict)
+    config: str = ""
+    timezone: str = "UTC"
 
     @property
     def text(self) -> str:
         """The model's file. What is hostile in the query would be Jinja there."""
-        config = {"materialized": "waltally", **self.config}
-        given = ", ".join(f"{name}={value}" for name, value in _jinja(config).items())
-        return f"{{{{ config({given}) }}}}" + self._with(
-            _reference, lambda text: f"{{{{ {text!r} }}}}"
-        )
+        config = f"materialized='waltally', timezone={self.timezone!r}, {self.config}"
+        query = self._with(_reference, lambda text: f"{{{{ {text!r} }}}}")
+        return f"{{{{ config({config}) }}}}{query}"
 
     def over(self, places: Mapping[str, str]) -> str:
         """Return the query with these in place of what it reads, else the model's tables."""
@@ -55,16 +54,6 @@ class Model:
         return "".join(
             place(part) if number % 2 else other(part) for number, part in enumerate(parts)
         )
-
-
-class Written(str):
-    """An expression of Jinja in a config."""
-
-
-def _jinja(config: Mapping[str, object]) -> dict[str, str]:
-    return {
-        name: value if isinstance(value, Written) else repr(value) for name, value in config.items()
-    }
 
 
 _TABLES = ("notifications", "notification_history", "odd")
@@ -104,10 +93,7 @@ _PLAIN = {
         ) as every_row
         group by 1, 2
         """,
-        {
-            "ignore_deletes": ["public.notification_history"],
-            "engine": Written("var('engine')"),
-        },
+        "ignore_deletes=['public.notification_history'], engine=var('engine')",
     ),
     BY_SPARK_ROLL_UP: Model(
         f"""
@@ -193,7 +179,7 @@ class OddTable:
                     sum(id - {amount}) filter (where {first} is not null) as some
                 from <<odd>> group by 1
                 """,
-                {"timezone": "Europe/Berlin"},
+                timezone="Europe/Berlin",
             ),
             ODD_WORDS: Model(
                 f"""
@@ -213,7 +199,7 @@ class OddTable:
                     max({total}) as largest<<{_MORE}>>
                 from <<{ODD}>> group by {first}
                 """,
-                {"schema": Written("var('rolled_schema', none)")},
+                "schema=var('rolled_schema', none)",
             ),
             ODD_PARENTS: Model(
                 f"""
@@ -241,55 +227,43 @@ class OddTable:
 
     def odd_insert(self, session: Session) -> int:
         """Rows come, with values that would be code too."""
-        return sum(
-            session.run(
-                f"insert into {_escaped(self.table)} values (%s, %s, %s, %s, %s)"
-                " on conflict do nothing",
-                session.rng.randint(1, _IDS),
-                *self._values(session),
-                session.rng.randint(-5, 100),
-            )
-            for _ in range(session.rng.randint(1, 8))
+        rng = session.rng
+        rows = [
+            f"({rng.randint(1, _IDS)}, {', '.join(_value(rng) for _ in self.texts)},"
+            f" {rng.randint(-5, 100)})"
+            for _ in range(rng.randint(1, 8))
+        ]
+        return session.run(
+            f"insert into {self.table} values {', '.join(rows)} on conflict do nothing"
         )
 
     def odd_update(self, session: Session) -> int:
         """Rows get another value, another amount or another key."""
-        chosen = session.rng.choice(self.columns[1:])
-        is_text = chosen in self.texts
-        value = self._values(session)[0] if is_text else session.rng.randint(0, 9)
-        done = session.run(
-            f"update {_escaped(self.table)} set {_escaped(quoted(chosen))} = %s"
-            " where id between %s and %s",
-            value,
-            *self._some(session),
-        )
-        if session.rng.random() < 0.2:
-            first, _ = self._some(session)
-            done += session.run(
-                f"update {_escaped(self.table)} set id = id + %s where id = %s", _IDS, first
-            )
+        rng = session.rng
+        chosen = rng.choice(self.columns[1:])
+        value = _value(rng) if chosen in self.texts else rng.randint(0, 9)
+        done = session.run(f"update {self.table} set {quoted(chosen)} = {value} {_some(rng)}")
+        if rng.random() < 0.2:
+            one = f"where id = {rng.randint(1, _IDS)}"
+            done += session.run(f"update {self.table} set id = id + {_IDS} {one}")
         return done
 
     def odd_delete(self, session: Session) -> int:
         """Rows go."""
-        first, last = self._some(session)
-        return session.run(
-            f"delete from {_escaped(self.table)} where id between %s and %s or id > %s",
-            first,
-            last,
-            _IDS + 100,
-        )
+        return session.run(f"delete from {self.table} {_some(session.rng)} or id > {_IDS + 100}")
 
     def odd_truncate(self, session: Session) -> int:
         """All rows go at once."""
         return session.run(f"truncate {self.table}")
 
-    def _values(self, session: Session) -> list[str | None]:
-        return [session.rng.choice((*NAMES[:4], "plain", "", None)) for _ in self.texts]
 
-    def _some(self, session: Session) -> tuple[int, int]:
-        first = session.rng.randint(1, _IDS)
-        return first, first + session.rng.randint(0, 10)
+def _value(rng: Random) -> str:
+    return rng.choice((*map(literal, (*NAMES[:4], "plain", "")), "null"))
+
+
+def _some(rng: Random) -> str:
+    first = rng.randint(1, _IDS)
+    return f"where id between {first} and {first + rng.randint(0, 10)}"
 
 
 def make_project(home: Path, odd: OddTable, engine: str) -> Path:
@@ -310,8 +284,7 @@ def differences(odd: OddTable, source: str, target: str) -> list[tuple[str, tupl
     for name, model in (_PLAIN | odd.models()).items():
         dsn = target if name in OVER_MODELS else source
         with closing(psycopg2.connect(dsn)) as session, session.cursor() as cursor:
-            zone = model.config.get("timezone", "UTC")
-            cursor.execute("select set_config('timezone', %s, false)", (zone,))
+            cursor.execute("select set_config('timezone', %s, false)", (model.timezone,))
             cursor.execute(model.over(tables))
             columns = ", ".join(quoted(column.name) for column in cursor.description or ())
             asked = Counter(cursor.fetchall())
@@ -325,18 +298,9 @@ def differences(odd: OddTable, source: str, target: str) -> list[tuple[str, tupl
 
 def _sources(odd: OddTable) -> list[dict[str, object]]:
     """Return the application's tables, whose names would be Jinja, and end in a quotation mark."""
-
-    def written(name: str) -> str:
-        doubled = name.replace('"', '""')
-        return f"{{{{ {doubled!r} }}}}"
-
-    hostile = {"name": "odd", "identifier": written(odd.name)}
+    doubled = (part.replace('"', '""') for part in (odd.schema, odd.name))
+    schema, identifier = (f"{{{{ {part!r} }}}}" for part in doubled)
     return [
         {"name": "app", "schema": "public", "tables": [{"name": name} for name in _TABLES[:2]]},
-        {"name": "odd", "schema": written(odd.schema), "tables": [hostile]},
+        {"name": "odd", "schema": schema, "tables": [{"name": "odd", "identifier": identifier}]},
     ]
-
-
-def _escaped(statement: str) -> str:
-    """Return the statement as psycopg2 wants it beside values."""
-    return statement.replace("%", "%%")

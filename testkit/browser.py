@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, Any
 
 CHROMIUM = shutil.which("chromium")
@@ -74,32 +73,16 @@ class Page:
 @contextmanager
 def chromium(home: Path) -> Iterator[Page]:
     """Start Chromium with its profile in `home`; end it at the end of the block."""
-    with ExitStack() as stack:
-        theirs, commands = _pipe(stack)
-        answers, theirs_too = _pipe(stack)
-        # Chromium reads from 3 and writes to 4.
-        script = f'exec "$@" 3<&{theirs.fileno()} 4>&{theirs_too.fileno()}'
+    # It reads from 3 and writes to 4; what it prints is no answer.
+    script = 'exec "$@" 3<&0 4>&1 0</dev/null 1>&2'
+    command = [CHROMIUM or "", *_OPTIONS, f"--user-data-dir={home}"]
+    with (home / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            ["bash", "-c", script, "bash", CHROMIUM or "", *_OPTIONS, f"--user-data-dir={home}"],
-            pass_fds=(theirs.fileno(), theirs_too.fileno()),
-            stderr=stack.enter_context((home / "chromium.log").open("wb")),
+            ["bash", "-c", script, "bash", *command], stdin=PIPE, stdout=PIPE, stderr=log
         )
-        theirs.close()
-        theirs_too.close()
+        assert process.stdin and process.stdout
         try:
-            yield Page(commands, answers)
+            yield Page(process.stdin, process.stdout)
         finally:
             process.terminate()
-            process.wait()
-
-
-def _pipe(stack: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
-    """Return the ends of a pipe, with numbers above those that Chromium uses."""
-    ends = [(end, fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20)) for end in os.pipe()]
-    for end, _ in ends:
-        os.close(end)
-    reading, writing = (high for _, high in ends)
-    return (
-        stack.enter_context(os.fdopen(reading, "rb")),
-        stack.enter_context(os.fdopen(writing, "wb")),
-    )
+            process.communicate()

@@ -45,14 +45,8 @@ migrate.in_schema = cache(migrate.in_schema)
 def short_pauses() -> Limits:
     """Return limits whose pauses a test can wait for; a loader has seconds to half a minute."""
     tries = (0.1, 0.3, 1.0, 2.0, 5.0)
-    return replace(
-        limits,
-        follow_again=tries,
-        apply_again=0.2,
-        look_behind=0.2,
-        idle_seconds=0.2,
-        read_lock=0.5,
-    )
+    short = replace(limits, follow_again=tries, apply_again=0.2, look_behind=0.2)
+    return replace(short, idle_seconds=0.2, read_lock=0.5)
 
 
 @contextmanager
@@ -89,9 +83,8 @@ def run_loader(
         said = done.stderr
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             said += "".join(traceback.format_exception(done.exception))
-        ended = subprocess.CompletedProcess(
-            ["loader", *arguments], done.exit_code, done.stdout, said
-        )
+        command = ["loader", *arguments]
+        ended = subprocess.CompletedProcess(command, done.exit_code, done.stdout, said)
     if ended.returncode:
         # The error's traceback holds connections, which the end of a process would close.
         del done
@@ -178,10 +171,7 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 def _follow(
-    environment: Mapping[str, str],
-    log: Path,
-    arguments: tuple[str, ...],
-    others: Limits,
+    environment: Mapping[str, str], log: Path, arguments: tuple[str, ...], others: Limits
 ) -> None:
     """Run `loader run` in a forked process, which ends with it."""
     os.chdir(ROOT)
@@ -215,9 +205,7 @@ class Forked:
     def poll(self) -> int | None:
         return self._process.exitcode
 
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
+    returncode = property(poll)
 
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
@@ -247,15 +235,13 @@ class RunningLoader:
         limits: Limits | None = None,
     ) -> None:
         self._log = log
-        log.touch()
         self.process: Forked | subprocess.Popen[bytes]
-        if limits:
-            self.process = Forked(dict(environment), log, arguments, limits)
-            return
         with log.open("w") as out:
-            self.process = subprocess.Popen(
-                [str(LOADER), "run", *arguments], env=environment, cwd=ROOT, stderr=out
-            )
+            if limits:
+                self.process = Forked(dict(environment), log, arguments, limits)
+            else:
+                command = [str(LOADER), "run", *arguments]
+                self.process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=out)
 
     def said(self) -> str:
         return self._log.read_text()
@@ -276,16 +262,14 @@ class RunningLoader:
     def end(self) -> None:
         """Stop it cleanly."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=120)
-        assert self.process.returncode == 0, self.said()
+        assert self.process.wait(timeout=120) == 0, self.said()
 
     def __enter__(self) -> RunningLoader:
         return self
 
     def kill(self) -> None:
         """Kill it, where it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
+        self.process.kill()
         self.process.wait()
 
     def __exit__(self, *_: object) -> None:

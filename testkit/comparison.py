@@ -15,23 +15,21 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Recount:
-    """What a model must hold, as SQL that is run on each of its sources."""
+    """What a model must hold, as SQL that is run on each of its sources.
+
+    `keys` are the columns that tell the model's rows apart, `values` those that are compared. The
+    query gives keys and values in this order, one row per group. Its parameters are `%(slot)s` and
+    `%(purges)s`, the transaction ids whose purged rows still count: since the baseline of the model
+    itself, or of `purges_since`. A model that `is_rows` holds current rows. In any other a group
+    whose values are all zero or null is no group.
+    """
 
     model: str
-    """The model's name."""
     keys: tuple[str, ...]
-    """The columns that tell its rows apart."""
     values: tuple[str, ...]
-    """The columns to be compared."""
     query: str
-    """Gives keys and values in this order, one row per group.
-
-    Parameters: `%(slot)s`, and `%(purges)s`, the transaction ids whose purged rows still count.
-    """
     purges_since: str | None = None
-    """The model since whose baseline purged rows count, where it is another one."""
     is_rows: bool = False
-    """Whether it holds current rows. Else a group whose values are all zero or null is no group."""
 
 
 def apart(stored: str, asked: str) -> str:
@@ -56,10 +54,7 @@ class Difference(NamedTuple):
 
 
 def differences(
-    recount: Recount,
-    sources: Mapping[str, str],
-    warehouse: str,
-    since: str | None = None,
+    recount: Recount, sources: Mapping[str, str], warehouse: str, since: str | None = None
 ) -> list[Difference]:
     """Compare a model with a recount, group by group; an empty list means exact.
 
@@ -68,29 +63,24 @@ def differences(
     from the model's newest baseline on. Meaningful once the sources are quiet and the model has
     applied everything.
     """
-    wanted: dict[Row, Row] = {}
+    expected: dict[Row, Row] = {}
     for slot, dsn in sources.items():
-        purges = None
-        if "%(purges)s" in recount.query:
-            model = recount.purges_since or recount.model
-            purges = staged_transactions(warehouse, slot, model, since)
-        wanted |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
-    return compare(recount, wanted, read_model(warehouse, recount))
-
-
-def compare(
-    recount: Recount, wanted: Mapping[Row, Row], found: Mapping[Row, Row]
-) -> list[Difference]:
-    """Return the groups of the recount and of the model that are not the same."""
+        model = recount.purges_since or recount.model
+        staged = _ask(warehouse, _STAGED, {"slot": slot, "model": model, "since": since})
+        purges = [int(xid) for (xid,) in staged]
+        expected |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
+    actual = read_model(warehouse, recount)
     return [
-        Difference(recount.model, group, wanted.get(group), found.get(group))
-        for group in sorted(wanted.keys() | found.keys(), key=repr)
-        if wanted.get(group) != found.get(group)
+        Difference(recount.model, group, expected.get(group), actual.get(group))
+        for group in sorted(expected.keys() | actual.keys(), key=repr)
+        if expected.get(group) != actual.get(group)
     ]
 
 
+# This hides no error: if a purge were missing from the change log, its rows would still be in the
+# model and no longer in the recount.
 _STAGED = """
-select coalesce(array_agg(distinct xid), '{}')
+select distinct xid
 from cdc.change_log
 where
     slot_name = %(slot)s
@@ -105,38 +95,33 @@ where
 """
 
 
-def staged_transactions(dsn: str, slot: str, model: str, since: str | None = None) -> list[int]:
-    """Return the ids of the transactions in the change log from a position on.
-
-    `since` is the position; None means the model's baseline, or the log's start where it has none.
-    This hides no error: if a purge were missing from the change log, its rows would still be in the
-    model and no longer in the recount.
-    """
-    with transaction(dsn) as cursor:
-        cursor.execute(_STAGED, {"slot": slot, "model": model, "since": since})
-        [[ids]] = cursor.fetchall()
-        return [int(xid) for xid in ids]
-
-
 def read_model(dsn: str, recount: Recount) -> dict[Row, Row]:
     """Read what the model holds, by group."""
     columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
     table = sql.Identifier("analytics", recount.model)
-    return _rows(dsn, sql.SQL("select {} from {}").format(columns, table), recount, {})
+    return _by_group(recount, _ask(dsn, sql.SQL("select {} from {}").format(columns, table)))
 
 
 def read_rows(dsn: str, recount: Recount, parameters: Mapping[str, object]) -> dict[Row, Row]:
     """Count one source, by group."""
-    return _rows(dsn, sql.SQL(recount.query), recount, parameters)
+    return _by_group(recount, _ask(dsn, recount.query, parameters))
 
 
-def _rows(
-    dsn: str, query: sql.Composable, recount: Recount, parameters: Mapping[str, object]
-) -> dict[Row, Row]:
-    width = len(recount.keys)
+def has_purged(dsn: str) -> bool:
+    """Whether the source notes which rows are purged."""
+    return _ask(dsn, "select to_regclass('truth.purged') is not null") == [(True,)]
+
+
+def _ask(
+    dsn: str, query: str | sql.Composable, parameters: Mapping[str, object] | None = None
+) -> list[Row]:
     with transaction(dsn) as cursor:
         cursor.execute(query, parameters or None)
-        rows: Sequence[Row] = cursor.fetchall()
+        return cursor.fetchall()
+
+
+def _by_group(recount: Recount, rows: Sequence[Row]) -> dict[Row, Row]:
+    width = len(recount.keys)
     found = {row[:width]: row[width:] for row in rows}
     assert len(found) == len(rows), f"{recount.model}: two rows of one group"
     return {

@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,9 +55,7 @@ class Database(Commands):
             "notification_status, personalisation) select 'someone', t.service_id, t.id, 'email', "
             "%s, %s from (select * from templates order by id limit 1) as t, "
             "generate_series(1, %s)",
-            status,
-            text,
-            count,
+            *(status, text, count),
         )
 
     def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
@@ -146,42 +145,24 @@ class Database(Commands):
     def close(self) -> None:
         """Drop the database with its slots and their origin."""
         self.connection.close()
-        admin = connect(self.cluster.dsn())
-        with admin.cursor() as cursor:
-            cursor.execute(
-                "select pg_terminate_backend(active_pid) from pg_replication_slots "
-                "where database = %s and active_pid is not null",
-                (self.name,),
-            )
+        slots = f"from pg_replication_slots where database = '{self.name}'"
+        with closing(connect(self.cluster.dsn())) as admin, admin.cursor() as cursor:
 
-            def dropped() -> bool:
-                cursor.execute(
-                    "select pg_drop_replication_slot(slot_name) from pg_replication_slots "
-                    "where database = %s and active_pid is null",
-                    (self.name,),
-                )
-                cursor.execute(
-                    "select count(*) from pg_replication_slots where database = %s", (self.name,)
-                )
-                return cursor.fetchone() == (0,)
-
-            wait_until(dropped, "the database's slots are dropped")
-            cursor.execute(f"drop database {self.name} with (force)")
-
-            def freed() -> bool:
-                # The backend of a loader that was killed may hold it for a moment.
-                try:
+            def is_dropped() -> bool:
+                # The backend of a loader that was killed may hold slot and origin for a moment.
+                with suppress(errors.ObjectInUse):
+                    cursor.execute(f"select pg_terminate_backend(active_pid) {slots}")
+                    cursor.execute(f"select pg_drop_replication_slot(slot_name) {slots}")
+                    cursor.execute(f"drop database if exists {self.name} with (force)")
                     cursor.execute(
                         "select pg_replication_origin_drop(roname) from pg_replication_origin "
                         "where roname = %s",
                         (f"waltally_{self.slot}",),
                     )
-                except errors.ObjectInUse:
-                    return False
-                return True
+                    return True
+                return False
 
-            wait_until(freed, "the slot's origin is dropped")
-        admin.close()
+            wait_until(is_dropped, "the database's slots and the origin are dropped")
 
     def __enter__(self) -> Self:
         return self

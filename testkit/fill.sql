@@ -15,68 +15,60 @@ select
     'template ' || n
 from generate_series(1, %(templates)s) as n;
 
-create temporary table numbered_templates on commit drop as
-select
-    row_number() over (order by id) as place,
-    id as template_id,
-    service_id,
-    template_type
-from templates;
-
 select setseed(%(seed)s %% 1000 / 1000.0);
+
+create temporary table made on commit drop as
+select
+    rolled.part,
+    md5(%(seed)s || ' ' || rolled.part || ' ' || rolled.n)::uuid as id,
+    case when rolled.odd >= %(null_share)s then template.service_id end as service_id,
+    case when rolled.odd >= %(null_share)s * 2 then template.id end as template_id,
+    (array['test', 'team', 'team'])[1 + floor(rolled.odd * 20)::integer] as key_type,
+    template.template_type,
+    case when rolled.odd < 1 - %(null_share)s then rolled.status end as status,
+    timestamp '2026-11-01' - rolled.age as created_at,
+    'reference ' || rolled.n as reference
+from (
+    select
+        part,
+        n,
+        1 + floor(power(random(), 2) * %(templates)s)::integer as place,
+        statuses[1 + floor(random() * 10)::integer] as status,
+        random() as odd,
+        random() * span as age
+    from (
+        values
+        (
+            'live', %(live_rows)s, interval '7 days',
+            array['created', 'sending', 'sending', 'pending', 'sent', 'delivered', 'delivered',
+                  'delivered', 'temporary-failure', 'permanent-failure']
+        ),
+        (
+            'history', %(history_rows)s, interval '2 years',
+            array['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'delivered',
+                  'sending', 'temporary-failure', 'permanent-failure', 'technical-failure']
+        )
+    ) as of_table (part, row_count, span, statuses)
+    cross join lateral generate_series(1, row_count) as n
+) as rolled
+inner join (
+    select row_number() over (order by id) as place, * from templates
+) as template using (place);
 
 insert into notifications (
     id, "to", service_id, template_id, key_type, notification_type, notification_status,
     created_at, reference
 )
 select
-    md5(%(seed)s || ' live ' || rolled.n)::uuid,
-    'user' || rolled.n || '@example.gov.uk',
-    case when rolled.odd >= %(null_share)s then template.service_id end,
-    case when rolled.odd >= %(null_share)s * 2 then template.template_id end,
-    case when rolled.odd < 0.05 then 'test' when rolled.odd < 0.15 then 'team' else 'normal' end,
-    template.template_type,
-    case when rolled.odd < 1 - %(null_share)s then
-        (array['created', 'sending', 'sending', 'pending', 'sent', 'delivered', 'delivered',
-               'delivered', 'temporary-failure', 'permanent-failure'])[1 + rolled.status]
-    end,
-    timestamp '2026-11-01' - rolled.age * interval '7 days',
-    'reference ' || rolled.n
-from (
-    select
-        n,
-        1 + floor(power(random(), 2) * %(templates)s)::integer as place,
-        floor(random() * 10)::integer as status,
-        random() as odd,
-        random() as age
-    from generate_series(1, %(live_rows)s) as n
-) as rolled
-inner join numbered_templates as template on template.place = rolled.place;
+    id, 'a@example.org', service_id, template_id, coalesce(key_type, 'normal'), template_type,
+    status, created_at, reference
+from made where part = 'live';
 
 insert into notification_history (
     id, service_id, template_id, key_type, notification_type, notification_status, created_at,
     reference
 )
 select
-    md5(%(seed)s || ' history ' || rolled.n)::uuid,
-    case when rolled.odd >= %(null_share)s then template.service_id end,
-    case when rolled.odd >= %(null_share)s * 2 then template.template_id end,
-    case when rolled.odd < 0.1 then 'team' else 'normal' end,
-    template.template_type,
-    case when rolled.odd < 1 - %(null_share)s then
-        (array['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'delivered',
-               'sending', 'temporary-failure', 'permanent-failure', 'technical-failure']
-        )[1 + rolled.status]
-    end,
-    timestamp '2026-10-25' - rolled.age * interval '2 years',
-    'reference ' || rolled.n
-from (
-    select
-        n,
-        1 + floor(power(random(), 2) * %(templates)s)::integer as place,
-        floor(random() * 10)::integer as status,
-        random() as odd,
-        random() as age
-    from generate_series(1, %(history_rows)s) as n
-) as rolled
-inner join numbered_templates as template on template.place = rolled.place;
+    id, service_id, template_id, coalesce(nullif(key_type, 'test'), 'normal'), template_type,
+    status, created_at, reference
+from made where part = 'history';

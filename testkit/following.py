@@ -10,18 +10,13 @@ from testkit.databases import Database
 
 
 def is_followed(database: Database) -> bool:
-    return bool(
-        database.value(
-            "select count(*) from pg_replication_slots where slot_name = %s and active",
-            database.slot,
-        )
-    )
+    active = "select 1 from pg_replication_slots where slot_name = %s and active"
+    return database.execute(active, database.slot) != []
 
 
 def is_copying(database: Database) -> bool:
-    return bool(
-        database.value("select count(*) from pg_stat_progress_copy where tuples_processed > 1000")
-    )
+    copying = "select 1 from pg_stat_progress_copy where tuples_processed > 1000"
+    return database.execute(copying) != []
 
 
 def peak_memory(loader: RunningLoader) -> int:

@@ -49,11 +49,11 @@ class Query:
     @property
     def text(self) -> str:
         """The query as dbt compiles it."""
-        return _NAMED.sub(lambda named: _relation(_table(named[1])), self.query)
+        return _NAMED.sub(lambda named: relation(_table(named[1])), self.query)
 
     def install(self, target: Target, name: str) -> None:
         """Install the registered model for the target's slot, as dbt does."""
-        relations = [{"relation": _relation(each), "table": str(each)} for each in self.tables]
+        relations = [{"relation": relation(each), "table": str(each)} for each in self.tables]
         target.ask_staging(
             "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
             " 'analytics.rejected_changes', true)",
@@ -63,10 +63,6 @@ class Query:
 
 def _table(name: str) -> Table:
     return Table(*name.split(".", 1))
-
-
-def _relation(table: Table) -> str:
-    return f'"db".{table.quoted}'
 
 
 def read_model(path: Path) -> Query:
@@ -149,39 +145,61 @@ def notify() -> Model:
 
 
 def manifest_of(
-    models: Mapping[str, Query],
-    schema: str = "analytics",
-    project: str = "tests",
+    models: Mapping[str, Query], schema: str = "analytics", project: str = "tests"
 ) -> Path:
     """Write a file for LOADER_MANIFEST: these models, by name, as dbt would write them."""
-    nodes: dict[str, Any] = {}
-    sources: dict[str, Any] = {}
-    for name, model in models.items():
-        named = {f"source.tests.{table}": table for table in model.tables}
-        sources |= {
-            key: {
-                "schema": table.schema,
-                "identifier": table.name.replace('"', '""'),
-                "relation_name": _relation(table),
-            }
-            for key, table in named.items()
-        }
-        node = {
-            "resource_type": "model",
-            "name": name,
-            "schema": schema,
-            "alias": name,
-            "original_file_path": f"models/{name}.sql",
-            "config": {"materialized": "waltally", "meta": {}, **model.config},
-            "compiled_code": model.text,
-            "depends_on": {"nodes": list(named)},
-        }
-        nodes[f"model.tests.{name}"] = node
-    metadata = {"project_name": project}
-    text = json.dumps({"metadata": metadata, "nodes": nodes, "sources": sources})
+    nodes = [
+        node(name, model.text, model.config, model.tables, schema=schema)
+        for name, model in models.items()
+    ]
+    tables = [table for model in models.values() for table in model.tables]
+    text = manifest(nodes, tables, project)
     path = _folder() / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     path.write_text(text)
     return path
+
+
+def manifest(
+    nodes: Sequence[Mapping[str, Any]], tables: Sequence[Table], project: str = "tests"
+) -> str:
+    """Return the text of a manifest of these models, which read these tables."""
+    sources = {
+        f"source.tests.{table}": {
+            "schema": table.schema,
+            "identifier": table.name.replace('"', '""'),
+            "relation_name": relation(table),
+        }
+        for table in tables
+    }
+    by_name = {f"model.tests.{each['name']}": each for each in nodes}
+    metadata = {"project_name": project}
+    return json.dumps({"metadata": metadata, "nodes": by_name, "sources": sources})
+
+
+def node(
+    name: str,
+    query: str,
+    config: Mapping[str, Any],
+    tables: Sequence[Table],
+    models: Sequence[str] = (),
+    schema: str = "analytics",
+) -> dict[str, Any]:
+    """Return what a manifest has of a model that reads these tables and models."""
+    sources = [f"source.tests.{table}" for table in tables]
+    return {
+        "resource_type": "model",
+        **{"name": name, "alias": name, "schema": schema},
+        "relation_name": relation(Table(schema, name)),
+        "original_file_path": f"models/{name}.sql",
+        "config": {"materialized": "waltally", "meta": {}, **config},
+        "compiled_code": query,
+        "depends_on": {"nodes": sources + [f"model.tests.{model}" for model in models]},
+    }
+
+
+def relation(table: Table) -> str:
+    """Return how the queries call a table or a model."""
+    return f'"db".{table.quoted}'
 
 
 @cache

@@ -12,21 +12,10 @@ from psycopg2.extras import execute_values
 from testkit.source import TABLES, Identity, transaction
 from testkit.traffic import BaseSession, awkward_time
 
-STATUSES = (
-    "created",
-    "sending",
-    "pending",
-    "sent",
-    "delivered",
-    "temporary-failure",
-    "permanent-failure",
-    "technical-failure",
-)
-
 KEY_TYPES = ("normal", "normal", "normal", "team", "test")
 """The kinds of key that notifications are sent with; a test key's are no real ones."""
 
-NEXT_STATUS: dict[str | None, tuple[str, ...]] = {
+NEXT_STATUS = {
     "created": ("sending", "sending", "technical-failure"),
     "sending": ("delivered", "delivered", "pending", "sent", "permanent-failure"),
     "pending": ("delivered", "temporary-failure"),
@@ -34,6 +23,7 @@ NEXT_STATUS: dict[str | None, tuple[str, ...]] = {
 }
 """Notify's life cycle; a status that is not a key here is final."""
 
+STATUSES = (*NEXT_STATUS, "sent", "delivered", "permanent-failure", "technical-failure")
 
 LIVE, HISTORY = TABLES
 
@@ -78,13 +68,10 @@ class Session(BaseSession):
 
     def dimensions(self) -> tuple[str | None, str | None, str]:
         """Return a service, a template and a type; under 'full' one is rarely null."""
-        template = self.rng.choice(self.templates)
-        kind = template.notification_type
+        template, service, kind = self.rng.choice(self.templates)
         if self.identity == "full" and self.rng.random() < 0.05:
-            return self.rng.choice(
-                [(None, template.template_id, kind), (template.service_id, None, kind)]
-            )
-        return template.service_id, template.template_id, kind
+            return self.rng.choice([(None, template, kind), (service, None, kind)])
+        return service, template, kind
 
     def insert(self, ids: Sequence[str], status: str = "created", odd: str | None = None) -> int:
         """Insert notifications in one statement; rows whose id exists already stay as they are.
@@ -92,14 +79,7 @@ class Session(BaseSession):
         Returns how many were inserted.
         """
         rows = [
-            (
-                row_id,
-                f"{row_id[:8]}@example.gov.uk",
-                *self.dimensions(),
-                status,
-                self.rng.choice(KEY_TYPES),
-                odd,
-            )
+            (row_id, "a@example.org", *self.dimensions(), status, self.rng.choice(KEY_TYPES), odd)
             for row_id in ids
         ]
         execute_values(
@@ -111,16 +91,26 @@ class Session(BaseSession):
         )
         return self.cursor.rowcount
 
+    def change(self, table: str, assignments: str, ids: Sequence[str], *values: object) -> int:
+        """Update the rows with these ids."""
+        return self.run(
+            f"update {table} set {assignments} where id = any(%s::uuid[])", *values, ids
+        )
 
-_SET_STATUS = (
-    "update notifications set notification_status = %s, updated_at = now() "
-    "where id = any(%s::uuid[])"
-)
-_CHANGE_DIMENSIONS = (
-    "update {} set service_id = %s, template_id = %s, notification_type = %s "
-    "where id = any(%s::uuid[])"
-)
-_DELETE = "delete from notifications where id = any(%s::uuid[])"
+    def set_status(self, ids: Sequence[str], status: str, table: str = LIVE) -> int:
+        """Give these rows a status."""
+        return self.change(table, "notification_status = %s, updated_at = now()", ids, status)
+
+    def set_dimensions(self, ids: Sequence[str], table: str = LIVE) -> int:
+        """Give these rows another service, template and type."""
+        columns = "service_id = %s, template_id = %s, notification_type = %s"
+        return self.change(table, columns, ids, *self.dimensions())
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Delete live rows; return the ids of those that were there."""
+        return self.fetch(
+            "delete from notifications where id = any(%s::uuid[]) returning id::text", ids
+        )
 
 
 def insert_one(session: Session) -> int:
@@ -135,65 +125,50 @@ def insert_many(session: Session) -> int:
 
 def status_move(session: Session) -> int:
     """One notification gets the next status of its life cycle."""
-    found = session.some_ids(
-        "notifications",
-        where="notification_status in ('created', 'sending', 'pending', 'temporary-failure')",
-    )
-    if not found:
-        return 0
-    [status] = session.fetch(
-        "select notification_status from notifications where id = %s", found[0]
-    ) or ["created"]
-    following = session.rng.choice(NEXT_STATUS.get(status, ("delivered",)))
-    return session.run(_SET_STATUS, following, found)
+    status = session.rng.choice(list(NEXT_STATUS))
+    found = session.some_ids(LIVE, where=f"notification_status = '{status}'")
+    return session.set_status(found, session.rng.choice(NEXT_STATUS[status]))
 
 
 def bulk_update(session: Session) -> int:
     """Hundreds of rows, of any status, get one status in one statement."""
-    chosen = session.some_ids("notifications", session.rng.randint(100, 400))
-    return session.run(_SET_STATUS, session.rng.choice(STATUSES), chosen)
+    chosen = session.some_ids(LIVE, session.rng.randint(100, 400))
+    return session.set_status(chosen, session.rng.choice(STATUSES))
 
 
-def change_dimensions(session: Session, table: str = LIVE) -> int:
-    """Rows change service, template and type."""
-    chosen = session.some_ids(table, session.rng.randint(1, 5))
-    return session.run(_CHANGE_DIMENSIONS.format(table), *session.dimensions(), chosen)
+def change_dimensions(session: Session) -> int:
+    """Rows of both tables change service, template and type."""
+    size = session.rng.randint(1, 5)
+    return sum(session.set_dimensions(session.some_ids(table, size), table) for table in TABLES)
 
 
 def null_dimension(session: Session) -> int:
     """A dimension becomes null, or a null gets a value again; only under identity 'full'."""
-    lacking = "service_id is null or template_id is null or notification_status is null"
     if session.rng.random() < 0.5:
-        found = session.some_ids("notifications", 3, where=f"({lacking})")
-        session.run(_SET_STATUS, "created", found)
-        return session.run(_CHANGE_DIMENSIONS.format(LIVE), *session.dimensions(), found)
-    return _lose_dimension(session, LIVE)
-
-
-def _lose_dimension(session: Session, table: str) -> int:
+        lacking = "(service_id is null or template_id is null or notification_status is null)"
+        found = session.some_ids(LIVE, 3, lacking)
+        session.set_status(found, "created")
+        return session.set_dimensions(found)
     lost = session.rng.choice(["service_id", "template_id", "notification_status"])
-    query = f"update {table} set {lost} = null where id = any(%s::uuid[])"
-    return session.run(query, session.some_ids(table, 2))
+    return sum(
+        session.change(table, f"{lost} = null", session.some_ids(table, 2)) for table in TABLES
+    )
 
 
-def move_in_time(session: Session, table: str = LIVE) -> int:
-    """Rows get another time of creation and another kind of key."""
-    return session.run(
-        f"update {table} set created_at = %s, key_type = %s where id = any(%s::uuid[])",
-        awkward_time(session.rng),
-        session.rng.choice(KEY_TYPES),
-        session.some_ids(table, session.rng.randint(1, 5)),
+def move_in_time(session: Session) -> int:
+    """Rows of both tables get another time of creation and another kind of key."""
+    moved = (awkward_time(session.rng), session.rng.choice(KEY_TYPES))
+    return sum(
+        session.change(table, "created_at = %s, key_type = %s", session.some_ids(table, 3), *moved)
+        for table in TABLES
     )
 
 
 def uninteresting_update(session: Session) -> int:
     """Rows are updated and keep all their dimensions."""
-    return session.run(
-        "update notifications set reference = %s, notification_status = notification_status "
-        "where id = any(%s::uuid[])",
-        session.new_id(),
-        session.some_ids("notifications", session.rng.randint(1, 30)),
-    )
+    chosen = session.some_ids(LIVE, session.rng.randint(1, 30))
+    kept = "reference = %s, notification_status = notification_status"
+    return session.change(LIVE, kept, chosen, session.new_id())
 
 
 def odd_text(session: Session) -> int:
@@ -206,16 +181,11 @@ def odd_text(session: Session) -> int:
             session.rng.randbytes(50_000).hex(),
         ]
     )
-    fresh = session.new_id()
-    found = session.some_ids("notifications")
+    fresh, found = session.new_id(), session.some_ids(LIVE)
     touched = session.insert([fresh], odd=text)
-    session.run(_SET_STATUS, "sending", [fresh])
-    return touched + session.run(
-        "update notifications set personalisation = %s, reference = %s where id = any(%s::uuid[])",
-        text,
-        text[:40],
-        found,
-    )
+    session.set_status([fresh], "sending")
+    odd = "personalisation = %s, reference = %s"
+    return touched + session.change(LIVE, odd, found, text, text[:40])
 
 
 def rename_service(session: Session) -> int:
@@ -232,10 +202,10 @@ def several_changes_of_one_row(session: Session) -> int:
     chosen = [session.new_id()]
     session.insert(chosen)
     for status in ("sending", "pending", "delivered")[: session.rng.randint(1, 3)]:
-        session.run(_SET_STATUS, status, chosen)
-    session.run(_CHANGE_DIMENSIONS.format(LIVE), *session.dimensions(), chosen)
+        session.set_status(chosen, status)
+    session.set_dimensions(chosen)
     if session.rng.random() < 0.4:
-        session.run(_DELETE, chosen)
+        session.delete(chosen)
         if session.rng.random() < 0.5:
             session.insert(chosen, "sent")
     return 1
@@ -243,22 +213,17 @@ def several_changes_of_one_row(session: Session) -> int:
 
 def new_key(session: Session) -> int:
     """A row gets another id."""
-    return session.run(
-        "update notifications set id = %s where id = any(%s::uuid[])",
-        session.new_id(),
-        session.some_ids("notifications"),
-    )
+    return session.change(LIVE, "id = %s", session.some_ids(LIVE), session.new_id())
 
 
 def test_key_delete(session: Session) -> int:
     """Rows sent with a test key are deleted and never archived."""
-    chosen = session.some_ids("notifications", 10, where="key_type = 'test'")
-    return session.run(_DELETE, chosen)
+    return len(session.delete(session.some_ids(LIVE, 10, "key_type = 'test'")))
 
 
 def delete(session: Session) -> int:
     """Rows are deleted; `reinsert_later` may bring them back."""
-    gone = session.fetch(f"{_DELETE} returning id::text", session.some_ids("notifications", 3))
+    gone = session.delete(session.some_ids(LIVE, 3))
     session.deleting += gone
     return len(gone)
 
@@ -270,16 +235,8 @@ def reinsert_later(session: Session) -> int:
 
 def delete_and_reinsert(session: Session) -> int:
     """Rows are deleted and inserted again, with other dimensions, in one transaction."""
-    gone = session.fetch(f"{_DELETE} returning id::text", session.some_ids("notifications", 2))
+    gone = session.delete(session.some_ids(LIVE, 2))
     return session.insert(gone, session.rng.choice(STATUSES)) if gone else 0
-
-
-def truncate_live(session: Session) -> int:
-    """The table is emptied, between two rows of the same transaction."""
-    session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
-    session.insert([session.new_id()])
-    session.run("truncate notifications")
-    return session.insert([session.new_id()])
 
 
 _COPIED = (
@@ -287,16 +244,11 @@ _COPIED = (
     "notification_type, notification_status, created_at, sent_at, updated_at, reference, "
     "international"
 )
-_PURGE = """
-with gone as (
-    delete from notification_history where id = any(%s::uuid[])
-    returning
-        service_id, template_id, notification_type, notification_status, key_type, created_at
-)
-insert into truth.purged (
-    service_id, template_id, notification_type, notification_status, key_type, created_at
-)
-select * from gone
+_COPY = f"insert into {HISTORY} ({_COPIED}) select {_COPIED} from {{}} on conflict do nothing"
+_PURGED = "service_id, template_id, notification_type, notification_status, key_type, created_at"
+_PURGE = f"""
+with gone as (delete from notification_history where id = any(%s::uuid[]) returning {_PURGED})
+insert into truth.purged ({_PURGED}) select * from gone
 """
 
 
@@ -305,84 +257,61 @@ def archive(session: Session) -> int:
 
     Statuses may change between the steps: then history keeps the older one.
     """
-    chosen = session.some_ids("notifications", session.rng.randint(1, 80), "key_type <> 'test'")
+    chosen = session.some_ids(LIVE, session.rng.randint(1, 80), "key_type <> 'test'")
     session.run(
-        "create temporary table notification_archive on commit drop as "
+        "create temporary table aside on commit drop as "
         f"select {_COPIED} from notifications where id = any(%s::uuid[])",
         chosen,
     )
-    session.run(
-        f"insert into notification_history ({_COPIED}) select {_COPIED} from notification_archive "
-        "on conflict do nothing"
-    )
+    session.run(_COPY.format("aside"))
     if session.rng.random() < 0.2:
-        session.run(
-            "update notifications set notification_status = %s where id = any(%s::uuid[])",
-            session.rng.choice(STATUSES),
-            chosen,
-        )
-    moved = session.run(
-        "delete from notifications where id in (select id from notification_archive)"
-    )
-    session.run("drop table notification_archive")
+        session.set_status(chosen, session.rng.choice(STATUSES))
+    moved = session.run("delete from notifications where id in (select id from aside)")
+    session.run("drop table aside")
     return moved
 
 
 def history_update(session: Session) -> int:
     """A late callback reports the final status of a letter."""
-    return session.run(
-        "update notification_history set notification_status = %s, updated_at = now() "
-        "where id = any(%s::uuid[])",
-        session.rng.choice(STATUSES),
-        session.some_ids("notification_history", session.rng.randint(1, 20)),
-    )
-
-
-def history_change_dimensions(session: Session) -> int:
-    """Archived rows change service, template and type."""
-    return change_dimensions(session, HISTORY)
-
-
-def history_move_in_time(session: Session) -> int:
-    """Archived rows get another time of creation and another kind of key."""
-    return move_in_time(session, HISTORY)
-
-
-def history_null_dimension(session: Session) -> int:
-    """A dimension of an archived row becomes null; only under identity 'full'."""
-    return _lose_dimension(session, HISTORY)
+    chosen = session.some_ids(HISTORY, session.rng.randint(1, 20))
+    return session.set_status(chosen, session.rng.choice(STATUSES), HISTORY)
 
 
 def history_purge(session: Session) -> int:
     """Rows are deleted because they are old; they stay counted as archived."""
-    chosen = session.some_ids("notification_history", session.rng.randint(1, 40))
-    return session.run(_PURGE, chosen)
+    return session.run(_PURGE, session.some_ids(HISTORY, session.rng.randint(1, 40)))
 
 
 def purge_and_archive_again(session: Session) -> int:
     """A notification is archived, purged and archived again in one transaction: counted twice."""
-    found = session.some_ids("notifications")
-    copy = (
-        f"insert into notification_history ({_COPIED}) select {_COPIED} from notifications "
-        "where id = any(%s::uuid[]) on conflict do nothing"
-    )
+    found = session.some_ids(LIVE)
+    copy = _COPY.format(f"{LIVE} where id = any(%s::uuid[])")
     session.run(copy, found)
     session.run(_PURGE, found)
     return session.run(copy, found)
 
 
+def truncate_live(session: Session) -> int:
+    """The table is emptied, between two rows of the same transaction."""
+    return _truncate(session, LIVE)
+
+
 def truncate_history(session: Session) -> int:
     """The archive is emptied, and so is the record of what was purged from it."""
-    session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
-    session.run("truncate notification_history")
-    # After the lock on the table that every purge writes first: no purge is open now.
-    session.run("truncate truth.purged")
-    return archive(session)
+    return _truncate(session, HISTORY)
 
 
 def truncate_both(session: Session) -> int:
     """Both tables are emptied in one statement."""
-    session.run("set local lock_timeout = '2s'")
-    session.run("truncate notifications, notification_history")
-    session.run("truncate truth.purged")
+    return _truncate(session, f"{LIVE}, {HISTORY}")
+
+
+def _truncate(session: Session, tables: str) -> int:
+    session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
+    session.insert([session.new_id()])
+    session.run(f"truncate {tables}")
+    if HISTORY in tables:
+        # After the lock on the table that every purge writes first: no purge is open now.
+        session.run("truncate truth.purged")
+        archive(session)
     return session.insert([session.new_id()])

@@ -24,36 +24,21 @@ def empty(session: Session) -> int:
     return session.run("select pg_current_xact_id()")
 
 
-_ALWAYS: Mix = {
-    changes.insert_one: 10,
-    changes.insert_many: 6,
-    changes.status_move: 20,
-    changes.bulk_update: 2,
-    changes.change_dimensions: 3,
-    changes.move_in_time: 2,
-    changes.uninteresting_update: 4,
-    changes.odd_text: 2,
-    changes.rename_service: 2,
-    changes.several_changes_of_one_row: 4,
-    changes.new_key: 1,
-    changes.test_key_delete: 2,
-    changes.delete: 2,
-    changes.reinsert_later: 2,
-    changes.delete_and_reinsert: 3,
-    changes.archive: 5,
-    changes.history_update: 4,
-    changes.history_change_dimensions: 1,
-    changes.history_move_in_time: 1,
-    changes.history_purge: 3,
-    changes.purge_and_archive_again: 1,
-    unrelated: 3,
-    empty: 2,
+_BY_WEIGHT: dict[int, list[Change]] = {
+    20: [changes.status_move],
+    10: [changes.insert_one],
+    6: [changes.insert_many],
+    5: [changes.archive],
+    4: [changes.uninteresting_update, changes.several_changes_of_one_row, changes.history_update],
+    3: [changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge, unrelated],
+    2: [
+        *(changes.bulk_update, changes.move_in_time, changes.odd_text, changes.rename_service),
+        *(changes.test_key_delete, changes.delete, changes.reinsert_later, empty),
+    ],
+    1: [changes.new_key, changes.purge_and_archive_again],
 }
-
-_UNDER_FULL: Mix = {changes.null_dimension: 3, changes.history_null_dimension: 2}
-
+_ALWAYS = {change: weight for weight, kinds in _BY_WEIGHT.items() for change in kinds}
 _TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
-
 
 NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
 """Weights without them: a recount of the archive is then a plain count of its rows."""
@@ -66,27 +51,29 @@ def mix(
 ) -> Mix:
     """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
 
-    Dimensions become null under 'full' only. Raises ValueError for a kind that is not in the mix.
+    Dimensions become null under 'full' only.
     """
     chosen = dict(_ALWAYS)
     if identity == "full":
-        chosen |= _UNDER_FULL
+        chosen[changes.null_dimension] = 5
     if truncates:
         chosen |= _TRUNCATES
-    by_name = {change.__name__: change for change in chosen}
-    for name, weight in (weights or {}).items():
-        if name not in by_name:
-            raise ValueError(f"no kind of change is called {name}; there are {', '.join(by_name)}")
-        chosen[by_name[name]] = weight
-    return chosen
+    return {
+        change: (weights or {}).get(change.__name__, weight) for change, weight in chosen.items()
+    }
 
 
 def inhabit(dsn: str, identity: Identity, seed: int) -> None:
     """Make the application's tables in an empty database, with rows, a few of them with nulls."""
     source.create(dsn)
+    fill(dsn, identity, seed)
+    source.set_identity(dsn, identity)
+
+
+def fill(dsn: str, identity: Identity, seed: int) -> None:
+    """Fill the empty tables."""
     nulls = 0.02 if identity == "full" else 0.0
     source.fill(dsn, 5, 15, live_rows=2000, history_rows=3000, seed=seed, null_share=nulls)
-    source.set_identity(dsn, identity)
 
 
 class Traffic(Sessions[Session]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -22,7 +21,7 @@ from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
 from testkit import recount
 from testkit.commands import RunningLoader
-from testkit.databases import Database
+from testkit.databases import TABLES, Database
 from testkit.model import NOTIFY, registered
 from testkit.servers import connect_target
 from testkit.system import System
@@ -111,25 +110,22 @@ class Pipeline(System):
 
     def seed(self) -> None:
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
-        counts = recount.expected(self.dsns[0])
+        rows = [
+            (part, list(group), [count, count * is_live, count * (not is_live)])
+            for group, counts in recount.expected(self.dsns[0]).items()
+            for part, count, is_live in zip(TABLES, counts, (True, False), strict=True)
+            if count
+        ]
         at = self.source.value("select pg_current_wal_insert_lsn()")
         of_model = "where slot_name = %s and declared_name = 'ft_service_stats'"
         self.target.execute(f"delete from cdc.baseline_group {of_model}", self.slot)
         self.target.execute(f"delete from cdc.baseline {of_model}", self.slot)
-        for group, (live, archived) in counts.items():
-            for part, measures in (
-                ("public.notifications", [live, live, 0]),
-                ("public.notification_history", [archived, 0, archived]),
-            ):
-                if any(measures):
-                    self.target.execute(
-                        "insert into cdc.baseline_group "
-                        "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
-                        self.slot,
-                        part,
-                        list(group),
-                        measures,
-                    )
+        for row in rows:
+            self.target.execute(
+                "insert into cdc.baseline_group "
+                "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
+                *(self.slot, *row),
+            )
         self.target.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
             "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "
@@ -156,7 +152,7 @@ class Pipeline(System):
 
     def recount(self) -> recount.Counts:
         """Return what counting the rows of both tables gives."""
-        return recount.expected(self.dsns[0], purges=())
+        return recount.expected(self.dsns[0])
 
     def findings(self) -> list[dict[str, Any]]:
         """Return what `loader status` finds wrong, as its JSON has it."""
@@ -183,23 +179,18 @@ class Pipeline(System):
 
     def run_remedy(self, said: str) -> None:
         """Run the commands that an error's `Try:` line names, in their order."""
-        commands: dict[str, Callable[[], object]] = {
-            "loader setup": lambda: self.must("setup"),
-            "loader setup --renew": lambda: self.must("setup", "--renew"),
-            "loader setup --renew --source-is-gone": lambda: self.must(
-                "setup", "--renew", "--source-is-gone"
-            ),
-            "spark-submit spark/seed.py": self.seed,
-            "spark-submit spark/seed.py --model ft_service_stats": self.seed,
-            "dbt build": self.build,
-        }
         named = re.findall(r"`([^`]+)`", said.split("Try: ")[1])
         assert named, said
         for command in named:
             if query := re.fullmatch(r'psql -c "(.*)"', command):
                 self.source.execute(query[1])
+            elif command.startswith("loader "):
+                self.must(*command.split()[1:])
+            elif command.startswith("spark-submit spark/seed.py"):
+                self.seed()
             else:
-                commands[command]()
+                assert command == "dbt build", said
+                self.build()
 
     def recovers_from(self, said: str) -> None:
         """The remedy makes the counts right, and they stay right when more comes."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import threading
 from contextlib import suppress
 
-from testkit.servers import free_port
+from testkit.proxy import Listener
 
 _PIECE = 64 * 1024
 _PROTOCOL = 196608
@@ -17,30 +16,18 @@ _READY = b"Z\0\0\0\5I"
 _TRACKED = ("user", "database", "replication", "client_encoding")
 
 
-class Pooler:
-    """Listens on `port` of this machine. It drops what the client logs in with beside the names."""
+class Pooler(Listener):
+    """Lends its sessions. It drops what the client logs in with beside the names."""
 
     def __init__(self, upstream: int) -> None:
-        self.port = free_port()
-        self._upstream = upstream
         self._idle: dict[bytes, list[socket.socket]] = {}
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._accept, name="pooler", daemon=True).start()
+        super().__init__(upstream)
 
-    def __enter__(self) -> Pooler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Stop listening and end the server's sessions."""
-        self._listener.close()
+        super().close()
         for session in (each for pool in self._idle.values() for each in pool):
             session.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(OSError, struct.error):
@@ -61,10 +48,9 @@ class Pooler:
         """Return a session of the server, and what it says first."""
         session = socket.create_connection(("127.0.0.1", self._upstream))
         session.sendall(struct.pack("!ii", len(login) + 8, _PROTOCOL) + login)
-        said = b""
-        while not said.endswith(_READY):
-            if not (piece := session.recv(_PIECE)):
-                break
+        said = piece = session.recv(_PIECE)
+        while piece and not said.endswith(_READY):
+            piece = session.recv(_PIECE)
             said += piece
         return session, said
 

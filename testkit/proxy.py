@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 from contextlib import suppress
+from typing import Self
 
 from testkit.servers import free_port
 
@@ -15,20 +16,49 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _Pair = tuple[socket.socket, socket.socket]
 
 
-class Proxy:
-    """Listens on `port` and passes every connection on to the upstream port of this machine."""
+class Listener:
+    """Listens on `port`, for connections that are meant for the upstream port of this machine."""
 
     def __init__(self, upstream: int) -> None:
         self.port = free_port()
         self._upstream = upstream
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, name="listener", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        # Only a shutdown wakes the thread that accepts; closing would leave it waiting.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Proxy(Listener):
+    """Passes every connection on."""
+
+    def __init__(self, upstream: int) -> None:
         self._open = threading.Event()
         self._open.set()
         self._closed = threading.Event()
         self._delay = 0.0
         self._lock = threading.Lock()
         self._pairs: set[_Pair] = set()
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._serve, name="proxy", daemon=True).start()
+        super().__init__(upstream)
 
     def cut(self) -> int:
         """Reset every connection; return how many there were."""
@@ -58,19 +88,10 @@ class Proxy:
         """End every connection and stop listening."""
         self._closed.set()
         self.restore()
-        # Only a shutdown wakes the thread that accepts; closing would leave it waiting.
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        super().close()
         self.cut()
 
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._connect, args=(client,), daemon=True).start()
-
-    def _connect(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket) -> None:
         self._hold()
         try:
             server = socket.create_connection(("127.0.0.1", self._upstream))
@@ -107,9 +128,3 @@ class Proxy:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
-
-    def __enter__(self) -> Proxy:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

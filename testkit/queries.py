@@ -6,17 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from loader.setup.dbt_project import read_manifest
 from testkit.comparison import apart
+from testkit.model import manifest, node, relation
 from testkit.system import System
 from waltally.tables import Table
-
-DATABASE = '"db"'
-"""What the queries call the source's database."""
-
-
-def named_model(name: str) -> str:
-    """Return how a query calls a model."""
-    return f"{DATABASE}.{Table('analytics', name).quoted}"
 
 
 class QuerySystem(System):
@@ -33,98 +27,58 @@ class QuerySystem(System):
         A query may also read {model}, one that comes before it. Those over tables are built again,
         with `is_refresh`.
         """
-        relations = self.declare(models)
+        self.declare(models)
         self.must("setup")
         self.target.execute("create schema if not exists analytics")
-        for name, (query, config) in self.models.items():
-            used = [table for table, relation in relations.items() if relation in query]
-            if any(named_model(model) in query for model in self.models):
-                self._install_above(name)
+        read = {query.name: query for query in read_manifest(self.source.manifest).queries}
+        for name, (text, config) in self.models.items():
+            if above := read[name].models:
+                relations = [
+                    {
+                        **{"relation": called, "model": str(model), "materialized": kind},
+                        **{"schema": model.schema, "name": model.name},
+                    }
+                    for called, model, kind in above
+                ]
+                self.target.execute(
+                    "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null,"
+                    " false)",
+                    *(name, name, text, json.dumps(relations), json.dumps(config)),
+                )
                 continue
+            tables = [
+                {"relation": called, "table": str(table)} for called, table in read[name].sources
+            ]
             self.target.execute(
                 "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
                 " 'analytics.rejected_changes', %s)",
-                self.slot,
-                name,
-                name,
-                query,
-                json.dumps(
-                    [
-                        {"relation": relations[each], "table": f"{self.schema}.{each}"}
-                        for each in used
-                    ]
-                ),
-                json.dumps(config),
-                is_refresh,
+                *(self.slot, name, name, text, json.dumps(tables), json.dumps(config), is_refresh),
             )
 
-    def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
-        """Let setup find these models; return by table how the queries name it."""
+    def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+        """Let setup find these models."""
         tables = [
-            name
+            Table(self.schema, name)
             for (name,) in self.source.execute(
                 "select relname::text from pg_class where relnamespace = %s::regnamespace"
                 " and relkind in ('r', 'p') and not relispartition order by 1",
                 self.schema,
             )
         ]
-        relations = {name: f"{DATABASE}.{Table(self.schema, name).quoted}" for name in tables}
+        places = {name: Table("analytics", name) for name in models}
+        places |= {table.name: table for table in tables}
         self.models = {}
-        nodes = {}
+        nodes = []
         for name, (query, config) in models.items():
-            used = [table for table in tables if f"{{{table}}}" in query]
-            for table in used:
-                query = query.replace(f"{{{table}}}", relations[table])
-            read = [model for model in models if f"{{{model}}}" in query]
-            for model in read:
-                query = query.replace(f"{{{model}}}", named_model(model))
+            used = [place for place in places if f"{{{place}}}" in query]
+            for place in used:
+                query = query.replace(f"{{{place}}}", relation(places[place]))
             self.models[name] = query, dict(config)
-            nodes[f"model.tests.{name}"] = {
-                "resource_type": "model",
-                "name": name,
-                "schema": "analytics",
-                "alias": name,
-                "relation_name": named_model(name),
-                "config": {"materialized": "waltally", "meta": {}, **config},
-                "compiled_code": query,
-                "depends_on": {
-                    "nodes": [
-                        *(f"source.tests.{table}" for table in used),
-                        *(f"model.tests.{model}" for model in read),
-                    ]
-                },
-            }
-        sources = {
-            f"source.tests.{table}": {
-                "relation_name": relation,
-                "schema": self.schema,
-                "identifier": table,
-            }
-            for table, relation in relations.items()
-        }
-        manifest = {"metadata": {"project_name": "tests"}, "nodes": nodes, "sources": sources}
-        path = self.home / "manifest.json"
-        path.write_text(json.dumps(manifest))
-        self.source.manifest = path
-        return relations
-
-    def _install_above(self, name: str) -> None:
-        query, config = self.models[name]
-        relations = [
-            {
-                "relation": named_model(model),
-                "model": f"analytics.{model}",
-                "schema": "analytics",
-                "name": model,
-                "materialized": "waltally",
-            }
-            for model in self.models
-            if named_model(model) in query
-        ]
-        self.target.execute(
-            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, false)",
-            *(name, name, query, json.dumps(relations), json.dumps(config)),
-        )
+            read = [table for table in tables if table.name in used]
+            above = [place for place in used if places[place] not in tables]
+            nodes.append(node(name, query, config, read, above))
+        self.source.manifest = self.home / "manifest.json"
+        self.source.manifest.write_text(manifest(nodes, tables))
 
     def catch_up(self) -> None:
         """Stage what is committed, and apply it."""

@@ -2,65 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from testkit.comparison import (
-    Difference,
-    Recount,
-    Row,
-    compare,
-    read_model,
-    read_rows,
-    staged_transactions,
-)
-from testkit.source import DIMENSIONS, transaction
+from testkit import comparison
+from testkit.comparison import Difference, Recount, Row, read_model, read_rows
+from testkit.source import DIMENSIONS
 
 Counts = dict[Row, tuple[int, int]]
 """Live and archived rows of each group; groups with (0, 0) are left out."""
 
 _COLUMNS = ", ".join(DIMENSIONS)
-_PURGED = f"""
-    union all
-    select 'archived', {_COLUMNS} from truth.purged
-    where %(purges)s::bigint[] is null or xid = any(%(purges)s::bigint[])
-"""
-_COUNT = f"""
-with rows as (
-    select 'live' as part, {_COLUMNS} from notifications
-    union all
-    select 'archived', {_COLUMNS} from notification_history
-    {{purged}}
-)
-
-select
-    {_COLUMNS},
-    count(*) filter (where part = 'live'),
-    count(*) filter (where part = 'archived'),
-    count(*)
-from rows
-group by {_COLUMNS}
-"""
 
 
-def expected(dsn: str, purges: Sequence[int] | None = None) -> Counts:
-    """Count the source's tables, and the rows that were purged from the archive.
+def _recount(purged: str = "") -> Recount:
+    """Return the recount, with what counts of the rows that were purged from the archive."""
+    return Recount(
+        "ft_service_stats",
+        keys=DIMENSIONS,
+        values=("live_count", "archived_count", "count"),
+        query=f"""
+            with rows as (
+                select 'live' as part, {_COLUMNS} from notifications
+                union all
+                select 'archived', {_COLUMNS} from notification_history
+                {purged and f"union all select 'archived', {_COLUMNS} from truth.purged {purged}"}
+            )
+            select
+                {_COLUMNS},
+                count(*) filter (where part = 'live'),
+                count(*) filter (where part = 'archived'),
+                count(*)
+            from rows
+            group by {_COLUMNS}
+        """,
+    )
 
-    `purges` are the transaction ids whose purges count: a seed does not see what was purged before
-    it. None means every purge since `source.create`.
-    """
-    return _parts(_count(dsn, purges))
+
+def expected(dsn: str) -> Counts:
+    """Count the rows of the source's tables."""
+    return _parts(read_rows(dsn, _recount(), {}))
 
 
 def model(dsn: str) -> Counts:
     """Read `ft_service_stats`; groups with neither live nor archived rows are left out."""
-    return _parts(read_model(dsn, _recount("")))
+    return _parts(read_model(dsn, _recount()))
 
 
 def differences(
-    dsn: str,
-    target: str | None = None,
-    slot: str = "waltally",
-    every_purge: bool = False,
+    dsn: str, target: str | None = None, slot: str = "waltally", every_purge: bool = False
 ) -> list[Difference]:
     """Compare the model with the recount, group by group; an empty list means exact.
 
@@ -71,25 +58,10 @@ def differences(
     once the source is quiet, the model has applied everything, and it stands on the newest seed. A
     group that the model keeps with all zeros is no difference.
     """
-    purges = None
-    if not every_purge:
-        purges = staged_transactions(target or dsn, slot, "ft_service_stats")
-    recount = _recount("")
-    return compare(recount, _count(dsn, purges), read_model(target or dsn, recount))
-
-
-def _recount(query: str) -> Recount:
-    values = ("live_count", "archived_count", "count")
-    return Recount("ft_service_stats", keys=DIMENSIONS, values=values, query=query)
-
-
-def _count(dsn: str, purges: Sequence[int] | None) -> dict[Row, Row]:
-    with transaction(dsn) as cursor:
-        cursor.execute("select to_regclass('truth.purged') is not null")
-        purged = _PURGED if cursor.fetchall() == [(True,)] else ""
-    recount = _recount(_COUNT.format(purged=purged))
-    parameters = {"purges": None if purges is None else list(purges)}
-    return read_rows(dsn, recount, parameters)
+    purged = ""
+    if comparison.has_purged(dsn):
+        purged = "where true" if every_purge else "where xid = any(%(purges)s::bigint[])"
+    return comparison.differences(_recount(purged), {slot: dsn}, target or dsn)
 
 
 def _parts(rows: dict[Row, Row]) -> Counts:

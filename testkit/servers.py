@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import pwd
 import random
 import secrets
 import shutil
@@ -55,19 +54,6 @@ def free_port() -> int:
             return port
 
 
-def _owner() -> pwd.struct_passwd | None:
-    """Return who runs the server where root may not. Raises ClusterError."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
-        raise ClusterError(
-            "The server refuses to run as root, and this machine has no user postgres\n"
-            "Try: useradd --system postgres, or run this as another user"
-        ) from None
-
-
 class Cluster:
     """One server: `start`, `stop`, `kill`, `dsn`. As a context manager it removes itself.
 
@@ -78,7 +64,6 @@ class Cluster:
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         if _FOUND.returncode:
             raise ClusterError(_FOUND.stderr.strip())
-        owner = _owner()
         self.home = Path(tempfile.mkdtemp(prefix="waltally-pg-"))
         self.data = self.home / "data"
         self.log = self.home / "server.log"
@@ -91,8 +76,14 @@ class Cluster:
             **LOGICAL,
             **(settings or {}),
         }
-        if owner is not None:
-            os.chown(self.home, owner.pw_uid, owner.pw_gid)
+        if os.geteuid() == 0:
+            try:
+                shutil.chown(self.home, "postgres")
+            except LookupError:
+                raise ClusterError(
+                    "The server refuses to run as root, and this machine has no user postgres\n"
+                    "Try: useradd --system postgres, or run this as another user"
+                ) from None
 
     def run(self, program: str, *arguments: str, check: bool = True) -> str:
         """Run a PostgreSQL program as the server's owner and return its standard output.
@@ -110,25 +101,11 @@ class Cluster:
 
     def create(self) -> None:
         """Make the data directory; local connections are trusted."""
-        self.run(
-            "initdb",
-            "-D",
-            str(self.data),
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-locale",
-            "--no-sync",
-            "--no-instructions",
-        )
-        if self.knows("output_plugin_libraries"):
+        options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        self.run("initdb", "-D", str(self.data), *options)
+        if self.knows(PLUGINS):
             # From the releases of autumn 2026 on; older minors refuse to start with it.
-            self.settings.setdefault(
-                "output_plugin_libraries", "'pgoutput, test_decoding, wal2json'"
-            )
+            self.settings.setdefault(PLUGINS, "'pgoutput, test_decoding, wal2json'")
         self.configure({})
 
     def knows(self, setting: str) -> bool:
@@ -157,23 +134,13 @@ class Cluster:
 
     def dsn(self, dbname: str = "postgres", user: str = "postgres", **more: str) -> str:
         """Return a libpq connection string for a database of this server."""
-        words = {
-            "host": "127.0.0.1",
-            "port": str(self.port),
-            "dbname": dbname,
-            "user": user,
-            **more,
-        }
-        return make_conninfo("", **words)
+        words = {"host": "127.0.0.1", "port": str(self.port), "dbname": dbname, "user": user}
+        return make_conninfo("", **words | more)
 
     def environment(self, dbname: str = "postgres", user: str = "postgres") -> dict[str, str]:
         """Return libpq's environment variables for a database of this server."""
-        return {
-            "PGHOST": "127.0.0.1",
-            "PGPORT": str(self.port),
-            "PGDATABASE": dbname,
-            "PGUSER": user,
-        }
+        where = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port)}
+        return {**where, "PGDATABASE": dbname, "PGUSER": user}
 
     def remove(self) -> None:
         """Stop the server if it runs and delete its directory."""

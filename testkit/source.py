@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -23,27 +23,18 @@ _HERE = Path(__file__).parent
 # altered, so the transaction that purges rows also records them here.
 _TRUTH = """
 create schema truth;
-create table truth.purged (
-    xid bigint not null default pg_current_xact_id()::xid::text::bigint,
-    service_id uuid,
-    template_id uuid,
-    notification_type notification_type not null,
-    notification_status text,
-    key_type text,
-    created_at timestamp
-);
+create table truth.purged as
+select service_id, template_id, notification_type, notification_status, key_type, created_at
+from notification_history;
+alter table truth.purged add xid bigint default pg_current_xact_id()::xid::text::bigint;
 """
 
 
 @contextmanager
 def transaction(dsn: str) -> Iterator[Cursor]:
     """Open a connection for one transaction; it commits at the end and closes in any case."""
-    connection = psycopg2.connect(dsn)
-    try:
-        with connection, connection.cursor() as cursor:
-            yield cursor
-    finally:
-        connection.close()
+    with closing(psycopg2.connect(dsn)) as connection, connection, connection.cursor() as cursor:
+        yield cursor
 
 
 def create(dsn: str) -> None:
@@ -68,24 +59,14 @@ def fill(
     template; leave it at 0 for the identity 'covering'. The role must be a superuser: foreign
     keys are not checked row by row.
     """
-    rows = {
-        "services": services,
-        "templates": templates,
-        "live_rows": live_rows,
-        "history_rows": history_rows,
-        "seed": seed,
-        "null_share": null_share,
-    }
+    given = {"services": services, "templates": templates, "seed": seed}
+    rows = {"live_rows": live_rows, "history_rows": history_rows, "null_share": null_share}
     with transaction(dsn) as cursor:
         cursor.execute("set local session_replication_role = replica")
-        cursor.execute((_HERE / "fill.sql").read_text(), rows)
-    connection = psycopg2.connect(dsn)
-    try:
+        cursor.execute((_HERE / "fill.sql").read_text(), given | rows)
+    with closing(psycopg2.connect(dsn)) as connection:
         connection.autocommit = True  # vacuum refuses a transaction
-        with connection.cursor() as cursor:
-            cursor.execute("vacuum (analyze) notifications, notification_history")
-    finally:
-        connection.close()
+        connection.cursor().execute("vacuum (analyze) notifications, notification_history")
 
 
 def set_identity(dsn: str, identity: Identity, columns: Sequence[str] = DIMENSIONS) -> None:

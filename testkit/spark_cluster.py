@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,8 @@ import psutil
 import pyspark
 
 from testkit.servers import free_port
+from testkit.waiting import wait_until
 
-_POLL_SECONDS = 0.25
 _START_SECONDS = 180
 
 
@@ -62,43 +61,33 @@ def spark_cluster(
         for number in range(workers):
             place, ui = home / f"worker-{number}", free_port()
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
-            more = of_first if number == 0 else None
-            process = _daemon(stack, place, "worker.Worker", ui, *limits, url, more=more)
+            more = of_first or {} if number == 0 else {}
+            process = _daemon(stack, place, "worker.Worker", ui, *limits, url, **more)
             started.append(Worker(process, place, f"http://127.0.0.1:{ui}"))
-        deadline = time.monotonic() + _START_SECONDS
         for worker in started:
-            log = worker.home / "log"
-            while "Successfully registered" not in log.read_text():
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"no Spark cluster:\n{log.read_text()[-2000:]}")
-                time.sleep(_POLL_SECONDS)
+            await_line(worker.process, worker.home / "log", "Successfully registered")
         yield SparkCluster(url, f"http://127.0.0.1:{master_ui}", home, master, started)
 
 
 def _daemon(
-    stack: ExitStack,
-    home: Path,
-    name: str,
-    ui_port: int,
-    *arguments: str,
-    more: Mapping[str, str] | None = None,
+    stack: ExitStack, home: Path, name: str, ui_port: int, *arguments: str, **more: str
 ) -> subprocess.Popen[bytes]:
     """Start one of Spark's daemons, which writes into `home` and ends with the stack."""
+    ui = ("--host", "127.0.0.1", "--webui-port", str(ui_port))
+    local = {"SPARK_LOCAL_DIRS": str(home), "SPARK_DAEMON_MEMORY": "256m"}
     home.mkdir()
+    command = ["spark-class", f"org.apache.spark.deploy.{name}", *ui, *arguments]
+    return start_spark(stack, home, command, {**os.environ, **local, **more})
+
+
+def start_spark(
+    stack: ExitStack, home: Path, command: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a program of Spark, which writes into `home` and ends with the stack."""
+    program, *arguments = command
     process = subprocess.Popen(
-        [
-            str(Path(pyspark.__file__).parent / "bin/spark-class"),
-            f"org.apache.spark.deploy.{name}",
-            *("--host", "127.0.0.1", "--webui-port", str(ui_port)),
-            *arguments,
-        ],
-        env={
-            **os.environ,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(home),
-            "SPARK_DAEMON_MEMORY": "256m",
-            **(more or {}),
-        },
+        [str(Path(pyspark.__file__).parent / "bin" / program), *arguments],
+        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=home,
         stdout=stack.enter_context((home / "log").open("w")),
         stderr=subprocess.STDOUT,
@@ -106,3 +95,13 @@ def _daemon(
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return process
+
+
+def await_line(process: subprocess.Popen[bytes], log: Path, words: str) -> None:
+    """Wait until the process has written the words."""
+
+    def is_said() -> bool:
+        assert process.poll() is None, log.read_text()[-2000:]
+        return words in log.read_text()
+
+    wait_until(is_said, words, _START_SECONDS)

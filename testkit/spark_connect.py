@@ -7,16 +7,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
-from testkit.commands import ROOT, wait_until
+from testkit.commands import ROOT
 from testkit.servers import free_port
+from testkit.spark_cluster import await_line, start_spark
 
-_START_SECONDS = 180
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -32,36 +30,20 @@ class ConnectServer:
 def connect_server() -> Iterator[ConnectServer]:
     """Run a server with two cores, which has nothing of the project."""
     home, port = Path(tempfile.mkdtemp(prefix="waltally-connect-")), free_port()
-    binding = {"address": "127.0.0.1", "port": str(port)}
-    conf = {f"spark.connect.grpc.binding.{name}": value for name, value in binding.items()}
-    conf |= {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    local = ("--master", "local[2]", "--driver-memory", "1g")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    log = home / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [
-                *(str(Path(pyspark.__file__).parent / "bin/spark-submit"), "--class", _CLASS),
-                *("--master", "local[2]", "--driver-memory", "1g", *words, "spark-internal"),
-            ],
-            cwd=home,
-            env={**kept, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-            stdout=out,
-            stderr=out,
-        )
-        try:
-            wait_until(
-                lambda: (
-                    "Spark Connect server started" in log.read_text() or process.poll() is not None
-                ),
-                "Spark Connect starts",
-                _START_SECONDS,
-            )
-            assert process.poll() is None, log.read_text()[-2000:]
-            yield ConnectServer(f"sc://127.0.0.1:{port}", process)
-        finally:
-            process.terminate()
-            process.wait()
+    with ExitStack() as stack:
+        command = ["spark-submit", "--class", _CLASS, *local, *words, "spark-internal"]
+        process = start_spark(stack, home, command, {**kept, "PYSPARK_PYTHON": sys.executable})
+        await_line(process, home / "log", "Spark Connect server started")
+        yield ConnectServer(f"sc://127.0.0.1:{port}", process)
 
 
 def run_remotely(

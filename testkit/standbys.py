@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import random
 import re
-import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
+import psutil
 import psycopg2
 import pytest
-from psycopg2.errors import DeadlockDetected
 
 from testkit.commands import wait_until
 from testkit.databases import Database
+from testkit.notify_traffic import NO_PURGES, Traffic
 from testkit.pipeline import Pipeline
-from testkit.servers import BIN, PLUGINS, Cluster, Server, administer, connect
+from testkit.servers import BIN, PLUGINS, Cluster, Server, administer
+from testkit.source import transaction
 
 _VERSION = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True).stdout
 MAJOR = int(re.findall(r"\d+", _VERSION)[0])
@@ -75,22 +72,18 @@ class Standby(Copy):
         self.take_backup()
 
     def ask(self, query: str) -> object:
-        connection = connect(self.dsn())
-        with connection.cursor() as cursor:
+        with transaction(self.dsn()) as cursor:
             cursor.execute(query)
             ((found,),) = cursor.fetchall()
-        connection.close()
         return found
 
     def catch_up(self) -> None:
         """Return once it has replayed what the primary has written by now."""
-        connection = connect(self.primary.dsn())
-        with connection.cursor() as cursor:
+        with transaction(self.primary.dsn()) as cursor:
             cursor.execute("select pg_current_wal_insert_lsn()")
             ((position,),) = cursor.fetchall()
             # Also flushes what was committed asynchronously.
             cursor.execute("select pg_logical_emit_message(true, 'x', 'x')")
-        connection.close()
         replayed = f"select coalesce(pg_last_wal_replay_lsn() >= '{position}', false)"
         wait_until(lambda: bool(self.ask(replayed)), "the standby catches up")
 
@@ -154,77 +147,26 @@ def now_the_source(pipeline: Pipeline, cluster: Cluster) -> Iterator[None]:
 
 def crash(cluster: Cluster) -> None:
     """Kill every process of the server at once, as when its machine loses power."""
-    postmaster = int((cluster.data / "postmaster.pid").read_text().split()[0])
-    children = [
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/stat")
-        if _parent(path) == postmaster
-    ]
-    for pid in (postmaster, *children):
-        os.kill(pid, signal.SIGKILL)
+    lock = cluster.data / "postmaster.pid"
+    postmaster = psutil.Process(int(lock.read_text().split()[0]))
+    for process in (postmaster, *postmaster.children()):
+        process.kill()
     # Whoever has the number by then would be taken for the server.
-    (cluster.data / "postmaster.pid").unlink()
+    lock.unlink()
 
 
-def _parent(stat: Path) -> int:
-    try:
-        return int(stat.read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return 0
-
-
-class Writer:
-    """Changes notifications in a thread, in small and large transactions, until it is stopped.
-
-    A server that goes away ends it too.
-    """
+class Writer(Traffic):
+    """One session that changes notifications without a pause; the end of its server ends it too."""
 
     def __init__(self, database: Database, seed: int) -> None:
-        self._dsn = database.cluster.dsn(database.name)
-        self._random = random.Random(seed)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.count = 0
+        dsn = database.cluster.dsn(database.name)
+        super().__init__(dsn, sessions=1, seed=seed, weights=NO_PURGES)
 
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    @property
+    def count(self) -> int:
+        """How many changes are committed."""
+        return self.counts.total()
 
     def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            connection = psycopg2.connect(self._dsn)
-            while not self._stop.is_set():
-                # Another writer may have the same rows, in another order.
-                with suppress(DeadlockDetected), connection, connection.cursor() as cursor:
-                    self._change(cursor)
-                self.count += 1
-            connection.close()
-        except psycopg2.Error:
-            return
-
-    def _change(self, cursor: psycopg2.extensions.cursor) -> None:
-        what = self._random.choice(("insert", "insert", "insert", "update", "delete"))
-        size = self._random.choice((1, 1, 1, 5, 300))
-        status = self._random.choice(("created", "sent", "failed"))
-        some = "(select id from notifications order by random() limit %s)"
-        if what == "insert":
-            cursor.execute(
-                'insert into notifications ("to", service_id, template_id, notification_type, '
-                "notification_status) select 'x', t.service_id, t.id, 'email', %s from "
-                "(select * from templates order by random() limit 1) as t, generate_series(1, %s)",
-                (status, size),
-            )
-        elif what == "update":
-            cursor.execute(
-                f"update notifications set notification_status = %s where id in {some}",
-                (status, size),
-            )
-        else:
-            cursor.execute(f"delete from notifications where id in {some}", (min(size, 5),))
+        with suppress(psycopg2.Error):
+            super().stop()

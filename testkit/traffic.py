@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -14,6 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import psycopg2
 from psycopg2 import errors
+from psycopg2.extensions import connection as Connection
 from psycopg2.extensions import cursor as Cursor
 
 from testkit.waiting import wait_until
@@ -62,9 +64,6 @@ _COLLISIONS = (
 
 _DEEPEST_SAVEPOINT = 2
 
-OUTCOMES = ("savepoint_released", "savepoint_rolled_back", "transaction_rolled_back")
-"""What can happen to changes; counted beside the kinds of change, where it happened to one."""
-
 
 class Worker(Generic[S]):
     """Writes transactions through its session; `counts` says what was committed, by kind.
@@ -74,8 +73,7 @@ class Worker(Generic[S]):
 
     def __init__(self, session: S, mix: Changes[S]) -> None:
         self.counts: Counter[str] = Counter()
-        self._session = session
-        self._changes, self._weights = list(mix), list(mix.values())
+        self._session, self._mix = session, mix
 
     def transaction(self) -> None:
         """Write one transaction."""
@@ -105,11 +103,12 @@ class Worker(Generic[S]):
             if depth < _DEEPEST_SAVEPOINT and rng.random() < 0.15:
                 done += self._savepoint(depth + 1)
             else:
-                [change] = rng.choices(self._changes, self._weights)
+                [change] = rng.choices(list(self._mix), list(self._mix.values()))
                 done[change.__name__] += bool(change(self._session) > 0)
         return +done
 
     def _savepoint(self, depth: int) -> Counter[str]:
+        """Make some changes and keep them or not, which is counted where there were any."""
         session = self._session
         session.run(f"savepoint depth_{depth}")
         done = self._some_changes(depth)
@@ -148,7 +147,7 @@ class Sessions(Generic[S]):
 
     @property
     def counts(self) -> Counter[str]:
-        """Committed changes that touched a row, by kind; also `worker.OUTCOMES` and `collision`."""
+        """Committed changes that touched a row, by kind; also what became of others."""
         total: Counter[str] = Counter()
         for worker in self._workers:
             total.update(worker.counts.copy())
@@ -157,19 +156,15 @@ class Sessions(Generic[S]):
     def start(self, transactions: int | None = None) -> None:
         """Begin to write in the background; `transactions` is the most that each session writes.
 
-        A second start continues with other random numbers. Raises RuntimeError while it runs.
+        A second start continues with other random numbers.
         """
-        if self._threads:
-            raise RuntimeError("the traffic is already running")
+        assert not self._threads, "the traffic is already running"
         start = next(self._starts)
         self._stopped.clear()
         for number in range(self._sessions):
-            connection = psycopg2.connect(self._dsn, application_name="traffic")
             rng = Random(f"{self._seed} {start} {number}")
-            worker = Worker(self._join_session(connection.cursor(), rng), self.changes)
-            self._workers.append(worker)
             self._threads.append(
-                Thread(target=self._work, args=(worker, connection, transactions), daemon=True)
+                Thread(target=self._work, args=(number, rng, transactions), daemon=True)
             )
         for thread in self._threads:
             thread.start()
@@ -196,25 +191,32 @@ class Sessions(Generic[S]):
         self.start(transactions)
         self._join()
 
-    def _work(
-        self,
-        worker: Worker[S],
-        connection: psycopg2.extensions.connection,
-        transactions: int | None,
-    ) -> None:
+    def _work(self, number: int, rng: Random, transactions: int | None) -> None:
         try:
-            due = time.monotonic()
-            for number in count():
-                if number == transactions or self._stopped.wait(max(due - time.monotonic(), 0)):
-                    return
-                # Transactions that are late are not made up for.
-                due = max(due + self._pause, time.monotonic())
-                worker.transaction()
+            with closing(self._connect()) as connection:
+                self._write(number, connection, rng, transactions)
         except Exception as error:  # raised in the thread that joins
             self._errors.append(error)
             self._stopped.set()
-        finally:
-            connection.close()
+
+    def _connect(self, options: str = "") -> Connection:
+        return psycopg2.connect(self._dsn, application_name="traffic", options=options)
+
+    def _write(
+        self, number: int, connection: Connection, rng: Random, transactions: int | None
+    ) -> None:
+        worker = Worker(self._join_session(connection.cursor(), rng), self.changes)
+        self._workers.append(worker)
+        due = time.monotonic()
+        for written in count():
+            if written == transactions or self._stopped.wait(max(due - time.monotonic(), 0)):
+                return
+            # Transactions that are late are not made up for.
+            due = max(due + self._pause, time.monotonic())
+            self._transact(number, worker)
+
+    def _transact(self, number: int, worker: Worker[S]) -> None:
+        worker.transaction()
 
     def _join(self) -> None:
         for thread in self._threads:

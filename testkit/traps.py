@@ -9,16 +9,11 @@ declare
     made record;
     missed integer := 0;
 begin
-    execute format(
-        $make$
-        create function %1$I.sprung(name text) returns boolean language plpgsql as
-        $$begin raise exception 'a name was looked up in %1$s: %%', name; end$$;
-        create function %1$I.sprung(boolean) returns boolean language sql as
-        $$select %1$I.sprung('count(*)')$$;
-        create aggregate %1$I.count(*) (sfunc = %1$I.sprung, stype = boolean);
-        $make$,
-        place
-    );
+    create function {schema}.sprung(name text) returns boolean language plpgsql as
+    $$begin raise exception 'a name was looked up in {schema}: %', name; end$$;
+    create function {schema}.sprung(boolean) returns boolean language sql as
+    $$select {schema}.sprung('count(*)')$$;
+    create aggregate {schema}.count(*) (sfunc = {schema}.sprung, stype = boolean);
     for made in
         select format(
             case when p.prokind = 'a'
@@ -43,18 +38,14 @@ begin
             'create operator %1$I.%6$s (%7$s, function = %1$I.%2$I)',
             place,
             'sprung_' || o.oid,
-            concat_ws(', ', sides.left_type, sides.right_type),
+            concat_ws(', ', nullif(o.oprleft, 0)::regtype, o.oprright::regtype),
             o.oprresult::regtype,
             format('begin perform %I.sprung(%L); end', place, o.oid::regoperator),
             o.oprname,
-            concat_ws(', ', 'leftarg = ' || sides.left_type, 'rightarg = ' || sides.right_type)
+            'rightarg = ' || o.oprright::regtype
+            || coalesce(', leftarg = ' || nullif(o.oprleft, 0)::regtype, '')
         )
         from pg_operator as o
-        cross join lateral (
-            select
-                nullif(o.oprleft, 0)::regtype::text as left_type,
-                nullif(o.oprright, 0)::regtype::text as right_type
-        ) as sides
         where o.oprnamespace = 'pg_catalog'::regnamespace
         union all
         select format(
@@ -70,8 +61,7 @@ begin
         from pg_type as t
         where
             t.typnamespace = 'pg_catalog'::regnamespace
-            and t.typtype = 'b'
-            and t.typcategory <> 'A'
+            and t.typtype = 'b' and t.typcategory <> 'A'
     loop
         begin
             execute made.statement;

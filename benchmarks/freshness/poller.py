@@ -9,9 +9,9 @@ from contextlib import closing
 from threading import Event, Thread
 from typing import NamedTuple
 
-import psycopg2
-
 from benchmarks.workload import MODEL
+from testkit.servers import connect
+from testkit.waiting import wait_until
 
 _POLL = 0.01
 _PATIENCE = 180.0
@@ -70,43 +70,37 @@ class TargetPoller:
     ) -> Observation:
         """Return the first observation that `reached` accepts; `check` raises where none can come.
 
-        Raises RuntimeError after three minutes.
+        Raises AssertionError after three minutes.
         """
-        patience = time.monotonic() + _PATIENCE
-        while not self.observations or not reached(self.observations[-1]):
+
+        def is_seen() -> bool:
             if self._failure is not None:
                 raise RuntimeError(f"the poller failed: {self._failure}")
-            if time.monotonic() > patience:
-                last = self.observations[-1] if self.observations else "nothing"
-                raise RuntimeError(f"not reached in {_PATIENCE:.0f} s; seen last: {last}")
             check()
-            time.sleep(_POLL)
+            return bool(self.observations) and reached(self.observations[-1])
+
+        wait_until(is_seen, "the model has what was written", _PATIENCE, _POLL)
         return self.observations[-1]
 
     def _run(self) -> None:
         try:
-            with closing(psycopg2.connect(self._dsn)) as connection:
-                connection.autocommit = True
-                with connection.cursor() as cursor:
-                    built = False
-                    cursor.execute("listen waltally")
-                    while not self._stop.is_set():
-                        # Told of each apply; the poll in between sees what is staged.
-                        select.select([connection], [], [], _POLL)
-                        connection.poll()
-                        connection.notifies.clear()
-                        if not built:
-                            cursor.execute(_IS_BUILT, (MODEL,))
-                            built = cursor.fetchall() == [(True,)]
-                            continue
-                        cursor.execute(_QUERY, (self._slot,))
-                        for found in cursor.fetchall():
-                            observation = Observation(time.time(), *found)
-                            if (
-                                not self.observations
-                                or observation[1:] != self.observations[-1][1:]
-                            ):
-                                self.observations.append(observation)
+            with closing(connect(self._dsn)) as connection, connection.cursor() as cursor:
+                built = False
+                cursor.execute("listen waltally")
+                while not self._stop.is_set():
+                    # Told of each apply; the poll in between sees what is staged.
+                    select.select([connection], [], [], _POLL)
+                    connection.poll()
+                    connection.notifies.clear()
+                    if not built:
+                        cursor.execute(_IS_BUILT, (MODEL,))
+                        built = cursor.fetchall() == [(True,)]
+                        continue
+                    cursor.execute(_QUERY, (self._slot,))
+                    for found in cursor.fetchall():
+                        observation = Observation(time.time(), *found)
+                        if not self.observations or observation[1:] != self.observations[-1][1:]:
+                            self.observations.append(observation)
         except Exception as failure:
             # wait_for raises it: nobody sees an exception of a thread.
             self._failure = failure

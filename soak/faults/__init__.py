@@ -3,13 +3,5 @@
 from soak.faults import of_models, of_programs, of_servers, of_tables
 from soak.faults.fault import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
 
-__all__ = [
-    "BLOCKS_COMMITS",
-    "OF_SPARK",
-    "WEIGHTS",
-    "Fault",
-    "of_models",
-    "of_programs",
-    "of_servers",
-    "of_tables",
-]
+MODULES = (of_models, of_programs, of_servers, of_tables)
+__all__ = ["BLOCKS_COMMITS", "MODULES", "OF_SPARK", "WEIGHTS", "Fault"]

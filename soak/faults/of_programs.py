@@ -13,7 +13,7 @@ from soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
 from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked, apply_by_spark
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
-from testkit.commands import LOADER, ROOT, run
+from testkit.commands import run
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -24,8 +24,7 @@ IS_BUILDING = (
 @fault(6)
 def kill_loader(system: Soaked) -> None:
     """Kill the loader; the next one runs with or without --build."""
-    system.service.arguments = system.random.choice([[], [], ["--build"]])
-    system.service.signal(signal.SIGKILL)
+    system.service.kill(*system.random.choice([[], [], ["--build"]]))
 
 
 @fault(2)
@@ -38,12 +37,10 @@ def kill_second_loader(system: Soaked) -> None:
 def kill_loader_building(system: Soaked) -> None:
     """Kill the loader while it applies the models."""
     if system.service.arguments != ["--build"]:
-        system.service.arguments = ["--build"]
-        system.service.signal(signal.SIGKILL)
+        system.service.kill("--build")
     system.wait_at_most(lambda: system.ask_target(IS_BUILDING), 30)
     system.pause_randomly(0, 0.3)
-    system.service.arguments = []
-    system.service.signal(signal.SIGKILL)
+    system.service.kill()
 
 
 @fault(2)
@@ -61,25 +58,13 @@ def replace_loader(system: Soaked) -> None:
     pid = system.walsender_pid()
     system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
-    with (system.home / "other loader.log").open("ab") as output:
-        other = subprocess.Popen(
-            [str(LOADER), "run"],
-            env=system.environment(),
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
-        system.pause_randomly(0, 0.5)
-        system.service.signal(signal.SIGCONT)
-        system.pause_randomly(0.5, 1.5)
-        if other.poll() is not None:
-            raise SoakFailed(f"the other loader ended with exit code {other.returncode}")
-    finally:
-        system.service.signal(signal.SIGCONT)
-        other.kill()
-        other.wait()
+    other = system.spawn("loader", "run")
+    system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
+    system.pause_randomly(0, 0.5)
+    system.service.signal(signal.SIGCONT)
+    code = _end_after(system, system.random.uniform(0.5, 1.5), other)
+    if code is not None:
+        raise SoakFailed(f"the other loader ended with exit code {code}")
 
 
 @fault(2)
@@ -94,13 +79,10 @@ def kill_dbt(system: Soaked) -> None:
 def kill_spark(system: Soaked) -> None:
     """Kill a seed while it starts, reads or writes; sometimes it ends before."""
     seed = system.spawn("spark-submit", "spark/seed.py")
-    try:
-        if system.random.random() < 0.8:
-            temporary = "select true from pg_replication_slots where temporary"
-            system.wait_at_most(lambda: system.ask(temporary) or seed.poll() is not None, 60)
-        system.wait_at_most(lambda: seed.poll() is not None, system.random.uniform(0.1, 6))
-    finally:
-        kill_group(seed)
+    if system.random.random() < 0.8:
+        temporary = "select true from pg_replication_slots where temporary"
+        system.wait_at_most(lambda: system.ask(temporary) or seed.poll() is not None, 60)
+    _end_after(system, system.random.uniform(0.1, 6), seed)
 
 
 def start_build(system: Soaked) -> subprocess.Popen[str]:
@@ -139,15 +121,11 @@ def kill_executor(system: Soaked) -> None:
 @fault(1, of_spark=True)
 def second_driver(system: Soaked) -> None:
     """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
-    job = system.spawn(*apply_by_spark("local[1]", "--once"))
-    try:
-        is_killed = system.random.random() < 0.5
-        seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
-        system.wait_at_most(lambda: job.poll() is not None, seconds)
-        if job.poll() in DRIVER_NEEDS_OPERATOR or (not is_killed and job.poll() is None):
-            raise SoakFailed(f"the second driver ended with exit code {job.poll()}")
-    finally:
-        kill_group(job)
+    is_killed = system.random.random() < 0.5
+    seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
+    code = _end_after(system, seconds, system.spawn(*apply_by_spark("local[1]", "--once")))
+    if code in DRIVER_NEEDS_OPERATOR or (not is_killed and code is None):
+        raise SoakFailed(f"the second driver ended with exit code {code}")
 
 
 @fault(1, of_spark=True)
@@ -158,6 +136,14 @@ def change_engine(system: Soaked) -> None:
     system.must_build()
     system.do(*models)
     system.wait_until_applied(*MODELS)
+
+
+def _end_after(system: Soaked, seconds: float, job: subprocess.Popen[str]) -> int | None:
+    """Kill a command after so long; return its exit code, None where it had none by then."""
+    system.wait_at_most(lambda: job.poll() is not None, seconds)
+    code = job.poll()
+    kill_group(job)
+    return code
 
 
 def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
@@ -185,53 +171,46 @@ end $$
 def prune(system: Soaked) -> None:
     """Prune an old partition; often kill the prune."""
     system.ask_target(_OLD_PARTITION.format(role=ROLE))
-    job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
-    system.wait_at_most(lambda: job.poll() is not None, seconds)
-    kill_group(job)
+    job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
+    _end_after(system, seconds, job)
 
 
 @fault(1)
 def archive(system: Soaked) -> None:
     """Archive the change log; often kill the job."""
     job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
-    system.wait_at_most(lambda: job.poll() is not None, system.random.uniform(5, 60))
-    kill_group(job)
+    _end_after(system, system.random.uniform(5, 60), job)
 
 
 @fault(1)
 def rename_away(system: Soaked) -> None:
     """Write to a table under another name; the status reports it, renewal and seed repair it."""
     system.writers.pause()
-    try:
-        system.service.stop()
-        # The model must be complete: the new seed reads from it what was purged.
-        system.do("loader", "run", "--once", "--build")
-        system.wait_for_spark()
-        system.comparison.check()
-        system.ask("alter table notifications rename to elsewhere")
-        system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
-        system.ask("alter table elsewhere rename to notifications")
-        status = run(["loader", "status", "--json"], system.environment())
-        if '"TableReplaced"' not in status.stdout:
-            raise SoakFailed(
-                f"the status does not report the renamed table:\n{status.stdout}{status.stderr}"
-            )
-        system.position_watcher.is_renewing = True
-        system.do("loader", "setup", "--renew")
-        system.position_watcher.is_renewing = False
-        system.do("spark-submit", "spark/seed.py")
-        system.do("dbt", "run")
-        system.comparison.skip()
-        # The second slot missed the renamed table too; it has no model to seed.
-        system.second_loader.stop()
-        system.do("loader", "setup", "--renew", **system.second)
-        system.second_comparison.skip()
-        system.second_loader.start()
-        system.service.start()
-    finally:
-        system.position_watcher.is_renewing = False
-        system.writers.resume()
+    system.service.stop()
+    # The model must be complete: the new seed reads from it what was purged.
+    system.do("loader", "run", "--once", "--build")
+    system.wait_for_spark()
+    system.comparison.check()
+    system.ask("alter table notifications rename to elsewhere")
+    system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
+    system.ask("alter table elsewhere rename to notifications")
+    status = run(["loader", "status", "--json"], system.environment())
+    if '"TableReplaced"' not in status.stdout:
+        raise SoakFailed(f"the status reports no renamed table:\n{status.stdout}{status.stderr}")
+    system.position_watcher.is_renewing = True
+    system.do("loader", "setup", "--renew")
+    system.position_watcher.is_renewing = False
+    system.do("spark-submit", "spark/seed.py")
+    system.do("dbt", "run")
+    system.comparison.skip()
+    # The second slot missed the renamed table too; it has no model to seed.
+    system.second_loader.stop()
+    system.do("loader", "setup", "--renew", **system.second)
+    system.second_comparison.skip()
+    system.second_loader.start()
+    system.service.start()
+    system.writers.resume()
 
 
 @fault(1)

@@ -6,11 +6,12 @@ import signal
 
 from soak.faults.fault import fault
 from soak.faults.of_programs import start_build
-from soak.programs import SoakFailed, kill_group
+from soak.programs import kill_group
 from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
 from testkit.commands import wait_until
 from testkit.proxy import Proxy
+from testkit.servers import Cluster
 
 END_SESSIONS = "select count(pg_terminate_backend(pid)) from pg_stat_activity where "
 
@@ -69,33 +70,24 @@ def end_dbt_backend(system: Soaked) -> None:
 def role_setting(system: Soaked) -> None:
     """Set a parameter for the role, and end its sessions so that they return with it."""
     name, value = system.random.choice(ROLE_SETTINGS)
-    places = {system.dsn, system.target_dsn}
-    try:
-        for dsn in places:
-            system.ask(f"alter role {ROLE} set {name} = {value}", dsn=dsn)
+    for change in (f"set {name} = {value}", "reset all"):
+        for dsn in {system.dsn, system.target_dsn}:
+            system.ask(f"alter role {ROLE} {change}", dsn=dsn)
             system.ask(END_SESSIONS + "usename = %s", ROLE, dsn=dsn)
         system.wait_until_streaming()
         system.wait_until_staged()
-    finally:
-        for dsn in places:
-            system.ask(f"alter role {ROLE} reset all", dsn=dsn)
-            system.ask(END_SESSIONS + "usename = %s", ROLE, dsn=dsn)
 
 
 @fault(3, blocks_commits=True)
 def restart_fast(system: Soaked) -> None:
     """Restart the source as a service manager does."""
-    system.cluster.stop("fast")
-    system.pause_randomly(0, 0.5)
-    system.cluster.start()
+    _restart(system, system.cluster, "fast")
 
 
 @fault(3, blocks_commits=True)
 def restart_immediate(system: Soaked) -> None:
     """Crash the source; it recovers."""
-    system.cluster.stop("immediate")
-    system.pause_randomly(0, 0.5)
-    system.cluster.start()
+    _restart(system, system.cluster, "immediate")
 
 
 @fault(3, blocks_commits=True)
@@ -103,9 +95,13 @@ def crash_target(system: Soaked) -> None:
     """Crash the target, which loses the last seconds of asynchronous commits."""
     if system.has_spark and system.random.random() < 0.5:
         system.wait_at_most(lambda: system.ask_target(IS_COMPUTED), 10)
-    system.target_cluster.stop("immediate")
+    _restart(system, system.target_cluster, "immediate")
+
+
+def _restart(system: Soaked, cluster: Cluster, mode: str) -> None:
+    cluster.stop(mode)
     system.pause_randomly(0, 0.5)
-    system.target_cluster.start()
+    cluster.start()
 
 
 @fault(2, blocks_commits=True)
@@ -113,16 +109,10 @@ def synchronous_standbys(system: Soaked) -> None:
     """Make the source wait for every standby; the loader must not count as one."""
     system.ask("alter system set synchronous_standby_names = '*'")
     system.ask("select pg_reload_conf()")
-    not_a_standby = (
-        "select count(*) = 0 from pg_stat_replication where sync_state in ('sync', 'quorum')"
-    )
-    try:
-        wait_until(lambda: system.ask(not_a_standby), "the loader is no synchronous standby", 30)
-    except AssertionError as error:
-        raise SoakFailed(f"{error}:\n{system.service.last_log_lines()}") from error
-    finally:
-        system.ask("alter system reset synchronous_standby_names")
-        system.ask("select pg_reload_conf()")
+    standbys = "select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')"
+    wait_until(lambda: system.ask(standbys) == 0, "the loader is no synchronous standby", 30)
+    system.ask("alter system reset synchronous_standby_names")
+    system.ask("select pg_reload_conf()")
 
 
 @fault(1)

@@ -8,6 +8,7 @@ from soak.faults.fault import fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
 from soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROWS, READ_TOGETHER
+from testkit.source import transaction
 from waltally.tables import quoted
 
 HARMLESS = (
@@ -69,7 +70,7 @@ def silent_ddl(system: Soaked) -> None:
         "swap": _SWAP.format(**parts),
     }
     system.must_build()
-    with system.transaction() as cursor:
+    with transaction(system.dsn) as cursor:
         cursor.execute(system.random.choice(SILENT).format(**parts))
     for model in (ODD, ODD_ROWS):
         system.wait_for_model(model, "waits")
@@ -89,7 +90,7 @@ def lock_shared(system: Soaked) -> None:
         f"from analytics.{model} as kept"
     )
     system.must_build()
-    with system.transaction(system.target_dsn) as cursor:
+    with transaction(system.target_dsn) as cursor:
         cursor.execute("set transaction isolation level repeatable read")
         cursor.execute(rows)
         before = cursor.fetchall()
@@ -105,7 +106,7 @@ def lock_exclusively(system: Soaked) -> None:
     model, *others = system.random.sample(MODELS, len(MODELS))
     others = [each for each in others if not {model, each} <= READ_TOGETHER]
     system.must_build()
-    with system.transaction(system.target_dsn) as cursor:
+    with transaction(system.target_dsn) as cursor:
         cursor.execute(f"lock table analytics.{model} in access exclusive mode")
         system.wait_until_applied(*others)
         system.pause_randomly(0, 3)
@@ -119,10 +120,8 @@ def constrain(system: Soaked) -> None:
     table = f"analytics.{model}"
     system.must_build()
     system.ask_target(f"alter table {table} add constraint no_row check (false) not valid")
-    try:
-        system.wait_for_model(model, "failed")
-        system.wait_until_applied(*others)
-        system.pause_randomly(0, 3)
-    finally:
-        system.ask_target(f"alter table {table} drop constraint no_row")
+    system.wait_for_model(model, "failed")
+    system.wait_until_applied(*others)
+    system.pause_randomly(0, 3)
+    system.ask_target(f"alter table {table} drop constraint no_row")
     system.wait_until_applied(*MODELS)

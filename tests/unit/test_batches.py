@@ -99,6 +99,9 @@ def histories(draw: st.DrawFn) -> list[tuple[int, list[bytes]]]:
 def test_any_cut_into_bundles_and_batches_stores_each_change_once(
     history: list[tuple[int, list[bytes]]], data: st.DataObject
 ) -> None:
+    """What was stored before is passed over."""
+    stored = data.draw(st.integers(0, len(history)))
+    position = history[stored - 1][0] + 8 if stored else 0
     messages = [m for at, changes in history for m in transaction(at, changes)]
     bundles = []
     while messages:
@@ -106,24 +109,13 @@ def test_any_cut_into_bundles_and_batches_stores_each_change_once(
         bundles.append(messages[:size])
         messages = messages[size:]
     limits = Limits(rows=data.draw(st.integers(1, 10)), size=data.draw(st.integers(1, 100)))
-    rows, seen = drain(bundles, 0, limits, room=data.draw(st.integers(1, 2**34)))
+    rows, seen = drain(bundles, position, limits, room=data.draw(st.integers(1, 2**34)))
     assert rows == [
         (at, at % 1000, ordinal, payload)
-        for at, changes in history
+        for at, changes in history[stored:]
         for ordinal, payload in enumerate(changes, 1)
     ]
     assert seen == (history[-1][0] + 8 if history else 0)
-
-
-@given(histories(), st.data())
-def test_redelivered_transactions_are_passed_over(
-    history: list[tuple[int, list[bytes]]], data: st.DataObject
-) -> None:
-    stored = data.draw(st.integers(0, len(history)))
-    position = history[stored - 1][0] + 8 if stored else 0
-    messages = [m for at, changes in history for m in transaction(at, changes)]
-    rows, _ = drain([messages], position, Limits())
-    assert [row[0] for row in rows] == [at for at, changes in history[stored:] for _ in changes]
 
 
 def test_what_commits_exactly_at_the_stored_position_is_new() -> None:

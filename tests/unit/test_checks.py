@@ -9,7 +9,7 @@ import pytest
 from loader.source import server_checks as checks
 from loader.source import table_checks
 from loader.source.server import ServerInfo
-from loader.source.standbys.names import judge_standby_names, parse_standby_names
+from loader.source.standbys.names import judge_standby_names
 from loader.source.table import TableInfo, Writes
 from testkit.model import parsed
 from waltally.errors import LoaderError, WalLevelTooLow
@@ -45,33 +45,24 @@ MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
 
 
 @pytest.mark.parametrize(
-    "sound",
+    ("info", "code", "remedy"),
     [
-        SOUND,
-        replace(SOUND, allowed_plugins="pgoutput, wal2json"),
+        (SOUND, None, ""),
+        (replace(SOUND, allowed_plugins="pgoutput, wal2json"), None, ""),
         # A slot that is there needs no free place.
-        replace(SOUND, slots_used=10, slot_exists=True),
-    ],
-)
-def test_a_sound_server_has_no_findings(sound: ServerInfo) -> None:
-    assert checks.server_findings(sound) == []
-
-
-@pytest.mark.parametrize(
-    ("broken", "code", "remedy"),
-    [
+        (replace(SOUND, slots_used=10, slot_exists=True), None, ""),
         (replace(SOUND, in_recovery=True), 16, "primary"),
         (replace(SOUND, allowed_plugins=""), 13, "output_plugin_libraries = 'wal2json'"),
         (replace(SOUND, allowed_plugins="pgoutput"), 13, "= 'pgoutput', 'wal2json'"),
         (replace(SOUND, senders_used=10), 14, "max_wal_senders = 15"),
     ],
 )
-def test_each_server_fault_has_its_code_and_remedy(
-    broken: ServerInfo, code: int, remedy: str
+def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none(
+    info: ServerInfo, code: int | None, remedy: str
 ) -> None:
-    (finding,) = checks.server_findings(broken)
-    assert finding.exit_code == code
-    assert remedy in finding.remedy
+    found = checks.server_findings(info)
+    assert [finding.exit_code for finding in found] == ([code] if code else [])
+    assert all(remedy in finding.remedy for finding in found)
 
 
 def finding(models: TableInfo) -> LoaderError | None:
@@ -139,52 +130,31 @@ US = "waltally loader"
 
 
 @pytest.mark.parametrize(
-    ("setting", "method", "number", "names"),
-    [
-        ("", "FIRST", 1, ()),
-        ("one", "FIRST", 1, ("one",)),
-        ("one, two", "FIRST", 1, ("one", "two")),
-        ("*", "FIRST", 1, ("*",)),
-        ("2 (one, two,three)", "FIRST", 2, ("one", "two", "three")),
-        ("FIRST 2 (one, two)", "FIRST", 2, ("one", "two")),
-        ('any 3 ("a, b", c , *)', "ANY", 3, ("a, b", "c", "*")),
-        ('Any 1("with ""quotes""")', "ANY", 1, ('with "quotes"',)),
-        ('"first 1 (x)"', "FIRST", 1, ("first 1 (x)",)),
-    ],
-)
-def test_the_setting_is_read_as_the_server_reads_it(
-    setting: str, method: str, number: int, names: tuple[str, ...]
-) -> None:
-    value = parse_standby_names(setting)
-    assert (value.method, value.number, value.names) == (method, number, names)
-
-
-@pytest.mark.parametrize("setting", ["", "one", "FIRST 1 (one, two)", 'any 1 ("waltally", loader)'])
-def test_a_list_without_the_loader_is_no_judge(setting: str) -> None:
-    assert judge_standby_names(setting, US, ()) is None
-
-
-@pytest.mark.parametrize(
     ("setting", "standbys", "wanted"),
     [
+        *((setting, (), None) for setting in ("", "one", "FIRST 1 (one, two)")),
+        ('any 1 ("waltally", loader)', (), None),
         ("*", ("one",), 'FIRST 1 ("one")'),
         ("*", ("a's", "two"), 'FIRST 1 ("a\'\'s", "two")'),
         ("ANY 2 (*)", ("one", "two", "three"), 'ANY 2 ("one", "two", "three")'),
         ("FIRST 3 (*)", ("one",), 'FIRST 1 ("one")'),
         ("first 1 (one, *)", ("one", "two"), 'FIRST 1 ("one", "two")'),
         ('one, "WalTally Loader"', None, 'FIRST 1 ("one")'),
+        ('2 (one, "waltally loader",two)', None, 'FIRST 2 ("one", "two")'),
+        ('any 3 ("a, b", c , *)', ("c", "d", "e"), 'ANY 3 ("a, b", "c", "d", "e")'),
+        ('Any 1("with ""quotes""", "waltally loader")', None, 'ANY 1 ("with ""quotes""")'),
+        ('"first 1 (x)", "waltally loader"', None, 'FIRST 1 ("first 1 (x)")'),
         ('"*"', (), ""),
         ('"waltally loader"', (), ""),
     ],
 )
-def test_the_remedy_keeps_the_real_standbys(
-    setting: str, standbys: tuple[str, ...] | None, wanted: str
+def test_a_list_with_the_loader_is_refused_and_the_remedy_keeps_the_real_standbys(
+    setting: str, standbys: tuple[str, ...] | None, wanted: str | None
 ) -> None:
     found = judge_standby_names(setting, US, standbys)
-    assert found is not None
-    assert found.remedy.startswith(
-        f"alter system set synchronous_standby_names = '{wanted}'; select pg_reload_conf();"
-    )
+    remedy = f"alter system set synchronous_standby_names = '{wanted}'; select pg_reload_conf();"
+    assert (found is None) == (wanted is None)
+    assert found is None or found.remedy.startswith(remedy)
 
 
 def test_a_missing_column_hides_no_other_finding() -> None:

@@ -13,17 +13,10 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from loader.capture.events import (
-    BuildBroke,
-    Building,
-    Built,
-    Committed,
-    Failed,
-    Following,
-    RunState,
-)
+from loader.capture import events
+from loader.capture.events import Built, Following, RunState
 from loader.monitoring import metrics
-from loader.monitoring.health import Answer, Health
+from loader.monitoring.health import Health
 from loader.monitoring.progress import Progress
 from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
 from testkit.commands import wait_until
@@ -42,15 +35,8 @@ class Run:
         self.stop = threading.Event()
         self.now = 1000.0
         self.lag: float | None = 0.0
-        self.failed = 0
-        self.health = Health(
-            self.state,
-            self.stop,
-            threads,
-            lambda: self.lag,
-            lambda: self.failed,
-            lambda: self.now,
-        )
+        asked = (lambda: self.lag, lambda: 0, lambda: self.now)
+        self.health = Health(self.state, self.stop, threads, *asked)
 
     def why_not_ready(self) -> str:
         answer = self.health.ready()
@@ -62,11 +48,9 @@ def thread(name: str) -> Iterator[None]:
     end = threading.Event()
     running = threading.Thread(target=end.wait, name=name, daemon=True)
     running.start()
-    try:
-        yield
-    finally:
-        end.set()
-        running.join()
+    yield
+    end.set()
+    running.join()
 
 
 def test_a_thread_that_has_ended_is_told() -> None:
@@ -85,14 +69,14 @@ def test_a_thread_that_has_ended_is_told() -> None:
 def test_it_is_ready_while_it_follows_and_the_last_build_did_not_break() -> None:
     run = Run()
     assert "not streamed yet" in run.why_not_ready()
-    run.health(Failed(CannotConnect("host=secret.internal is away"), retried=True))
+    run.health(events.Failed(CannotConnect("host=secret.internal is away"), retried=True))
     assert run.why_not_ready() == (
         "the slot is not streamed (CannotConnect: The source or the target cannot be reached)"
     )
     run.health(Following())
     assert run.why_not_ready() == ""
-    run.health(BuildBroke(BuildFailed("no such column")))
-    run.health(Committed(1, 1, 0.1))
+    run.health(events.BuildBroke(BuildFailed("no such column")))
+    run.health(events.Committed(1, 1, 0.1))
     assert run.why_not_ready().startswith("the last build failed (BuildFailed: ")
     run.health(Built(0.1))
     assert run.why_not_ready() == ""
@@ -100,18 +84,13 @@ def test_it_is_ready_while_it_follows_and_the_last_build_did_not_break() -> None
     assert run.why_not_ready() == "the loader is stopping"
 
 
-def test_an_idle_source_is_no_stall() -> None:
+def test_a_source_that_writes_while_nothing_is_stored_is_a_stall_and_an_idle_one_is_none() -> None:
     run = Run()
     run.health(Following())
     for lag in (0.0, None):
         run.lag = lag
         run.now += LONG
         assert run.why_not_ready() == ""
-
-
-def test_a_source_that_writes_while_nothing_is_stored_is_a_stall() -> None:
-    run = Run()
-    run.health(Following())
     run.state.stored_at, run.lag = run.now, LONG
     assert run.why_not_ready() == "", "it has just begun to catch up"
     run.now += LONG
@@ -141,7 +120,7 @@ def test_the_log_says_how_far_a_run_is_and_what_it_waits_for(
         says(
             "newest change 40 s ago, lag 64 bytes, built 0.. s ago, 300/s, 3 changes, position 0/0"
         )
-        progress(Building())
+        progress(events.Building())
         progress.stop()
         says("stopping after this build")
     says("stored 3 changes in 1 batch over ")
@@ -200,24 +179,17 @@ def test_a_long_history_is_thinned_and_stays_right() -> None:
     assert known.seconds_behind(1000 * MB, 100_000) == pytest.approx(99_000, abs=1)
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """A port that is served."""
-    chosen = free_port()
-    probes = {"/healthz": lambda: Answer(True, "alive")}
-    with metrics.answered("127.0.0.1", chosen, CollectorRegistry(), probes):
-        yield chosen
-
-
 def test_silent_clients_do_not_hold_their_threads(
-    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert metrics.Handler.timeout, "a client may be silent for ever"
     monkeypatch.setattr(metrics.Handler, "timeout", 0.1)
-    before = threading.active_count()
-    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
-    wait_until(lambda: not any(client.recv(1) for client in held), "all are closed")
-    wait_until(lambda: threading.active_count() <= before, "their threads end")
+    port = free_port()
+    with metrics.answered("127.0.0.1", port, CollectorRegistry(), {}):
+        before = threading.active_count()
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
+        wait_until(lambda: not any(client.recv(1) for client in held), "all are closed")
+        wait_until(lambda: threading.active_count() <= before, "their threads end")
     for client in held:
         client.close()
     assert capfd.readouterr().err == ""

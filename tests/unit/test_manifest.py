@@ -12,8 +12,9 @@ import pytest
 
 from loader.setup.dbt_project import find_project, read_manifest
 from loader.setup.query import declared_queries
+from testkit import model
 from testkit.commands import ROOT
-from testkit.model import NOTIFY, Query, manifest_of
+from testkit.model import NOTIFY, Query, manifest_of, node
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -22,13 +23,9 @@ ORDERS = Query("select id, shop_id from {shop.orders}")
 
 def manifest(**nodes: Mapping[str, Any]) -> Path:
     """A manifest of the model ft_service_stats, changed in these ways."""
-    path = manifest_of({"ft_service_stats": NOTIFY})
-    text = json.loads(path.read_text())
+    text = json.loads(manifest_of({"ft_service_stats": NOTIFY}).read_text())
     (usual,) = text["nodes"].values()
-    return _written({**text, "nodes": {key: {**usual, **node} for key, node in nodes.items()}})
-
-
-def _written(text: Mapping[str, Any]) -> Path:
+    text["nodes"] = {key: {**usual, **node} for key, node in nodes.items()}
     path = Path(mkdtemp()) / "manifest.json"
     path.write_text(json.dumps(text))
     return path
@@ -75,14 +72,12 @@ def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
-def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "m.json"
-    path.write_text(text)
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", "{"])
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "m.json").write_text(text)
     with pytest.raises(SettingError, match="is not a manifest of dbt"):
-        read_manifest(path)
-    with pytest.raises(SettingError, match="is not a manifest of dbt"):
-        read_manifest(tmp_path / "missing.json")
+        read_manifest(tmp_path / "m.json")
 
 
 def test_the_project_is_the_named_one_or_the_present_one(
@@ -102,30 +97,9 @@ def test_the_project_is_the_named_one_or_the_present_one(
 
 
 def test_a_query_is_of_the_slots_that_its_sources_name() -> None:
-    nodes = {
-        f"model.p.{name}": {
-            "resource_type": "model",
-            "name": name,
-            "schema": "analytics",
-            "alias": name,
-            "relation_name": f'"db"."analytics"."{name}"',
-            "config": {"materialized": "waltally"},
-            "compiled_code": "select 1",
-            "depends_on": {"nodes": inputs},
-        }
-        for name, inputs in {
-            "both": ["source.p.here", "source.p.there"],
-            "above": ["model.p.both"],
-        }.items()
-    }
-    sources = {
-        f"source.p.{name}": {
-            "relation_name": f'"db"."public"."{name}"',
-            "schema": "public",
-            "identifier": name,
-            "config": {"meta": meta},
-        }
-        for name, meta in {"here": {}, "there": {"slot": "berlin"}}.items()
-    }
-    above, both = declared_queries(nodes, sources)
+    _, there = tables = Table("public", "here"), Table("public", "there")
+    nodes = [node("both", "select 1", {}, tables), node("above", "select 1", {}, (), ["both"])]
+    text = json.loads(model.manifest(nodes, tables))
+    text["sources"][f"source.tests.{there}"]["config"] = {"meta": {"slot": "berlin"}}
+    above, both = declared_queries(text["nodes"], text["sources"])
     assert (both.slots, above.slots) == ((None, "berlin"), ())

@@ -29,17 +29,13 @@ def judged(now: Root, present: set[int] | None = None, counts_deletes: bool = Tr
     return judge(BEFORE, now, present or set(), counts_deletes, 0x60)
 
 
-def test_what_is_the_same_is_stored_as_it_was() -> None:
+def test_what_is_the_same_is_stored_as_it_was_and_a_leaf_that_came_empty_changes_nothing() -> None:
     assert judged(found(OLD)) == Judged(BEFORE, False)
     renamed = replace(ROOT, named="99", name="other")
     assert not judged(Root(0x90, (renamed, OLD))).has_gap, "leaves have names of their own"
-
-
-def test_a_leaf_that_came_empty_changes_nothing() -> None:
     assert judged(found(OLD, NEW)) == Judged(found(OLD, NEW), False)
 
 
-@pytest.mark.parametrize("counts_deletes", [True, False])
 @pytest.mark.parametrize(
     "leaves",
     [
@@ -52,18 +48,13 @@ def test_a_leaf_that_came_empty_changes_nothing() -> None:
         (replace(OLD, name="away"),),
     ],
 )
-def test_a_leaf_that_was_elsewhere_may_have_brought_rows(
-    leaves: tuple[Member, ...], counts_deletes: bool
-) -> None:
-    assert judged(found(*leaves), counts_deletes=counts_deletes).has_gap
+def test_a_leaf_that_was_elsewhere_may_have_brought_rows(leaves: tuple[Member, ...]) -> None:
+    for counts_deletes in (True, False):
+        assert judged(found(*leaves), counts_deletes=counts_deletes).has_gap
 
 
-def test_a_leaf_that_went_takes_its_rows_along() -> None:
-    assert judged(found()).has_gap
+def test_a_dropped_leaf_takes_its_rows_along_and_is_a_purge_where_deletes_are_ignored() -> None:
     assert "public.old was detached or dropped" in judged(found()).event
-
-
-def test_a_dropped_leaf_is_a_purge_where_deletes_are_ignored() -> None:
     gone = judged(found(), counts_deletes=False)
     assert not gone.has_gap
     assert gone.root.gone == ((OLD.table, 0x90),), "its last changes are still to come"
@@ -165,18 +156,15 @@ def test_a_name_that_is_gone_is_later_another_table_s() -> None:
     assert ended(found, 0x30, change) == []
 
 
-def test_a_truncate_of_all_leaves_is_the_root_s_alone() -> None:
+@pytest.mark.parametrize(("leaf", "root", "noted"), [(1, 1, {}), (2, 1, {R: 0x11})])
+def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root(
+    leaf: int, root: int, noted: dict[Table, int]
+) -> None:
+    """One of all leaves has the position of the root's."""
     found = names()
-    both = [TRUNCATE % (1, SPELLED[LEAF]), TRUNCATE % (1, SPELLED[R])]
-    assert ended(found, 0x10, *both) == both
-    assert found.truncated == {}
-
-
-def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root() -> None:
-    found = names()
-    apart = [TRUNCATE % (1, SPELLED[R]), TRUNCATE % (2, SPELLED[LEAF])]
-    assert ended(found, 0x10, *apart) == apart
-    assert found.truncated == {R: 0x11}
+    changes = [TRUNCATE % (leaf, SPELLED[LEAF]), TRUNCATE % (root, SPELLED[R])]
+    assert ended(found, 0x10, *changes) == changes
+    assert found.truncated == noted
 
 
 def test_an_earlier_table_of_a_new_leaf_s_name_is_noted() -> None:
@@ -231,13 +219,10 @@ def join(*messages: Message, key: tuple[str, ...] = ("id",)) -> list[Message]:
     return [each for message in messages for each in moved.join([message])]
 
 
-def test_a_row_that_moves_is_an_update() -> None:
+def test_a_row_that_moves_is_an_update_whatever_comes_between_from_elsewhere() -> None:
     found = join(BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT)
     assert found == [BEGIN, UPDATE, COMMIT]
     assert wal2json.action(UPDATE.replace(b"\xe9", b"e")) == b"U"
-
-
-def test_what_comes_between_from_elsewhere_is_no_matter() -> None:
     between: list[Message] = [
         Keepalive(1, False),
         delete(b"x", b"1", OTHER),

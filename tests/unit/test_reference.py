@@ -35,11 +35,10 @@ def errors(kind: type[LoaderError] = LoaderError) -> Iterator[type[LoaderError]]
         yield from errors(below)
 
 
-def options() -> Iterator[tuple[str, TyperOption]]:
-    for name, command in GROUP.commands.items():
-        for parameter in command.params:
-            if isinstance(parameter, TyperOption) and parameter.name != "help":
-                yield name, parameter
+def options(command: Any) -> list[TyperOption]:
+    return [
+        each for each in command.params if isinstance(each, TyperOption) and each.name != "help"
+    ]
 
 
 @pytest.mark.parametrize("path", generated.FILES)
@@ -56,10 +55,10 @@ def test_an_exit_code_means_one_thing_and_the_runbook_has_each() -> None:
 
 
 def test_every_command_and_option_is_on_the_page() -> None:
-    for name in GROUP.commands:
+    for name, command in GROUP.commands.items():
         assert f"`loader {name}`" in REFERENCE
-    for name, option in options():
-        assert f"`{option.opts[0]}" in REFERENCE, f"{option.opts[0]} of {name}"
+        for option in options(command):
+            assert f"`{option.opts[0]}" in REFERENCE, f"{option.opts[0]} of {name}"
 
 
 def default_of(option: TyperOption) -> str:
@@ -69,7 +68,7 @@ def default_of(option: TyperOption) -> str:
 
 
 def test_every_setting_is_on_the_page_with_its_default() -> None:
-    for option in (option for _, option in options() if option.envvar):
+    for option in every_option(*GROUP.commands.values()):
         (row,) = re.findall(rf"^\| `{option.envvar}` \|.*", REFERENCE, re.MULTILINE)
         assert f"`{option.opts[0]}`" in row
         assert f"`{default_of(option)}`" in row or not option.default
@@ -89,26 +88,24 @@ NO_SETTINGS = {
 """Of the system, of a web request, of Spark itself, of the tests, and what dbt refuses."""
 
 
-def every_option() -> Iterator[TyperOption]:
-    """The options of all commands and jobs that have a setting."""
-    commands = [*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS)]
-    for command in commands:
-        for parameter in command.params:
-            if isinstance(parameter, TyperOption) and parameter.envvar:
-                yield parameter
+COMMANDS = (*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS))
 
 
-def sources() -> Iterator[Path]:
-    yield ROOT / "profiles.yml.example"
-    for folder in ("loader", "waltally", "spark"):
-        yield from (ROOT / folder).rglob("*.py")
-    for pattern in ("macros/**/*.sql", "models/**/*.yml", "models/**/*.sql", "tests/**/*.sql"):
-        yield from (ROOT / "dbt_project").glob(pattern)
+def every_option(*commands: Any) -> list[TyperOption]:
+    """The options of these commands, or of all commands and jobs, that have a setting."""
+    found = [option for command in commands or COMMANDS for option in options(command)]
+    return [option for option in found if option.envvar]
+
+
+SOURCES = (
+    *("profiles.yml.example", "loader/**/*.py", "waltally/**/*.py", "spark/**/*.py"),
+    *("dbt_project/macros/**/*.sql", "dbt_project/models/**/*.*", "dbt_project/tests/**/*.sql"),
+)
 
 
 def read_by_the_code() -> set[str]:
     names = {str(option.envvar) for option in every_option()}
-    for path in sources():
+    for path in (path for pattern in SOURCES for path in ROOT.glob(pattern)):
         text = path.read_text()
         names |= set(re.findall(r"env_var\(\s*['\"](\w+)", text))
         names |= set(re.findall(r"environ(?:ment)?(?:\.get\(|\[)\s*\"([A-Z_]+)\"(?!\] = )", text))
@@ -177,13 +174,6 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
-    for target, anchor in links(page):
-        assert target.exists(), target
-        assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
-
-
 _PATH = re.compile(
     r"`((?:benchmarks|dbt_project|demo|docs|examples|loader|ops|soak|spark|testkit|tests|waltally)/"
     r"[\w./*-]*)"
@@ -191,7 +181,10 @@ _PATH = re.compile(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_path_that_a_page_names_exists(page: Path) -> None:
+def test_every_link_and_path_of_a_page_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in anchors(target), f"{target.name}#{anchor}"
     assert [path for path in _PATH.findall(page.read_text()) if not any(ROOT.glob(path))] == []
 
 

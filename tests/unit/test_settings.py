@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -25,13 +26,10 @@ def settings(**changed: str) -> Settings:
     return Settings.of(**{**given, **changed})
 
 
-def test_the_target_defaults_to_the_source() -> None:
-    made = settings(source="host=a dbname=b")
+def test_the_target_defaults_to_the_source_and_what_the_user_says_of_a_connection_wins() -> None:
+    made = settings(source="host=a dbname=b keepalives_idle=5")
+    assert "keepalives_idle=5" in made.source
     assert conninfo_to_dict(made.target).items() <= conninfo_to_dict(made.source).items()
-
-
-def test_what_the_user_says_of_the_connection_wins() -> None:
-    assert "keepalives_idle=5" in settings(source="keepalives_idle=5").source
 
 
 @pytest.mark.parametrize(
@@ -45,16 +43,23 @@ def test_a_table_is_read_with_quotes(text: str, table: Table) -> None:
     assert parse_table(text) == table
 
 
-@pytest.mark.parametrize("text", ["", ",", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d"])
-def test_a_table_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match="is no table"):
-        parse_table(text)
-
-
-@pytest.mark.parametrize("slot", ["", "Upper", "with-dash", "a" * 64])
-def test_a_slot_that_the_server_would_refuse_is_refused(slot: str) -> None:
-    with pytest.raises(SettingError, match="LOADER_SLOT"):
-        settings(slot=slot)
+@pytest.mark.parametrize(
+    ("read", "said", "texts"),
+    [
+        (parse_table, "is no table", ["", ",", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d"]),
+        (parse_age, "--keep", ["", "7", "d", "-1d", "7 d", "1.5d", "7y"]),
+        (lsn.parse, "a WAL position", ["", "0", "0/", "/0", "0/G", "123456789/0", "0/0/0"]),
+        (lambda slot: settings(slot=slot), "LOADER_SLOT", ["", "Upper", "with-dash", "a" * 64]),
+        # A schema of the server's own, and those that could not be written.
+        (lambda name: settings(schema=name), "LOADER_SCHEMA is", ["pg_a", "100%", "a\x1b"]),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    read: Callable[[str], object], said: str, texts: list[str]
+) -> None:
+    for text in texts:
+        with pytest.raises((SettingError, ValueError), match=said):
+            read(text)
 
 
 def test_a_broken_connection_string_is_refused_without_repeating_it() -> None:
@@ -96,38 +101,17 @@ def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() 
     assert "given twice" in done.output
 
 
-DAY = 86_400
-
-
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0s", 0), ("45s", 45), ("2m", 120), ("3h", 10_800), ("6d", 6 * DAY), ("8w", 56 * DAY)],
+    [("0s", 0), ("45s", 45), ("2m", 120), ("3h", 10_800), ("6d", 518_400), ("8w", 4_838_400)],
 )
 def test_an_age_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert parse_age(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "7 d", "1.5d", "7y"])
-def test_an_age_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match="--keep"):
-        parse_age(text)
-
-
 @given(st.integers(min_value=0, max_value=2**64 - 1))
 def test_a_position_survives_printing(position: int) -> None:
     assert lsn.parse(lsn.show(position)) == position
-
-
-@pytest.mark.parametrize("text", ["", "0", "0/", "/0", "0/G", "123456789/0", "0/0/0"])
-def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a WAL position"):
-        lsn.parse(text)
-
-
-@pytest.mark.parametrize("schema", ["pg_waltally", "100%", "a\x1b"])
-def test_a_schema_of_the_server_or_one_that_could_not_be_written_is_refused(schema: str) -> None:
-    with pytest.raises(SettingError, match="LOADER_SCHEMA is"):
-        settings(schema=schema)
 
 
 def test_dbt_pins_what_every_session_pins() -> None:

@@ -103,16 +103,11 @@ def test_what_stays_keeps_its_position_and_what_goes_has_gap() -> None:
     }
 
 
-def test_a_column_named_like_all_columns_is_never_taken_for_them() -> None:
-    assert renewed({}, {A: frozenset({"*", "x"})}, 0x10) == {A: {"x": 0x10}}
-
-
-def test_a_column_that_began_later_than_the_session_keeps_its_position() -> None:
-    before = {A: {"x": 0x30}}
-    assert renewed(before, {A: frozenset({"x", "y"})}, 0x20) == {A: {"x": 0x30, "y": 0x20}}
-
-
-def test_a_table_may_begin_anew_at_a_position_of_its_own() -> None:
+def test_a_later_position_is_kept_and_a_table_may_begin_anew_at_one_of_its_own() -> None:
+    named_like_all = {A: frozenset({"*", "x"})}
+    assert renewed({}, named_like_all, 0x10) == {A: {"x": 0x10}}
+    later = renewed({A: {"x": 0x30}}, {A: frozenset({"x", "y"})}, 0x20)
+    assert later == {A: {"x": 0x30, "y": 0x20}}
     before = {A: {ALL: 0x10}, B: {ALL: 0x10}}
     found = renewed(before, {A: None, B: frozenset({"x"})}, 0x20, {A: 0x30, B: 0x31})
     assert found == {A: {ALL: 0x30}, B: {"x": 0x31}}

@@ -31,20 +31,6 @@ def test_a_bound_carries_its_positions_in_whatever_order_of_fields(
         decode(message.replace(b'"nextlsn"', b'"other"'))
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b'{"action":"I","schema":"public","table":"t","columns":[]}',
-        b'{"action":"X"}',
-        b'{"action":"',
-        b"not json",
-        b"",
-    ],
-)
-def test_a_change_is_kept_as_it_came_whatever_it_is(payload: bytes) -> None:
-    assert decode(payload) == payload
-
-
 def message(content: str) -> bytes:
     said = {"action": "M", "transactional": True, "prefix": "p", "content": content}
     return json.dumps(said, separators=(",", ":")).encode()
@@ -72,20 +58,16 @@ def test_any_other_message_is_nothing(said: str) -> None:
     assert decode(b'{"action":"M","content":"\xff') is None
 
 
-def test_nobody_can_know_a_prefix_that_is_not_given() -> None:
-    first, second = (options([("a", "b")], None)["add-msg-prefixes"] for _ in range(2))
-    assert first != second
-    assert options([("a", "b")], None, "given")["add-msg-prefixes"] == "given"
-
-
-def test_awkward_table_names_are_escaped() -> None:
-    chosen = options([("public", "a,b"), ("My Schema", "c.d*")], None)
+def test_names_are_escaped_an_origin_is_a_number_and_nobody_knows_a_prefix_that_is_not_given() -> (
+    None
+):
+    tables = [("public", "a,b"), ("My Schema", "c.d*")]
+    chosen, other = options(tables, None), options(tables, 3, "given")
     assert chosen["add-tables"] == r"public.a\,b,My\ Schema.c\.d\*"
-
-
-def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
-    assert "filter-origins" not in options([("a", "b")], None)
-    assert options([("a", "b")], 3)["filter-origins"] == "3"
+    assert "filter-origins" not in chosen
+    assert other["filter-origins"] == "3"
+    assert other["add-msg-prefixes"] == "given"
+    assert chosen["add-msg-prefixes"] != options(tables, None)["add-msg-prefixes"]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +88,8 @@ def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
         (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
         (b'{"action":"II","columns":[]}', b""),
         (b'{"action": "T"}', b""),
+        (b'{"action":"X"}', b""),
+        (b'{"action":"', b""),
         (b'{"schema":"s","action":"T"}', b""),
         (b'{"action":"T"', b""),
         (b'{"action":"T"}}', b""),
@@ -114,9 +98,10 @@ def test_the_origin_is_filtered_by_number_only_where_there_is_one() -> None:
         (b"not json", b""),
     ],
 )
-def test_an_action_is_told_of_what_the_plugin_prints_and_of_nothing_else(
+def test_a_change_is_kept_as_it_came_and_its_action_told_if_the_plugin_would_print_it_so(
     payload: bytes, letter: bytes
 ) -> None:
+    assert decode(payload) == payload
     assert action(payload) == letter
 
 
