@@ -145,37 +145,35 @@ class Lab:
 def change(dice: Random, place: str) -> str:
     key = dice.randint(1, 25)
     some = f"where id % {dice.randint(2, 6)} = 0"
-    if place != "access" and dice.random() < 0.3:
-        return dice.choice(
-            (
-                f"insert into entry values ({key}, 'k{key % 4}', {key})"
-                " on conflict (id) do update set hours = entry.hours + 1",
-                f"update entry set kind = 'k{key % 3}' {some}",
-                f"delete from entry where id = {key}",
-                "truncate entry" if key == 1 else f"delete from entry {some} and id > 20",
-            )
-        )
+    of_entries = (
+        f"insert into entry values ({key}, 'k{key % 4}', {key})"
+        " on conflict (id) do update set hours = entry.hours + 1",
+        f"update entry set kind = 'k{key % 3}' {some}",
+        "truncate entry" if key == 1 else f"delete from entry where id = {key}",
+    )
     return dice.choice(
         {
             "people": (
                 f"insert into member values ({key}, 'n{key}', {key % 6}, true)"
                 " on conflict (id) do update set team_id = excluded.team_id",
-                f"update member set name = name || '!' where id = {key}",
-                f"update member set is_active = not is_active {some}",
+                f"update member set name = name || '!', is_active = not is_active {some}",
                 f"delete from member where id = {key}",
+                *of_entries,
             ),
             "org": (
                 f"update team set is_archived = not is_archived {some}",
                 f"insert into team values ({key % 8}, 'new')"
                 " on conflict (id) do update set name = excluded.name",
                 f"delete from team where id = {key % 8}",
+                *of_entries,
             ),
             "access": (
                 f"insert into project_grant values ({key}, {key % 6}, 'p{key % 5}', 'write')"
                 " on conflict (id) do update set project = excluded.project",
                 f"update project_grant set team_id = {key % 6}, role = 'read' {some}",
-                f"delete from project_grant where id = {key}",
-                "truncate project_grant" if key == 1 else "select 1",
+                "truncate project_grant"
+                if key == 1
+                else f"delete from project_grant where id = {key}",
             ),
         }[place]
     )
