@@ -19,8 +19,6 @@ WAITING = """
     select max(pid) from pg_stat_activity
     where wait_event_type = 'Lock' and datname = current_database()
 """
-REFUSED = "select count(*) from cdc.installed_model where is_locked"
-"""No apply waits for a table that somebody has locked: the others would get older."""
 
 
 def write(pipeline: Pipeline) -> None:
@@ -61,29 +59,19 @@ def test_what_is_staged_while_the_first_apply_runs_is_applied_without_another_ch
             wait_until(lambda: pipeline.model() == pipeline.recount(), running.said())
 
 
-MET = (
-    ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
-    ("select from analytics.ft_service_stats for update", REFUSED, "it is tried again"),
-)
-"""What somebody locks, and what the apply does that meets it."""
-
-
-def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
+def test_a_loader_whose_apply_waits_for_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
     pipeline.begin()
     pipeline.limits.stop_apply = 0.1
-    for lock, asked, seen in MET:
-        with (
-            pipeline.follow("--build") as running,
-            closing(psycopg2.connect(pipeline.dsns[1])) as holder,
-        ):
-            holder.cursor().execute(lock)
-            write(pipeline)
-            wait_until(lambda: pipeline.target.value(asked), seen)  # noqa: B023
-            running.end()
-        # What could not be locked is tried again a second later.
-        again = ("run", "--once", "--build")
-        wait_until(lambda: pipeline.loader(*again).returncode == 0, "the next loader applies it")  # noqa: B023
-        assert pipeline.model() == pipeline.recount()
+    with (
+        pipeline.follow("--build") as running,
+        closing(psycopg2.connect(pipeline.dsns[1])) as holder,
+    ):
+        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+        write(pipeline)
+        wait_until(lambda: pipeline.target.value(WAITING), "an apply waits")
+        running.end()
+    pipeline.must("run", "--once", "--build")
+    assert pipeline.model() == pipeline.recount()
 
 
 def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from testkit.servers import Cluster
 from tests.dbt.project import Project, shared_project
-from tests.dbt.staged import STAGING, Warehouse, set_environment
+from tests.dbt.staged import Warehouse, set_environment
 
 
 @pytest.fixture(scope="session")
@@ -24,13 +24,5 @@ def warehouse(
     """A warehouse whose models are there, and registered where the test installs them."""
     set_environment(cluster, monkeypatch)
     made = Warehouse(cluster, project)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def fresh(warehouse: Warehouse) -> Iterator[Warehouse]:
-    """A warehouse in which dbt has built nothing yet."""
-    made = Warehouse(warehouse.cluster, warehouse.project, STAGING)
     yield made
     made.close()

@@ -61,6 +61,20 @@ DOWNSTREAM = ("channel_days", "busy_channels", "idle_places", "order_lists")
 """The models over models."""
 
 
+def above_differs(target: Database, home: Path, name: str) -> list[tuple[Any, ...]]:
+    """Compare a model over models with the query that dbt has compiled, over its inputs."""
+    (path,) = home.glob(f"**/compiled/**/{name}.sql")
+    columns = target.value(
+        "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place)"
+        " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration) as one"
+        " where own.name = %s and one.is_shown and one.kind <> 'id'",
+        name,
+    )
+    stored = f"select {columns} from analytics.{name}"
+    asked = f"select {columns} from (\n{path.read_text()}\n) as asked"
+    return target.execute(apart(stored, asked))
+
+
 class Shop(System):
     """A source that is its own target, and the project."""
 
@@ -151,7 +165,7 @@ class Shop(System):
 
     def _differences(self, name: str) -> list[tuple[Any, ...]]:
         if name in DOWNSTREAM:
-            return self._downstream_differences(name)
+            return above_differs(self.target, self.home, name)
         ((query, timezone, columns),) = self.target.execute(
             "select reading ->> 'text', declaration ->> 'timezone', (select string_agg("
             "format('%%I::%%s as %%1$I', name, type), ', ' order by place) from cdc.list_columns(declaration)"
@@ -163,19 +177,6 @@ class Shop(System):
         stored = f"select {columns} from analytics.{name}"
         asked = f"select {columns} from (\n{query}\n) as asked"
         return self.source.execute(apart(stored, asked))
-
-    def _downstream_differences(self, name: str) -> list[tuple[Any, ...]]:
-        """Compare a model over models with the query that dbt has compiled, over its inputs."""
-        (path,) = self.home.glob(f"**/compiled/**/{name}.sql")
-        columns = self.target.value(
-            "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place)"
-            " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration) as one"
-            " where own.name = %s and one.is_shown and one.kind <> 'id'",
-            name,
-        )
-        stored = f"select {columns} from analytics.{name}"
-        asked = f"select {columns} from (\n{path.read_text()}\n) as asked"
-        return self.target.execute(apart(stored, asked))
 
     def write(self, dice: Random) -> None:
         """Change all tables in some transactions, of which some roll back to a savepoint."""

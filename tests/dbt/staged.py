@@ -158,14 +158,12 @@ class Warehouse:
             lsn.show(self.position),
         )
 
-    def register(
-        self, *names: str, changed: str = "", slot: str = SLOT, followed: int = START
-    ) -> None:
-        """Register models, all without names; let the log hold their tables from a position on.
+    def register(self, *names: str, slot: str = SLOT) -> None:
+        """Register models, all without names, whose tables the log holds from the beginning.
 
         Each that has no baseline gets one of no rows, at the log's start.
         """
-        declared = self.project.declared(changed)
+        declared = self.project.declared()
         if names:
             queries = tuple(query for query in declared.queries if query.name in names)
             declared = replace(declared, queries=queries)
@@ -173,7 +171,7 @@ class Warehouse:
         self.execute(
             "update cdc.logged_table set held_since = %s "
             "where slot_name = %s and held_since = '{}'",
-            json.dumps({"*": lsn.show(followed)}),
+            json.dumps({"*": lsn.show(START)}),
             slot,
         )
         self.execute(_EMPTY_BASELINES, slot)
@@ -297,18 +295,14 @@ class Warehouse:
         for model in self.bring(*names, refresh=refresh):
             assert model.state != "failed", f"{model.reason} {model.remedy}"
 
-    def refused(self, *names: str, state: str = "failed", refresh: bool = False) -> str:
-        """Bring the one model, which must fail or wait, and return what it says to do."""
+    def refused(self, name: str, refresh: bool = False) -> str:
+        """Bring a model, which must fail, and return what it says to do."""
         try:
-            (model,) = self.bring(*names, refresh=refresh)
+            (model,) = self.bring(name, refresh=refresh)
         except psycopg2.Error as error:  # as dbt prints it
             return str(error)
-        assert model.state == state, model
+        assert model.state == "failed", model
         return f"{model.reason}\nHINT: {model.remedy}"
-
-    def waits(self, *names: str) -> str:
-        """Bring the one model, which must wait, and return why and for what."""
-        return self.refused(*names, state="waits")
 
     def apply(self, part: Part = "all") -> list[ModelState]:
         """Call cdc.apply until nothing is behind, as the loader does."""
@@ -342,11 +336,6 @@ class Warehouse:
             list(names),
             self.slot,
         )
-
-    def refresh(self, *names: str) -> None:
-        """Start these models from their baselines again, as `dbt build --full-refresh` does."""
-        self.ask_refresh(*names)
-        self.apply()
 
     def try_again(self) -> None:
         """Let the pause of each model that failed be over."""

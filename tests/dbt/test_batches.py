@@ -1,31 +1,10 @@
-"""Slices, empty batches and rebuilds; tests/dbt/test_queries.py has random cuts."""
+"""Slices; tests/dbt/test_queries.py has random cuts."""
 
 from __future__ import annotations
 
 from loader.applying.applier import apply_once
 from tests.dbt.staged import MODEL, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
-
-
-def test_a_rebuild_repairs_what_someone_changed(warehouse: Warehouse) -> None:
-    stats = "select count, live_count from analytics.ft_service_stats"
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build(MODEL)
-    warehouse.execute("update analytics.ft_service_stats set count = 7")
-    warehouse.build(MODEL, refresh=True)
-    assert warehouse.execute(stats) == [(1, 1)]
-
-
-def test_an_empty_batch_writes_nothing(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.build()
-    state = (
-        "select (select array_agg(xmin::text) from analytics.ft_service_stats), "
-        "(select array_agg(xmin::text order by model_name) from cdc.model_watermark)"
-    )
-    before = warehouse.execute(state)
-    warehouse.apply()
-    assert warehouse.execute(state) == before
 
 
 def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
@@ -53,6 +32,10 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
         assert model.is_behind == (waiting > 0)
     assert slices > 3
     assert warehouse.counts() == application.counts()
+    written = "select xmin::text from cdc.model_watermark order by model_name"
+    before = warehouse.execute(written)
+    warehouse.apply()
+    assert warehouse.execute(written) == before, "an empty batch writes nothing"
 
 
 def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:

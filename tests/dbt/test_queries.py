@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 from collections.abc import Iterator
-from contextlib import closing
 from random import Random
 
-import psycopg2
 import pytest
 
-from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster
@@ -26,7 +22,6 @@ QUERIES = (
     *("nightly", "stock"),
     *DOWNSTREAM,
 )
-"""The models whose queries take each row."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +48,7 @@ def shop(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_a_new_model_waits_for_its_seed_and_dbt_says_so(shop: Shop) -> None:
-    for name in (*QUERIES, "notes"):
+    for name in QUERIES:
         why = r"analytics\.\w+, which it reads, " if name in DOWNSTREAM else "it waits for its seed"
         assert re.search(rf"model analytics\.{name} \.+ \[WAITS: {why}", shop.built)
         assert shop.waited[name][0] == "waits"
@@ -74,91 +69,13 @@ def test_a_table_of_dbt_s_is_read_until_the_baseline_takes_its_place_at_once(sho
     assert shop.target.value(gone) == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop, seed: int) -> None:
     dice = Random(seed)
     for _ in range(3):
         shop.write(dice)
         shop.apply_in_batches(dice)
         assert shop.compare(*QUERIES) == {}, shop.states()
-
-
-def test_a_loader_that_is_killed_in_an_apply_adds_nothing_twice(shop: Shop) -> None:
-    dice = Random(7)
-    waiting = (
-        "select count(*) from pg_stat_activity"
-        " where wait_event_type = 'Lock' and datname = current_database()"
-    )
-    with shop.follow("--build") as running, closing(psycopg2.connect(shop.dsns[1])) as holder:
-        shop.write(dice)
-        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
-        shop.write(dice)
-        wait_until(lambda: shop.target.value(waiting), "an apply waits")
-        running.kill()
-        assert running.process.returncode == -signal.SIGKILL
-    shop.write(dice)
-    shop.must("run", "--once", "--build")
-    assert shop.compare(*QUERIES) == {}
-
-
-def test_a_total_without_groups_keeps_its_row_and_a_truncate_takes_one_part(shop: Shop) -> None:
-    shop.source.execute(
-        "begin; insert into old_orders (channel) values ('only here');"
-        " insert into orders (channel) values ('web'); commit"
-    )
-    shop.catch_up()
-    shop.source.execute("truncate orders")
-    shop.catch_up()
-    assert shop.target.execute("select order_count, net from analytics.order_total") == [(0, None)]
-    assert shop.compare(*QUERIES) == {}
-    assert shop.target.value("select count(*) from analytics.both where channel = 'only here'") == 1
-    shop.source.execute("insert into orders (amount, discount) values (3, 1)")
-    shop.catch_up()
-    assert shop.target.execute("select order_count, net from analytics.order_total") == [(1, 2)]
-
-
-def test_rows_that_the_query_cannot_take_are_listed(shop: Shop) -> None:
-    shop.source.execute("truncate orders")
-    shop.catch_up()
-    shop.target.execute("truncate analytics.rejected_changes")
-    shop.source.execute("insert into orders (note) values ('12'), ('twelve'), ('22'), (null)")
-    shop.source.execute("update orders set note = '13' where note = 'twelve'")
-    shop.source.execute("update orders set note = 'none' where note = '22'")
-    shop.catch_up()
-    assert shop.target.execute("select digit, order_count from analytics.notes order by 1") == [
-        *((2, 1), (3, 1), (None, 1)),
-    ]
-    rejected = shop.target.execute(
-        "select model_name, action, reason, payload from analytics.rejected_changes"
-        " order by commit_lsn"
-    )
-    assert [(model, action) for model, action, *_ in rejected] == [
-        *(("analytics.notes", "I"), ("analytics.notes", "U"))
-    ]
-    assert all("invalid input syntax for type integer" in reason for *_, reason, _ in rejected)
-    assert "twelve" in rejected[0][3]
-    code, said = shop.tried("test", "--select", "no_rejected_changes")
-    assert code and "Got 2 results" in said
-    assert shop.states()["notes"][0] == "follows"
-
-
-def test_more_than_a_thousand_of_one_transaction_stop_that_model_alone(shop: Shop) -> None:
-    shop.source.execute("truncate orders")
-    shop.source.execute(
-        "do $$ begin insert into orders (note) values ('eleven'); for n in 1..1001 loop"
-        " insert into orders (note) values ('twelve'); commit; end loop; end $$"
-    )
-    shop.catch_up()
-    assert shop.states()["notes"] == ("follows", None)
-    shop.source.execute("insert into orders (note) select 'twelve' from generate_series(1, 1001)")
-    shop.catch_up()
-    state, reason = shop.states()["notes"]
-    assert state == "failed" and "more than 1,000 rows of one transaction" in str(reason)
-    assert shop.compare(*QUERIES) == {}
-    shop.source.execute("truncate orders")
-    shop.target.execute("update cdc.installed_model set retry_at = null")
-    shop.catch_up()
-    assert shop.states()["notes"] == ("follows", None)
 
 
 def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
@@ -252,16 +169,6 @@ def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster:
         assert f"model {name} (models/{name}.sql)" in said
 
 
-def test_a_contract_that_the_query_does_not_keep_is_refused(shop: Shop) -> None:
-    path = shop.folder / "models" / "sales.yml"
-    text = path.read_text()
-    path.write_text(text.replace("amount, data_type: numeric", "amount, data_type: bigint", 1))
-    code, said = shop.tried("run", "--select", "sales")
-    path.write_text(text)
-    assert code and "amount is numeric, and the contract says bigint" in said
-    assert "PASS=1 " in shop.dbt("run", "--select", "sales")
-
-
 def test_a_query_with_another_text_and_the_same_meaning_keeps_its_rows(shop: Shop) -> None:
     rows = "select xmin::text, ctid::text, * from analytics.nightly order by 2"
     before = shop.target.execute(rows)
@@ -285,6 +192,7 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
         " select channel from old_orders) as orders group by 1 order by 1"
     )
     shop.target.execute(f"create view public.both_shown as {rows}")
+    shop.target.execute("grant select on analytics.both to pg_read_all_stats")
     before = shop.home / "before"
     before.mkdir()
     shutil.copy(shop.home / "target" / "manifest.json", before)
@@ -309,6 +217,8 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     shop.catch_up()
     assert shop.compare(*QUERIES) == {}
     assert shop.target.execute("select * from public.both_shown") == shop.source.execute(former)
+    granted = "select has_table_privilege('pg_read_all_stats', 'analytics.both', 'select')"
+    assert shop.target.value(granted)
     columns = (
         "select string_agg(column_name, ' ' order by ordinal_position) from"
         " information_schema.columns where table_name = 'both' and column_name !~ '^waltally_'"
@@ -316,17 +226,7 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     assert shop.target.value(columns) == "channel order_count priced"
 
 
-def test_columns_are_added_dropped_and_renamed_at_the_source(shop: Shop) -> None:
-    shop.source.execute("alter table stock add more text default 'new', drop unused")
-    shop.source.execute(
-        "update stock set pieces = pieces + 1 where id % 2 = 0; delete from stock where id = 1"
-    )
-    shop.catch_up()
-    assert shop.states()["stock"][0] == "follows"
-    assert shop.compare("stock") == {}
-    shop.must("setup")
-    assert "APPLIED up to" in shop.dbt("run", "--select", "stock")
-
+def test_a_column_that_is_renamed_at_the_source_stops_the_models_that_need_it(shop: Shop) -> None:
     shop.source.execute("alter table stock rename pieces to units")
     shop.source.execute("update stock set units = units + 1")
     shop.catch_up()

@@ -12,13 +12,6 @@ LISTED = (
 )
 
 
-def test_a_model_that_is_built_alone_makes_the_list(fresh: Warehouse) -> None:
-    fresh.append([change("I", LIVE, new=row()), {"action": "Z"}])
-    fresh.must("run", "--select", MODEL)
-    assert list(fresh.counts().values()) == [(1, 0)]
-    assert fresh.value("select count(*) from analytics.rejected_changes") == 1
-
-
 def test_a_failing_test_of_the_model_holds_up_no_rejection(warehouse: Warehouse) -> None:
     def statuses_of_build() -> dict[str, str]:
         done = warehouse.dbt("build", *SHIPPED, "test_type:unit")

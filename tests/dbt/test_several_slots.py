@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from testkit.commands import ROOT, run_dbt, wait_until
-from testkit.comparison import apart
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.project import host_project
 from testkit.servers import Cluster, connect
 from testkit.system import System
+from tests.dbt.shop import above_differs
 from tests.spark.support import run_command
 
 TABLES = {
@@ -67,6 +67,12 @@ from (
 group by 1, 2""",
 }
 UPPER = ("may_see", "projects", "entries")
+ROWS = {
+    "staff": ("people", "member"),
+    "teams": ("org", "team"),
+    "grants": ("access", "project_grant"),
+}
+"""By rows model its source and its table."""
 
 
 class Lab:
@@ -113,86 +119,61 @@ class Lab:
             )
         }
 
-    def catch_up(self) -> None:
-        for system in self.systems.values():
-            system.must("run", "--once", "--build")
+    def catch_up(self, *names: str) -> None:
+        """Stage and apply what the sources of these names, or all, have committed."""
+        for name in names or self.systems:
+            self.systems[name].must("run", "--once")
+            self.systems[name].apply()
 
     def write(self, dice: Random) -> None:
         for name in dice.choices(list(self.systems), k=4):
             statements = [change(dice, name) for _ in range(dice.randint(1, 3))]
             self.systems[name].source.execute("begin; " + "; ".join(statements) + "; commit")
 
-    def differences(self) -> list[tuple[Any, ...]]:
-        """Return where a model differs from the query that dbt has compiled, both ways."""
-        found: list[tuple[Any, ...]] = []
-        for name in UPPER:
-            (path,) = self.project.parent.glob(f"**/compiled/**/{name}.sql")
-            columns = self.target.value(
-                "select string_agg(format('%%I::%%s', one.name, one.type), ', ')"
-                " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration)"
-                " as one where own.name = %s and one.is_shown",
-                name,
-            )
-            stored = f"select {columns} from analytics.{name}"
-            asked = f"select {columns} from ({path.read_text()}) as asked"
-            found += [(name, *row) for row in self.target.execute(apart(stored, asked))]
-        return found
-
     def is_exact(self) -> bool:
         """Whether the rows models hold their tables, and what is above equals its queries."""
-        for name, place, table in (
-            ("staff", "people", "member"),
-            ("teams", "org", "team"),
-            ("grants", "access", "project_grant"),
-        ):
-            columns = self.target.value(
-                "select string_agg(attname, ', ' order by attnum) from pg_attribute"
-                " where attrelid = %s::regclass and attnum > 0 and not attisdropped",
-                f"analytics.{name}",
-            )
-            query = f"select {columns} from {{}} order by id"
+        rows = "select * from {} order by id"
+        for name, (place, table) in ROWS.items():
             source = self.systems[place].source
-            assert source.execute(query.format(table)) == self.target.execute(
-                query.format(f"analytics.{name}")
-            ), name
-        assert self.differences() == []
+            held = self.target.execute(rows.format(f"analytics.{name}"))
+            assert source.execute(rows.format(table)) == held, name
+        home = self.project.parent
+        assert [row for name in UPPER for row in above_differs(self.target, home, name)] == []
         return True
 
 
 def change(dice: Random, place: str) -> str:
     key = dice.randint(1, 25)
     some = f"where id % {dice.randint(2, 6)} = 0"
-    if place != "access" and dice.random() < 0.3:
-        return dice.choice(
-            (
-                f"insert into entry values ({key}, 'k{key % 4}', {key})"
-                " on conflict (id) do update set hours = entry.hours + 1",
-                f"update entry set kind = 'k{key % 3}' {some}",
-                f"delete from entry where id = {key}",
-                "truncate entry" if key == 1 else f"delete from entry {some} and id > 20",
-            )
-        )
+    of_entries = (
+        f"insert into entry values ({key}, 'k{key % 4}', {key})"
+        " on conflict (id) do update set hours = entry.hours + 1",
+        f"update entry set kind = 'k{key % 3}' {some}",
+        "truncate entry" if key == 1 else f"delete from entry where id = {key}",
+    )
     return dice.choice(
         {
             "people": (
                 f"insert into member values ({key}, 'n{key}', {key % 6}, true)"
                 " on conflict (id) do update set team_id = excluded.team_id",
-                f"update member set name = name || '!' where id = {key}",
-                f"update member set is_active = not is_active {some}",
+                f"update member set name = name || '!', is_active = not is_active {some}",
                 f"delete from member where id = {key}",
+                *of_entries,
             ),
             "org": (
                 f"update team set is_archived = not is_archived {some}",
                 f"insert into team values ({key % 8}, 'new')"
                 " on conflict (id) do update set name = excluded.name",
                 f"delete from team where id = {key % 8}",
+                *of_entries,
             ),
             "access": (
                 f"insert into project_grant values ({key}, {key % 6}, 'p{key % 5}', 'write')"
                 " on conflict (id) do update set project = excluded.project",
                 f"update project_grant set team_id = {key % 6}, role = 'read' {some}",
-                f"delete from project_grant where id = {key}",
-                "truncate project_grant" if key == 1 else "select 1",
+                "truncate project_grant"
+                if key == 1
+                else f"delete from project_grant where id = {key}",
             ),
         }[place]
     )
@@ -227,134 +208,54 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
-    assert lab.target.execute(
-        "select slot_name, array_agg(declared_name order by declared_name) from"
-        " cdc.registered_model group by 1 order by 1"
-    ) == sorted(
-        (lab.systems[place].slot, names)
-        for place, names in {
-            "people": ["people_entries", "staff"],
-            "org": ["org_entries", "teams"],
-            "access": ["grants"],
-        }.items()
-    )
+    found = lab.target.execute("select declared_name, slot_name from cdc.registered_model")
+    place_of = {
+        **{name: place for name, (place, _) in ROWS.items()},
+        **{"people_entries": "people", "org_entries": "org"},
+    }
+    assert dict(found) == {name: lab.systems[place].slot for name, place in place_of.items()}
     follows = ("follows", None, None)
     assert lab.states("may_see") == dict.fromkeys(TABLES, follows)
     assert lab.states("entries") == dict.fromkeys(("people", "org"), follows)
     for name, system in lab.systems.items():
-        done = system.must("setup")
-        assert "forgot" not in done
-        assert "may_see" in system.must("status"), name
+        assert "forgot" not in system.must("setup")
         assert "entries" in system.must("stats") or name == "access"
-
-
-def test_what_each_model_is_and_how_it_is_kept_is_said(lab: Lab) -> None:
-    kinds = {
-        "may_see": "fact over models: grants x teams x staff, found by team_id",
-        "projects": "roll-up of may_see",
-        "entries": "fact over models: people_entries, org_entries",
-    }
-    status = lab.systems["people"].must("status")
-    for name, kind in kinds.items():
-        assert f"analytics.{name}: {kind}\n" in lab.said
-        assert kind in status
+        status = system.must("status")
+        for model, kind in (
+            ("may_see", "fact over models: grants x teams x staff, found by team_id"),
+            ("projects", "roll-up of may_see"),
+            ("entries", "fact over models: people_entries, org_entries"),
+        ):
+            assert f"analytics.{model}: {kind}\n" in lab.said
+            assert kind in status or (name, model) == ("access", "entries")
     assert "registered staff, rows of public.member" in lab.said
 
 
-def audited(lab: Lab, *flags: str, code: int = 0) -> tuple[dict[str, Any], str]:
-    """Return what the audit says of the models over models, by name, and its errors."""
-    found, out, err = run_command("audit", ("--json", *flags), lab.systems["people"].environment())
-    assert found == code, out + err
-    report: dict[str, Any] = json.loads(out)
-    assert report["equal"] is (code == 0), report
-    return report["over_models"], err
-
-
 def test_an_audit_compares_models_over_models_of_several_slots(lab: Lab) -> None:
-    lab.target.execute(
-        'update cdc.downstream_model set meaning = meaning || \'{"collation version": "1"}\''
-    )
-    state, reason, remedy = lab.states("entries")["org"]
-    assert state == "follows" and reason is not None and remedy is not None
-    assert reason.startswith("the server's collation version changed since")
-    assert remedy.startswith("`reindex database") and "spark/audit.py --model entries`" in remedy
+    def audited(*flags: str, code: int = 0) -> tuple[dict[str, Any], str]:
+        given = lab.systems["people"].environment()
+        found, out, err = run_command("audit", ("--json", *flags), given)
+        assert found == code, out + err
+        return json.loads(out)["over_models"], err
+
     with lab.systems["people"].follow("--build"):
-        over, _ = audited(lab)
-    assert lab.states("entries")["org"] == ("follows", None, None)
-    assert {name: each["difference_count"] for name, each in over.items()} == dict.fromkeys(
-        UPPER, 0
-    )
-    assert all(each["group_count"] > 2 for each in over.values())
-    state = (
-        "select model_name, audited_at is not null from cdc.model_state where model_name = any (%s)"
-    )
-    assert set(lab.target.execute(state, list(UPPER))) == {(name, True) for name in UPPER}
-    status = json.loads(lab.systems["org"].must("status", "--json"))
-    assert {model["name"] for model in status["models"] if model["audited_at"]} >= set(UPPER)
-
-    lab.target.execute("update analytics.projects set last_name = 'zz' where project = 'p1'")
-    over, said = audited(lab, "--model", "projects", code=42)
-    assert list(over) == ["projects"]
-    assert {each["column"] for each in over["projects"]["differences"]} == {"last_name"}
-    assert "`dbt build --full-refresh --select projects`" in said
-    lab.target.execute(
-        "insert into cdc.to_fill values ('analytics.projects', 'a test asks for it')"
-    )
-    out = run_command("audit", ("--model", "projects"), lab.systems["people"].environment())[2]
-    assert "analytics.projects was not compared: it is to be filled" in out
-    is_fresh, slot = (
-        "select cdc.exact_as_of(%s, 'projects') is not null",
-        lab.systems["people"].slot,
-    )
-    assert not lab.target.value(is_fresh, slot)
-    lab.target.execute("select from cdc.apply(%s)", slot)
+        over, _ = audited()
+        assert {name: each["difference_count"] for name, each in over.items()} == dict.fromkeys(
+            UPPER, 0
+        )
+        assert all(each["group_count"] > 2 for each in over.values())
+        status = json.loads(lab.systems["org"].must("status", "--json"))
+        assert {each["name"] for each in status["models"] if each["audited_at"]} >= set(UPPER)
+    to_fill = "insert into cdc.to_fill values ('analytics.{}', 'a test asks for it')"
+    lab.target.execute("update analytics.entries set hours = hours + 1")
+    lab.target.execute(to_fill.format("projects"))
+    over, said = audited("--model", "entries", "--model", "projects", code=42)
+    assert {each["column"] for each in over["entries"]["differences"]} == {"hours"}
+    assert "`dbt build --full-refresh --select entries`" in said
+    assert "analytics.projects was not compared: it is to be filled" in said
+    lab.target.execute(to_fill.format("entries"))
+    lab.target.execute("select from cdc.apply(%s)", lab.systems["people"].slot)
     assert lab.is_exact()
-    assert lab.target.value(is_fresh, slot)
-    assert (
-        lab.target.value("select audited_at from cdc.downstream_model where name = 'projects'")
-        is None
-    )
-
-
-def test_loader_stats_shows_models_over_models(lab: Lab) -> None:
-    system = lab.systems["people"]
-    total = lab.target.value("select sum(grant_count)::int from analytics.may_see")
-    assert str(total) in system.must("stats", "may_see", "--by", "project")
-    assert "member_count" in system.must("stats", "projects", "project=p1", "--by", "project")
-    for each in lab.systems.values():
-        each.must("run", "--once", "--build")
-        fresh = "select cdc.exact_as_of(%s, 'may_see') is not null"
-        assert lab.target.value(fresh, each.slot)
-
-
-def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab) -> None:
-    dice = Random(3)
-    for failpoint in ("applied:5", "before-commit", "after-commit"):
-        victim = dice.choice(list(TABLES))
-        with ExitStack() as running:
-            for name, system in lab.systems.items():
-                if name != victim:
-                    running.enter_context(system.follow("--build"))
-            killed = running.enter_context(
-                lab.systems[victim].start("--build", WALTALLY_KILL_AT=failpoint)
-            )
-
-            def is_dead(killed: Any = killed) -> bool:
-                lab.write(dice)
-                return killed.process.poll() is not None
-
-            wait_until(is_dead, "it is killed")
-            assert killed.process.returncode == -signal.SIGKILL, killed.said()
-            with lab.systems[victim].follow("--build"):
-                for _ in range(20):
-                    lab.write(dice)
-                for system in lab.systems.values():
-                    system.must("wait", "--timeout", "20s")
-        assert lab.is_exact()
-        for name in UPPER:
-            assert {state for state, *_ in lab.states(name).values()} == {"follows"}
-    said = "".join(path.read_text() for path in lab.project.parent.glob("*.log"))
-    assert "deadlock" not in said and "could not be locked" not in said, said
 
 
 def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
@@ -367,18 +268,13 @@ def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
         one.autocommit = False
         one.ask("select from cdc.apply(%s)", (lab.systems["people"].slot,))
         other.ask("set statement_timeout to '20s'")
-        with ExitStack() as stack:
-            stack.callback(one.rollback)
-            held = "select count(*) from cdc.to_fill"
-            other.ask("select from cdc.apply(%s)", (lab.systems["org"].slot,))
-            # Longer than a second: what is above is left out, the slot's own models are not.
-            assert lab.target.value(held) == 2
-            why = "it is to be filled from its inputs: another session kept it locked for a second"
-            for place in TABLES:
-                state, reason, remedy = lab.states("may_see")[place]
-                assert (state, reason) == ("waits", why)
-                assert remedy == "`loader run --build` or `dbt build`"
-            assert lab.states("teams")["org"][0] == "follows"
+        other.ask("select from cdc.apply(%s)", (lab.systems["org"].slot,))
+        # Longer than a second: what is above is left out, the slot's own models are not.
+        assert lab.target.value("select count(*) from cdc.to_fill") == 2
+        why = "it is to be filled from its inputs: another session kept it locked for a second"
+        waits = ("waits", why, "`loader run --build` or `dbt build`")
+        assert lab.states("may_see") == dict.fromkeys(TABLES, waits)
+        assert lab.states("teams")["org"][0] == "follows"
         one.commit()
     lab.catch_up()
     assert lab.is_exact()
@@ -387,33 +283,21 @@ def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
 
 def test_where_an_input_of_one_slot_fails_the_others_changes_are_added(lab: Lab) -> None:
     people, org = lab.systems["people"], lab.systems["org"]
-    # How much the loaders that were killed have written is a matter of time.
-    org.source.execute(
-        "insert into team values (1, 'there') on conflict (id) do update set is_archived = false"
-    )
-    lab.systems["access"].source.execute(
-        "insert into project_grant values (1, 1, 'p1', 'read')"
-        " on conflict (id) do update set team_id = 1"
-    )
-    lab.catch_up()
     lab.target.execute(
         "alter table analytics.teams add constraint calm check (name !~ '[?]$') not valid"
     )
     org.source.execute("update team set name = name || '?'")
-    org.must("run", "--once")
-    org.target.execute("select from cdc.apply(%s)", org.slot)
+    lab.catch_up("org")
     people.source.execute(
         "insert into member values (99, 'late', 1, true); insert into entry values (99, 'late', 1)"
     )
-    people.must("run", "--once", "--build")
-    found = "select count(*) > 0 from analytics.may_see where member_id = 99"
-    assert lab.target.value(found)
+    lab.catch_up("people")
+    assert lab.target.value("select count(*) from analytics.may_see where member_id = 99")
     state, reason, remedy = lab.states("may_see")["org"]
     assert state == "waits"
     assert reason is not None and reason.startswith("analytics.teams, which it reads, failed: ")
     assert remedy == lab.states("teams")["org"][2]
-    assert lab.states("may_see")["people"][0] == "follows"
-    assert lab.states("entries")["org"][0] == "follows"
+    assert lab.states("may_see")["people"][0] == lab.states("entries")["org"][0] == "follows"
     assert "teams failed: " in org.loader("status").stdout
     assert "teams failed: " not in people.loader("status").stdout
     held = (
@@ -444,3 +328,33 @@ def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
     assert f"wrong: {sentence.rstrip('.')}" in here
     assert "a model for each slot, and a query over these models by ref()" in here
     assert code and sentence in " ".join(said.split())
+
+
+def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab) -> None:
+    dice = Random(3)
+    for failpoint in ("applied:5", "after-commit"):
+        victim = dice.choice(list(TABLES))
+        with ExitStack() as running:
+            for name, system in lab.systems.items():
+                if name != victim:
+                    running.enter_context(system.follow("--build"))
+            killed = running.enter_context(
+                lab.systems[victim].start("--build", WALTALLY_KILL_AT=failpoint)
+            )
+
+            def is_dead(killed: Any = killed) -> bool:
+                lab.write(dice)
+                return killed.process.poll() is not None
+
+            wait_until(is_dead, "it is killed")
+            assert killed.process.returncode == -signal.SIGKILL, killed.said()
+            with lab.systems[victim].follow("--build"):
+                for _ in range(8):
+                    lab.write(dice)
+                for system in lab.systems.values():
+                    system.must("wait", "--timeout", "20s")
+        assert lab.is_exact()
+        for name in UPPER:
+            assert {state for state, *_ in lab.states(name).values()} == {"follows"}
+    said = "".join(path.read_text() for path in lab.project.parent.glob("*.log"))
+    assert "deadlock" not in said and "could not be locked" not in said, said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from psycopg2 import errors, extensions
 
-from testkit.commands import wait_until
+from testkit.commands import ROOT, wait_until
 from testkit.system import System
 from testkit.traps import traps
 from tests.operations.roles import (
@@ -42,7 +43,12 @@ SETTINGS = {
     **{"synchronous_commit": "off", "session_replication_role": "'replica'"},
     **{"plan_cache_mode": "'force_generic_plan'", "role": "nobody"},
 }
-"""What the roles have besides, and no session may depend on; dbt's: tests/dbt/test_settings.py."""
+"""What the roles have besides, and no session may depend on."""
+BEFORE_DBT = {
+    *("statement_timeout", "lock_timeout", "idle_session_timeout", "client_encoding", "role"),
+    *("idle_in_transaction_session_timeout", "exit_on_error"),
+}
+"""Those that dbt itself would meet before it has begun to build."""
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +66,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         grant_rights(made)
         for role in (*ROLES, CALLER):
             made.source.execute(f"alter role {role} set search_path = hostile, pg_catalog")
-        for role in set(ROLES) - {DBT_ROLE}:
+        for role in ROLES:
             made.source.execute(f"grant nobody to {role}")
-            for name, value in SETTINGS.items():
-                made.source.execute(f"alter role {role} set {name} to {value}")
+            for name in SETTINGS.keys() - (BEFORE_DBT if role == DBT_ROLE else set()):
+                made.source.execute(f"alter role {role} set {name} to {SETTINGS[name]}")
+        profile = made.home / "own" / "profiles.yml"
+        profile.parent.mkdir()
+        shipped = (ROOT / "profiles.yml.example").read_text()
+        profile.write_text(re.sub(r"\n +search_path: .*", "", shipped))
+        made.given["DBT_PROFILES_DIR"] = str(profile.parent)
         made.source.execute("delete from notifications")
         made.do("loader", "setup")
         made.source.take_baseline()
@@ -103,6 +114,27 @@ def test_everything_runs_beside_a_trap_for_each_name(made: System) -> None:
     lines = made.by(READER_ROLE).do("loader", "stats", *asked).splitlines()[4:6]
     numbers = ["2", "2", "0"]
     assert [line.split() for line in lines] == [["envoyé", "€", *numbers], ["total", *numbers]]
+    assert made.differences() == []
+
+
+def test_a_build_outwaits_the_timeouts_of_its_role(made: System) -> None:
+    made.source.insert(1)
+    made.do("loader", "run", "--once")
+    for name in ("statement_timeout", "lock_timeout"):
+        made.source.execute(f"alter role {DBT_ROLE} set {name} to '500ms'")
+    waits = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and usename = %s"
+        " and now() - query_start > interval '0.8 s'"
+    )
+    with closing(made.session("postgres")) as holder, ThreadPoolExecutor(1) as pool:
+        holder.autocommit = False
+        holder.ask("lock table cdc.model_watermark in exclusive mode")
+        built = pool.submit(made.by(DBT_ROLE).do, "dbt", "run", "--select", "ft_service_stats")
+        wait_until(lambda: made.source.value(waits, DBT_ROLE), "it outwaits the timeouts")
+        holder.rollback()
+        built.result()
+    for name in ("statement_timeout", "lock_timeout"):
+        made.source.execute(f"alter role {DBT_ROLE} reset {name}")
     assert made.differences() == []
 
 
@@ -219,7 +251,7 @@ def replaced(made: System) -> Iterator[extensions.cursor]:
     made.source.insert(1)
     made.do("loader", "run", "--once")
     with made.session(DBT_ROLE).cursor() as cursor:
-        cursor.execute("set search_path = pg_catalog")
+        cursor.execute("set search_path = pg_catalog; set default_transaction_read_only = off")
         yield cursor
         cursor.execute(f"drop function {signature(made)}")
     install(made)

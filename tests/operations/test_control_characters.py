@@ -62,16 +62,3 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     )
     said = harmless(source.loader("status").stdout)
     assert said.count(escaped(FORGED)) == 2, "the model's table, and the reason"
-
-
-def test_the_log_of_a_run_has_a_line_for_each_record(source: Database) -> None:
-    source.execute(
-        "create table parts (id int primary key, note text) partition by range (id);"
-        "create table first partition of parts for values from (0) to (9);"
-        "alter table first replica identity full"
-    )
-    source.declare(ft_notes=counting("public.parts", "note"))
-    source.must("setup")
-    source.execute(f"create table {quoted(FORGED)} partition of parts for values from (9) to (99)")
-    done = source.loader("run", "--once")
-    assert (done.returncode, escaped(FORGED) in harmless(done.stderr)) == (0, True)

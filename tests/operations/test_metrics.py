@@ -38,7 +38,7 @@ class Served(Pipeline):
 
     def serve(self) -> None:
         self.port = free_port()
-        self.limits.refresh_metrics, self.limits.stale_metrics = 0.3, 5.0
+        self.limits.refresh_metrics, self.limits.stale_metrics = 0.3, 3.0
         self.limits.refresh_findings = 0.5
         self.limits.stalled_seconds = 1.0
         self.running = self.follow("--build", LOADER_METRICS_PORT=str(self.port))

@@ -1,10 +1,11 @@
-"""A server that demands TLS: every program verifies it, and says so where it cannot."""
+"""A server that demands TLS and passwords: every program verifies it, and shows no password."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -13,7 +14,7 @@ from waltally_jobs.common.errors import ReadFailed
 from waltally_jobs.evaluation import snapshot
 
 from loader.capture import handshake
-from testkit.commands import wait_until
+from testkit.commands import sentence, wait_until
 from testkit.hostile import SECRET
 from testkit.servers import Cluster
 from testkit.system import System
@@ -21,12 +22,12 @@ from tests.operations.certificates import Authority, give_to_server
 from tests.operations.roles import (
     DBT_ROLE,
     LOADER_ROLE,
-    SEED_JOB,
     SPARK_ROLE,
     grant_rights,
     own_server,
     set_passwords,
 )
+from tests.operations.secret_watch import SecretWatch, files_with
 from waltally.database import connect
 from waltally.errors import LoginRefused
 
@@ -36,7 +37,12 @@ hostssl all postgres 127.0.0.1/32 trust
 hostssl all with_certificate 127.0.0.1/32 cert
 hostssl all all 127.0.0.1/32 scram-sha-256
 """
-SERVER = {"ssl": "on", "ssl_cert_file": "'server.crt'", "ssl_key_file": "'server.key'"}
+SERVER = {
+    **{"ssl": "on", "ssl_cert_file": "'server.crt'", "ssl_key_file": "'server.key'"},
+    **{"ssl_ca_file": "'root.crt'", "log_statement": "all", "log_connections": "on"},
+    "log_replication_commands": "on",
+}
+"""It also logs all it is told."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         give_to_server(key, cluster.data / "server.key")
         give_to_server(authority.root, cluster.data / "root.crt")
 
-    with own_server(home, ACCESS, {**SERVER, "ssl_ca_file": "'root.crt'"}, prepare) as made:
+    with own_server(home, ACCESS, SERVER, prepare) as made:
         grant_rights(made)
         set_passwords(made, SECRET)
         made.source.execute("delete from notifications")
@@ -106,16 +112,6 @@ def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
     made.do("loader", "status", **guarded.both(LOADER_ROLE))
     made.do("loader", "run", "--once", **guarded.variables)
     assert made.differences() == []
-
-
-@pytest.mark.slow
-def test_a_seed_runs_over_verified_tls(guarded: Guarded) -> None:
-    guarded.commands.source.insert(1)
-    # It needs no loader.
-    guarded.commands.by(SPARK_ROLE).spark_job(
-        f"{SEED_JOB} --forget-purged", **guarded.both(SPARK_ROLE)
-    )
-    assert guarded.commands.source.value("select sum(measures[1]) from cdc.baseline_group") >= 1
 
 
 def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
@@ -219,3 +215,75 @@ def test_a_loader_whose_server_changes_its_certificate_ends(guarded: Guarded) ->
         finally:
             present(guarded, guarded.authority)
     assert (code, "certificate verify failed" in said) == (45, True), said
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code"),
+    [
+        (f"host=127.0.0.1 user={LOADER_ROLE} password=not{SECRET}", 45),
+        (f"host=127.0.0.1 port=1 user={LOADER_ROLE} password={SECRET}", 10),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}/2@127.0.0.1/warehouse", 2),
+        (f"postgresql://{LOADER_ROLE}:{SECRET}@127.0.0.1/warehouse?nonsense=1", 2),
+    ],
+)
+def test_an_error_repeats_no_password(guarded: Guarded, dsn: str, code: int) -> None:
+    done = guarded.commands.call("loader", "status", LOADER_SOURCE_DSN=dsn)
+    assert done.returncode == code, done.stderr
+    assert SECRET not in sentence(done.stderr)
+
+
+def test_a_build_with_the_wrong_password_repeats_none(guarded: Guarded) -> None:
+    wrong = {**guarded.variables, "PGPASSWORD": f"not{SECRET}"}
+    done = guarded.commands.by(DBT_ROLE).call("dbt", "--debug", "run", **wrong)
+    assert done.returncode != 0
+    assert "password authentication failed" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+
+
+# Whoever may use a table of ours may read this.
+TABLES = """
+select c.oid::regclass::text
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname in ('cdc', 'analytics', 'public') and c.relkind in ('r', 'p', 'v')
+"""
+
+
+@pytest.mark.slow
+def test_no_program_shows_its_password(guarded: Guarded, tmp_path: Path) -> None:
+    """And a seed runs over verified TLS."""
+    made, as_loader = guarded.commands.by(LOADER_ROLE), guarded.both(LOADER_ROLE)
+    source, cluster = made.source, made.source.cluster
+    said = []
+    made.has_processes = True
+    conf = (
+        *("spark.eventLog.enabled=true", "spark.eventLog.compress=false"),
+        *(f"spark.eventLog.dir=file://{tmp_path}", f"spark.local.dir={tmp_path}"),
+    )
+    words = (word for each in conf for word in ("--conf", each))
+    # It needs no loader.
+    seed = ("spark-submit", *words, "spark/seed.py", "--forget-purged")
+    with SecretWatch(SECRET, cluster.dsn(source.name), tmp_path) as watch:
+        said.append(made.do("loader", "setup", **as_loader))
+        source.fill_many()
+        said.append(made.by(SPARK_ROLE).do(*seed, **guarded.both(SPARK_ROLE)))
+        source.insert(3)
+        said.append(made.do("loader", "run", "--once", "--build", "--verbose", **as_loader))
+        build = ("dbt", "--debug", "build", "--exclude-resource-type", "unit_test")
+        said.append(made.by(DBT_ROLE).do(*build, **guarded.variables))
+        said.append(made.by(DBT_ROLE).do("dbt", "debug", **guarded.variables))
+        said.append(made.do("loader", "status", "--json", **as_loader))
+    assert watch.found == set()
+    for program in ("loader setup", "loader run", "java", "pyspark.daemon", "dbt --debug build"):
+        assert any(program in words for words in watch.holders), (program, watch.holders)
+
+    assert SECRET not in "".join(said)
+    assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
+    assert {file.name for file in made.home.rglob("*")} >= {"manifest.json", "dbt.log"}
+    assert files_with(made.home, SECRET) == set()
+    log = cluster.log.read_text()
+    assert "START_REPLICATION" in log and SECRET not in log
+    for (table,) in source.execute(TABLES):
+        whole_row = f"select count(*) from {table} as t where strpos(t::text, %s) > 0"
+        assert source.value(whole_row, SECRET) == 0, table
+    assert made.differences() == []

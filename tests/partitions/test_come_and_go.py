@@ -28,7 +28,6 @@ RUNNING = {
     "alter table notifications attach partition parts.leaf_{n} for values in ('leaf {n}')",
     "dropped": "drop table parts.leaf_{n}",
     "truncated": "truncate parts.leaf_{n}",
-    "a level truncated": "truncate parts.level_{n}",
     "renamed": "alter table parts.leaf_{n} rename to was_leaf_{n}",
 }
 STOPPED = {
@@ -39,7 +38,6 @@ STOPPED = {
     f"alter table loading_{{n}} rename to filled_{{n}}; {ATTACH}; end $$",
     "detached": "alter table notifications detach partition parts.leaf_{n}",
     "a level detached": "alter table notifications detach partition parts.level_{n}",
-    "moved to another schema": "alter table parts.leaf_{n} set schema public",
 }
 """What happens while a loader runs, and what happens while it is stopped."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from testkit.pipeline import Pipeline
 from tests.partitions.conftest import full
 
@@ -78,15 +76,3 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
     source.insert(2)
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == 2
-
-    # Chosen columns are kept of leaves too.
-    source.execute("update notifications set notification_status = 'sent'")
-    source.insert(1)
-    partitioned.must("run", "--once", "--columns", "created_at")
-    newest = "select payload from cdc.change_log order by commit_lsn desc, ordinal limit 1"
-    payload = json.loads(source.value(newest))
-    assert {column["name"] for column in payload["columns"]} == {
-        *("service_id", "template_id", "notification_type", "notification_status", "created_at")
-    }
-    assert payload["leaf"] == "parts.created"
-    partitioned.must_be_exact()

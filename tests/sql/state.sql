@@ -147,6 +147,22 @@ values
     '-- then `spark-submit spark/seed.py --model ft`'
 );
 
+-- PostgreSQL would compile these queries, for seconds, in a session that has not switched that off.
+set jit = on;
+do $$
+declare
+    plan json;
+begin
+    execute 'explain (format json) select * from cdc.model_state' into plan;
+    insert into got values ('the view is not compiled', plan -> 0 ->> 'JIT', null);
+end
+$$;
+insert into got
+select 'nor what it asks', string_agg(proname, ', '), null from pg_proc
+where
+    proname in ('explain_models', 'plan_models', 'plan_downstream', 'exact_as_of', 'wait_for')
+    and 'jit=off' <> all(proconfig);
+
 select * from got as failed
 where got is distinct from wanted;
 rollback;

@@ -27,6 +27,7 @@ SHOWN = {
     # Parts of engine='spark' for a query: tests/spark/test_moves.py.
     *("own_places", "add_moved"),
     "require_table",  # tests/dbt/test_copies.py
+    "unless_replaced",  # tests/operations/test_attacks.py
 }
 
 

@@ -24,6 +24,7 @@ begin
         pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
         pg_catalog.set_config('standard_conforming_strings', 'on', true),
         pg_catalog.set_config('transform_null_equals', 'off', true),
+        pg_catalog.set_config('quote_all_identifiers', 'off', true),
         pg_catalog.set_config('row_security', 'off', true),
         pg_catalog.set_config('array_nulls', 'on', true),
         pg_catalog.set_config('timezone_abbreviations', 'Default', true),

@@ -3,7 +3,7 @@
 -- waits: it then stores its position also where the source has written nothing but little WAL of others.
 create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval, models text[] default null)
 returns boolean
-language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = 0 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = 0 set jit = off as $$
 declare
     deadline constant timestamptz := clock_timestamp() + timeout;
     unknown text;

@@ -5,7 +5,7 @@ returns table (
     model_name text, declared_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
     retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
 )
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
 begin
     if not exists (select from cdc.downstream_model) then

@@ -2,7 +2,7 @@
 -- a page that says how fresh its numbers are. Null where nothing was applied yet, and of a model over models that does
 -- not follow.
 create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp set jit = off as $$
 begin
     perform cdc.see_partitions();
     if exists (

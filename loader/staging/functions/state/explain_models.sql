@@ -6,7 +6,7 @@ returns table (
     from_lsn pg_lsn, position_lsn pg_lsn, applied_lsn pg_lsn, baseline_id uuid, snapshot_lsn pg_lsn, is_locked boolean,
     retry_at timestamptz, state text, reason text, remedy text, is_finding boolean
 )
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
 begin
     return query

@@ -1,6 +1,6 @@
 -- The plan of each model of a slot, as the functions that carry it out take it.
 create or replace function cdc.plan_models(slot text) returns setof cdc.model_plan
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 begin
     return query
     -- Materialized: the planner would compute a column again wherever it is used.
