@@ -85,9 +85,6 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
         "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, "
         "declaration, routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
-        "from cdc.installed_model;"
-        "insert into cdc.computed_change (slot_name, model_name, batch, attempt, is_cancelled, "
-        "change_count, last_lsn) select slot_name, model_name, 'b', 1, false, 1, 1 "
         "from cdc.installed_model"
     )
     source.take_baseline()
@@ -104,7 +101,7 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
     assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
     for table in ("registered_model", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select declared_name from cdc.{table}") == [("ft_service_stats",)]
-    for table in ("model_watermark", "installed_model", "archived_delete", "computed_change"):
+    for table in ("model_watermark", "installed_model", "archived_delete"):
         left = source.execute(f"select model_name from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")
