@@ -53,7 +53,6 @@ PARTS = {
 
 HARMLESS = (
     *("vacuum full notifications", "cluster notifications using notifications_pkey"),
-    *("analyze notifications", "reindex table notifications", "vacuum freeze"),
     "alter table notifications add plain int",
     "alter table notifications add filled int default 7",
     "alter table notifications add rewritten uuid default gen_random_uuid()",
@@ -61,11 +60,6 @@ HARMLESS = (
     "alter table notifications rename filled to full_of_it",
     "alter table notifications alter billable_units type numeric",
     "alter table notifications alter notification_status set statistics 100",
-    "grant select (notification_status) on notifications to public",
-    "grant select on notifications to public",
-    "grant usage on schema public to public",
-    "comment on column notifications.notification_status is 'x'",
-    "comment on table notifications is 'x'",
     "alter table notifications set (fillfactor = 90)",
     "alter table templates alter name type text using upper(name)",
     "create table others (id int); alter table others set unlogged",

@@ -20,15 +20,9 @@ from tests.runbook.conftest import Operating
 def servers() -> Iterator[tuple[Cluster, Cluster]]:
     """A server that runs, and the empty one that it is to become."""
     # pg_upgrade wants a new cluster without a database of anybody.
-    old, new = Server({"fsync": "off"}), Cluster({"fsync": "off"})
-    try:
-        old.create()
-        old.start()
-        new.create()
+    with Server({"fsync": "off"}) as old, Cluster({"fsync": "off"}) as new:
+        new.stop()
         yield old, new
-    finally:
-        old.remove()
-        new.remove()
 
 
 @pytest.mark.slow
