@@ -17,7 +17,7 @@ BY_SPARK = [*OF_SPARK, cut, crash_target]
 @pytest.mark.parametrize(
     ("seed", "faults"),
     [
-        pytest.param(5, [kill_loader_building, cut, restart_immediate], id="a few"),
+        pytest.param(5, [kill_loader_building, restart_immediate], id="a few"),
         pytest.param(5, [*WEIGHTS], id="the database counts", marks=pytest.mark.slow),
         pytest.param(6, BY_SPARK, id="Spark counts on a cluster", marks=pytest.mark.slow),
         pytest.param(8, BY_SPARK, id="Spark counts over Connect", marks=pytest.mark.slow),

@@ -56,14 +56,14 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
 def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Path) -> None:
     source.must("setup")
     source.insert(1000)
-    often = replace(short_pauses(), idle_seconds=0.3)
+    often = replace(short_pauses(), idle_seconds=0.1)
     with RunningLoader(source.environment(), tmp_path / "log", limits=often) as running:
         at = "select position_lsn from cdc.slot_position"
         moves = [source.value(at)]
 
         def settled() -> bool:
             moves.append(source.value(at))
-            return len(moves) > 80 and len(set(moves[-60:])) == 1
+            return len(moves) > 40 and len(set(moves[-30:])) == 1
 
         wait_until(settled, "the position stands still")
         assert source.staged() == 1000

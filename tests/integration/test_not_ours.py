@@ -10,7 +10,7 @@ from testkit.model import NOTIFY, manifest_of
 from testkit.servers import Cluster, connect
 from waltally import locks
 
-DROPS = (("setup", "--renew"), ("teardown", "--yes"), ("teardown", "--drop-data", "--yes"))
+DROPS = (("setup", "--renew"), ("teardown", "--drop-data", "--yes"))
 OTHERS = (
     "select pg_create_physical_replication_slot(%s)",
     "select pg_create_logical_replication_slot(%s, 'pgoutput')",

@@ -11,18 +11,14 @@ def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_with
 ) -> None:
     pipeline.target.execute("create publication everything for all tables")
     pipeline.begin()
-    # History's deletes are ignored, so they are written down; a rebuild writes them down again.
+    # History's deletes are ignored, so they are written down.
     columns = "id, service_id, template_id, notification_type, notification_status, created_at"
     pipeline.source.execute(
         f"insert into notification_history ({columns}) select {columns} from notifications"
     )
     pipeline.source.execute("delete from notification_history")
     pipeline.catch_up()
-    counted = pipeline.model()
     assert pipeline.target.value("select count(*) from cdc.archived_delete") > 0
-    pipeline.target.execute("update cdc.installed_model set is_refresh_asked = true")
-    pipeline.catch_up()
-    assert pipeline.model() == counted
     pipeline.seed()
     pipeline.must_be_exact()
     pipeline.must("setup", "--check")

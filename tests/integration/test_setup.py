@@ -6,7 +6,6 @@ import re
 
 import psycopg2
 
-from testkit.commands import ROOT
 from testkit.databases import Database, paste
 from testkit.model import NOTIFY, Query, counting
 from testkit.standbys import MAJOR
@@ -124,6 +123,7 @@ WRONG = (
     "lacks REPLICATION at the source",
     "The replica identity of public.notifications does not carry key_type",
     "ft_days: a text cast to date can say `today`",
+    "ft_largest: max() cannot be taken back row by row",
     "The table public.notification_history does not exist at the source",
     "The target's encoding is LATIN1, which cannot hold every text of a source in UTF8",
 )
@@ -142,7 +142,8 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
     )
     days = 'select "to"::date as day, count(*) from {public.notifications} group by 1'
     keys = counting("public.notifications", "key_type")
-    source.declare(ft_service_stats=NOTIFY, ft_days=Query(days), ft_keys=keys)
+    largest = Query('select max("to") as "to" from {public.notifications}')
+    source.declare(ft_service_stats=NOTIFY, ft_days=Query(days), ft_keys=keys, ft_largest=largest)
     try:
         for arguments in (("setup",), ("setup", "--check")):
             done = source.loader(*arguments, PGUSER=role, LOADER_TARGET_DSN=f"dbname={role}")
@@ -153,31 +154,9 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
         done = source.loader("setup", PGUSER=role, LOADER_TARGET_DSN="port=1")
         assert done.stderr.count("Error: ") == 2
         assert "The target cannot be reached" in done.stderr
+        # No query but a refused one is not said to be none.
+        source.declare(ft_largest=largest)
+        assert "max() cannot" in source.refused("setup")[1]
     finally:
         source.execute(f"drop database {role}")
         source.execute(f"drop role {role}")
-
-
-def migrations() -> list[str]:
-    """The statements of the page's section."""
-    section = (ROOT / "docs" / "source.md").read_text().partition("### As migrations")[2]
-    block = re.search(r"```sql\n(.*?)```", section, re.DOTALL)
-    assert block is not None
-    return [statement for statement in block[1].split(";\n") if statement.strip()]
-
-
-def test_the_migrations_of_the_page_are_what_setup_asks_for(source: Database) -> None:
-    source.execute("alter table notifications replica identity default")
-    for statement in migrations():
-        source.execute(statement)
-    fit = source.loader("setup", "--check")
-    assert (fit.returncode, fit.stderr.count("Error: ")) == (20, 1), fit.stderr
-    assert "is not set up yet" in fit.stderr
-
-    source.must("setup")
-    source.insert(1)
-    source.execute("delete from notifications")
-    source.must("run", "--once")
-    old = source.value("select payload::jsonb ->> 'identity' from cdc.change_log where action='D'")
-    for column in ("service_id", "template_id", "notification_type", "notification_status"):
-        assert column in old

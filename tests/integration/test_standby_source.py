@@ -88,12 +88,11 @@ def apart(family: Family, make_pipeline: MakePipeline, cluster: Cluster) -> OnSt
     return on_standby(make_pipeline(family.primary, cluster), family)
 
 
-@pytest.mark.parametrize("is_apart", [True, False])
 def test_a_loader_on_a_standby_is_exact_amid_writers(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster, is_apart: bool
+    family: Family, make_pipeline: MakePipeline
 ) -> None:
     """With the warehouse on the primary its own rows come back by the standby, and are skipped."""
-    pipeline = make_pipeline(family.primary, cluster if is_apart else None)
+    pipeline = make_pipeline(family.primary)
     there = on_standby(pipeline, family)
     there.begin()
     with pipeline.follow() as running:
@@ -108,9 +107,9 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(
     # Nothing is written any more: it must end all the same.
     pipeline.must("run", "--once")
     origin = "select count(*) from pg_replication_origin where roname = %s"
-    assert pipeline.target.value(origin, f"waltally_{pipeline.slot}") == (not is_apart)
+    assert pipeline.target.value(origin, f"waltally_{pipeline.slot}") == 1
     said = pipeline.must("teardown", "--yes", "--drop-data")
-    assert ("dropped the replication origin" in said) == (not is_apart)
+    assert "dropped the replication origin" in said
     assert pipeline.target.value(origin, f"waltally_{pipeline.slot}") == 0
 
 

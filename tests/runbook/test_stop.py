@@ -65,7 +65,8 @@ def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
 
 @pytest.mark.slow
 def test_a_stop_that_gives_the_slot_up_and_wal_that_must_go_at_once(operator: Operator) -> None:
-    source = operator.pipeline.source
+    pipeline, source = operator.pipeline, operator.pipeline.source
+    cluster = source.cluster
     operator.carry_out("Stop for a week", 2)
     assert wal_status(operator) is None
     operator.write()
@@ -78,15 +79,10 @@ def test_a_stop_that_gives_the_slot_up_and_wal_that_must_go_at_once(operator: Op
     assert on_disk(source) < held / 2
     operator.carry_out("Renew")
     operator.write()
-    operator.ends_exact()
-
-
-@pytest.mark.slow
-def test_wal_that_must_go_while_the_server_is_down(operator: Operator) -> None:
-    pipeline, cluster = operator.pipeline, operator.pipeline.source.cluster
+    # Also while the server is down.
     operator.stop()
-    write_wal(pipeline.source)
-    held = on_disk(pipeline.source)
+    write_wal(source)
+    held = on_disk(source)
     operator.pause()
     cluster.stop("immediate")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+from testkit.commands import ROOT
 from testkit.pipeline import Pipeline
-from tests.integration.test_setup import migrations
 from tests.runbook.conftest import Operating
 from tests.runbook.procedure import Operator
 
@@ -21,6 +21,14 @@ def identities(operator: Operator) -> set[str]:
 
 def rejected(pipeline: Pipeline) -> int:
     return int(pipeline.target.value("select count(*) from analytics.rejected_changes"))
+
+
+def migrations() -> list[str]:
+    """The statements of the page's section."""
+    section = (ROOT / "docs" / "source.md").read_text().partition("### As migrations")[2]
+    block = re.search(r"```sql\n(.*?)```", section, re.DOTALL)
+    assert block is not None
+    return [statement for statement in block[1].split(";\n") if statement.strip()]
 
 
 def test_the_replica_identity_becomes_an_index_and_full_again(
@@ -42,31 +50,6 @@ def test_the_replica_identity_becomes_an_index_and_full_again(
     pipeline.must("setup", "--check")
     operator.ends_exact()
     assert rejected(pipeline) == 0
-
-
-@pytest.mark.slow
-def test_a_column_a_status_and_a_type_are_added(pipeline: Pipeline, operating: Operating) -> None:
-    operator = operating(pipeline, "full")
-    operator.start()
-    operator.write()
-    operator.carry_out("Add a column")
-    operator.write()
-    operator.carry_out("Add a status or a type")
-    operator.write()
-    operator.pause()  # it would move these rows on
-    pipeline.source.execute(
-        'insert into notifications ("to", service_id, template_id, notification_type, '
-        "notification_status) select 'someone', service_id, id, 'push', 'read-aloud' from templates"
-    )
-    operator.ends_exact()
-    with_it = "select count(*) from cdc.change_log where payload like '%%\"postage\"%%'"
-    assert pipeline.target.value(with_it) > 0
-    assert rejected(pipeline) == 0
-    groups = (
-        "select count(*) from analytics.ft_service_stats "
-        "where notification_type = 'push' and notification_status = 'read-aloud' and count = 1"
-    )
-    assert pipeline.target.value(groups) == 3
 
 
 def test_rejected_changes_are_counted_by_a_new_seed(

@@ -12,48 +12,17 @@ from loader.staging import migrate as staging_schema
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import PLUGINS, Cluster, Server
+from testkit.servers import Cluster, Server
 from tests.runbook.conftest import Operating
-
-
-@pytest.mark.slow
-def test_a_minor_upgrade_needs_nobody(
-    make_pipeline: MakePipeline, spare: Cluster, operating: Operating
-) -> None:
-    pipeline = make_pipeline(spare)
-    operator = operating(pipeline, "full")
-    operator.start()
-    operator.write()
-
-    def upgrade(command: str) -> None:
-        operator.pause()
-        spare.stop()
-        spare.start()
-        pipeline.source = pipeline.target = pipeline.source.reconnect()
-        operator.resume()
-
-    operator.instead = {"apt-get install --only-upgrade": upgrade}
-    # The second block is for servers that know the setting.
-    operator.carry_out("Upgrade PostgreSQL: minor", *range(1 + spare.knows(PLUGINS)))
-    assert operator.running is not None
-    operator.running.wait_for("following the slot", 2)
-    operator.write()
-    operator.ends_exact()
 
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Cluster, Cluster]]:
     """A server that runs, and the empty one that it is to become."""
     # pg_upgrade wants a new cluster without a database of anybody.
-    old, new = Server({"fsync": "off"}), Cluster({"fsync": "off"})
-    try:
-        old.create()
-        old.start()
-        new.create()
+    with Server({"fsync": "off"}) as old, Cluster({"fsync": "off"}) as new:
+        new.stop()
         yield old, new
-    finally:
-        old.remove()
-        new.remove()
 
 
 @pytest.mark.slow

@@ -1,12 +1,8 @@
-"""Server errors are told by SQLSTATE: the same in any language, and a standby is waited for."""
+"""What a server refuses ends the loader or is waited for."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
@@ -15,65 +11,11 @@ from loader.capture.protocol import ProtocolError
 from testkit.commands import wait_until
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.servers import Cluster, Server, administer
+from testkit.servers import Cluster, administer
 from testkit.servers import connect as plain
 from testkit.standbys import Family
 from waltally.database import connect
-from waltally.errors import CannotConnect, LoginRefused, SlotInUse, SlotLost
-from waltally.tables import Table
-
-GERMAN = "de_DE.UTF-8"
-TABLES = tuple(Table("public", name) for name in ("notifications", "notification_history"))
-
-
-@pytest.fixture
-def german() -> Iterator[Cluster]:
-    """A server that speaks German, with a slot."""
-    catalogs = Path("/usr/share/locale/de/LC_MESSAGES").glob("postgres-*.mo")
-    if shutil.which("localedef") is None or not list(catalogs):
-        pytest.skip("no German locale can be made here")
-    made = Server({"fsync": "off", "max_connections": "8"})
-    try:
-        place = made.home / GERMAN
-        made.create()
-        subprocess.run(
-            ["localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive", str(place)],
-            check=True,
-            capture_output=True,
-        )
-        made.configure({"lc_messages": f"'{GERMAN}'"})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LOCPATH", str(made.home))
-            made.start()
-            administer(made, "select pg_create_logical_replication_slot('taken', 'wal2json')")
-            yield made
-    finally:
-        made.remove()
-
-
-def test_what_a_server_refuses_is_told_apart_in_german_and_said_in_its_words(
-    german: Cluster,
-) -> None:
-    dsn, stranger = german.dsn(), german.dsn(user="stranger")
-    for way in (
-        lambda: connect(stranger, "source"),
-        lambda: handshake.connect_replication(stranger),
-    ):
-        with pytest.raises(CannotConnect, match="Rolle »stranger« existiert nicht"):
-            way()
-    first, second = (handshake.connect_replication(dsn) for _ in range(2))
-    with pytest.raises(SlotLost, match="existiert nicht"):
-        handshake.start(second, "gone", 0, TABLES, None)
-    handshake.start(first, "taken", 0, TABLES, None)
-    with pytest.raises(SlotInUse, match="ist aktiv"):
-        handshake.start(second, "taken", 0, TABLES, None)
-    first.finish()
-    second.finish()
-    with ExitStack() as full:
-        for _ in range(8):
-            full.enter_context(closing(plain(dsn)))
-        with pytest.raises(CannotConnect, match="zu viele Verbindungen"):
-            connect(dsn, "source")
+from waltally.errors import LoginRefused
 
 
 def test_a_target_that_takes_no_writes_is_waited_for(

@@ -13,11 +13,9 @@ from loader.source.server import Timeline
 from loader.source.standbys.actions import History, read_wait
 from testkit.databases import Database
 from testkit.fixtures import MakePipeline
-from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect_target
-from testkit.standbys import KEEPS_SLOTS, Copy, Family, now_the_source
+from testkit.standbys import KEEPS_SLOTS, Family, now_the_source
 from waltally.database import connect
-from waltally.errors import BuildFailed
 
 
 def test_a_primary_that_went_away(
@@ -45,75 +43,42 @@ def test_a_primary_that_went_away(
     family.primary.start()
 
 
-def disk_of_the_beginning(pipeline: Pipeline, family: Family) -> Copy:
-    """Begin, and return a copy of the primary's disk as it is then; the primary goes on."""
+@pytest.mark.parametrize(
+    "is_promoted", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["promoted", "restored"]
+)
+def test_a_copy_of_the_source_s_disk_is_refused(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, is_promoted: bool
+) -> None:
+    """It has the slot and the identifier: its timeline's history or the WAL's end tell."""
+    pipeline = make_pipeline(family.primary, cluster)
     pipeline.begin()
     family.primary.stop()
     copy = family.disk()
     family.primary.start()
     pipeline.source = pipeline.source.reconnect()
-    return copy
-
-
-def test_a_promoted_copy_is_refused_however_far_its_wal_has_grown(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
-) -> None:
-    """It has the slot and the identifier: only its timeline's history tells what it lacks."""
-    pipeline = make_pipeline(family.primary, cluster)
-    copy = disk_of_the_beginning(pipeline, family)
-    pipeline.source.insert(2)
+    pipeline.source.insert(2 if is_promoted else 3000)
     pipeline.must("run", "--once")
     position = pipeline.position()
     family.primary.stop()
-    copy.start_promoted()
+    copy.start_promoted() if is_promoted else copy.start()
     with now_the_source(pipeline, copy):
-        pipeline.source.insert(3000)
-        assert pipeline.source.value("select pg_current_wal_lsn() > %s::pg_lsn", position)
+        if is_promoted:
+            pipeline.source.insert(3000)
+            is_beyond = "select pg_current_wal_lsn() > %s::pg_lsn"
+            assert pipeline.source.value(is_beyond, position), "its WAL has grown"
         code, said = pipeline.refused("run", "--once")
         assert code == 25
-        assert "was promoted or restored at" in said
+        assert ("was promoted or restored at" in said) == is_promoted
         assert f"everything before {position} is stored" in said
         assert pipeline.refused("setup") == (25, said)
         assert pipeline.loader("status").returncode == 25
         pipeline.recovers_from(said)
     family.primary.start()
-    pipeline.source = pipeline.source.reconnect()
-    pipeline.source.insert(4000)
-    code, said = pipeline.refused("run")
-    assert (code, "former primary" in said) == (25, True), said
-
-
-@pytest.mark.slow
-def test_a_source_restored_from_a_copy_of_its_disk(
-    family: Family, make_pipeline: MakePipeline, cluster: Cluster
-) -> None:
-    """The slot is there and older: only the end of the WAL tells."""
-    pipeline = make_pipeline(family.primary, cluster)
-    copy = disk_of_the_beginning(pipeline, family)
-    pipeline.source.insert(3000)
-    pipeline.must("run", "--once")
-    pipeline.build()
-    position = pipeline.position()
-    family.primary.stop()
-    copy.start()
-    with now_the_source(pipeline, copy):
-        code, said = pipeline.refused("run", "--once")
-        assert code == 25
-        assert f"everything before {position} is stored" in said
-        assert pipeline.refused("setup") == (25, said)
-        # The new log overlaps the old one's positions: what was there must not meet it.
-        pipeline.must("setup", "--renew")
+    if is_promoted:
+        pipeline.source = pipeline.source.reconnect()
         pipeline.source.insert(4000)
-        pipeline.must("run", "--once")
-        assert pipeline.target.value(
-            "select %s::pg_lsn > %s::pg_lsn", pipeline.position(), position
-        )
-        assert pipeline.staged() == 4005
-        with pytest.raises(BuildFailed) as failed:
-            pipeline.build()
-        assert "`spark-submit spark/seed.py" in failed.value.sentence
-        pipeline.recovers_from(said)
-    family.primary.start()
+        code, said = pipeline.refused("run")
+        assert (code, "former primary" in said) == (25, True), said
 
 
 def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(

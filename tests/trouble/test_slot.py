@@ -60,14 +60,11 @@ MAKE = "select pg_create_logical_replication_slot('{slot}', 'wal2json')"
 MAKE_OTHER = MAKE.replace("wal2json", "test_decoding")
 # It takes the changes with it.
 READ = "select count(*) from pg_logical_slot_get_changes('{slot}', null, null)"
-ADVANCE = "select pg_replication_slot_advance('{slot}', pg_current_wal_lsn())"
 WHILE_STOPPED = (
     ((DROP, INSERT), 21, "is stored, what came after it may be lost"),
     ((DROP, INSERT, MAKE), 22, "is stored, changes between are lost"),
-    ((DROP, MAKE), 22, ""),
     ((DROP, MAKE_OTHER), 22, "test_decoding"),
     ((INSERT, READ), 22, ""),
-    ((INSERT, ADVANCE), 22, ""),
 )
 """What somebody does, and what the next loader says."""
 
