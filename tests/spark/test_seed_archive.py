@@ -1,148 +1,113 @@
-"""A seed from an archive is the seed that the source would give at the same position."""
+"""A seed from an archive is the seed that the source would give, and goes on as the stream had."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from waltally_jobs.common.errors import ArchiveIncomplete
+from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
 
-from testkit.databases import Database, empty_database
-from testkit.fixtures import WAREHOUSE
-from testkit.model import NOTIFY, Query, counting
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
 from testkit.servers import Cluster
+from tests.queries.odd import Writer
+from tests.queries.test_facts import MODELS as FACTS
 from tests.runbook.procedure import Operator
-from tests.spark.archives import ArchivedPipeline, manifests
+from tests.spark.archives import manifests
 from tests.spark.kept import ABOVE, LISTED, MODELS, ROWS, Kept, made
-from tests.spark.support import MOVE, submitted
+from tests.spark.support import submitted
 from waltally import lsn
 
-INSERT = (
-    "insert into {} ({}, service_id, template_id, notification_type, notification_status)"
-    " select {}, case when i %% 7 <> 0 then service_id end, id,"
-    " (array['sms', 'email'])[1 + i %% 2]::notification_type, %s"
-    " from templates, generate_series(1, 9) as i"
+ARCHIVED = ("by_day", "total", "of_two", "purged", "numbers_in_texts", "tags")
+DELETES = (
+    "select model_name, part, dimensions, place, sum(measure)::text from cdc.archived_delete"
+    " cross join unnest(measures) with ordinality as u (measure, place)"
+    " group by 1, 2, 3, 4 order by 1, 2, 3, 4"
 )
-LIVE = INSERT.format("notifications", '"to"', "'x'")
-HISTORY = INSERT.format("notification_history", "id, created_at", "gen_random_uuid(), now()")
-PURGE = "delete from notification_history where id in (select id from notification_history limit 5)"
-
-AUDIT = "spark-submit spark/audit.py --model ft_service_stats"
 STORED = (
-    "select declared_name, part, dimensions, measures::text[] from cdc.baseline_group"
-    " where exists (select from unnest(measures) as number where number <> 0) order by 1, 2, 3"
+    "select declared_name, part, dimensions, array(select trim_scale(coalesce(n, 0))::text"
+    " from unnest(measures) as n) from cdc.baseline_group where declared_name <> 'copied'"
+    " and exists (select from unnest(measures) as n where n <> 0) order by 1, 2, 3",
+    "select declared_name, table_identities::text from cdc.baseline order by 1",
+    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3",
+    DELETES,
 )
-COUNTED = "select declared_name, table_identities::text from cdc.baseline order by 1"
-REJECTED = (
-    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
-)
-PURGED = "select model_name, part, dimensions, sum(measures[1])::text from cdc.archived_delete"
-
-# It cannot take a row whose status has six letters.
-DECLARED = {
-    "ft_service_stats": NOTIFY,
-    "ft_lengths": Query(
-        "select 100 / (length(notification_status) - 6) as length, count(*) as row_count"
-        " from {public.notifications} group by 1"
-    ),
-}
+"""Everything that seeds store, but their numbers and times."""
 
 
-class Archived(ArchivedPipeline):
-    """A source with a warehouse of its own, and the warehouse's archive."""
-
-    def seed_from_archive(self, *flags: str) -> dict[str, Any]:
-        words = ("spark-submit spark/seed.py --archive", str(self.archive_home), "--json", *flags)
-        out = self.spark_job(" ".join(words))
-        found: dict[str, Any] = json.loads(next(x for x in out.splitlines() if x[0] == "{"))
-        return found
-
-    def stored(self) -> list[list[Any]]:
-        """Everything that seeds store, but their numbers and times."""
-        return [
-            self.target.execute(STORED),
-            self.target.execute(COUNTED),
-            self.target.execute(REJECTED),
-            self.target.execute(f"{PURGED} group by 1, 2, 3 order by 1, 2, 3"),
-        ]
+def ask(system: QuerySystem, *queries: str) -> list[list[tuple[Any, ...]]]:
+    return [system.target.execute(query) for query in queries]
 
 
-@pytest.fixture(scope="module")
-def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
-    with (
-        empty_database(cluster, "archived_source") as source,
-        empty_database(cluster, WAREHOUSE) as target,
-    ):
-        source.load_notify()
-        made = Archived(source, tmp_path_factory.mktemp("archived"), target)
-        for status in ("created", "x" * 1001):
-            source.execute(LIVE, status)
-        source.execute(HISTORY, "delivered")
-        source.declare(**DECLARED)
-        made.must("setup")
-        made.spark_job("spark-submit spark/seed.py")
-        made.catch_up()
-        yield made
+def test_a_seed_from_an_archive_goes_on_as_the_stream_had(
+    system: QuerySystem, tmp_path: Path
+) -> None:
+    """At the archive's end and before: of several tables, emptied, purged, with rows refused."""
+    archive = f"{tmp_path}/archive"
+    seed = f"spark-submit spark/seed.py --archive {archive}"
+    replay = f"spark-submit spark/replay.py --from {archive}"
+    each_row = [
+        f"select to_jsonb(t)::text from analytics.{name} as t order by 1" for name in ARCHIVED
+    ]
+    facts = {name: FACTS[name] for name in ARCHIVED}
+    # It keeps rows, and those are not computed from an archive.
+    facts["copied"] = "select id, code from {a}", {}
+    of_facts = " ".join(by_model(ARCHIVED))
+    system.keep(facts)
+    writer = Writer(system.source, Random(9), truncates=False)  # type: ignore[arg-type]
+    writer.write(150)
+    system.spark_job("spark-submit spark/seed.py")
+    places: list[str] = []
+    for number in range(2):
+        writer.truncates = number == 1
+        writer.write(150)
+        system.catch_up()
+        system.spark_job(f"spark-submit spark/archive.py --to {tmp_path}/archive")
+        places.append(system.target.value("select position_lsn::text from cdc.slot_position"))
+        system.spark_job(f"{replay} {of_facts} --compare")
+        at = f"--json --at {places[-1]} --to {tmp_path}/{number}"
+        out = system.spark_job(f"{replay} {of_facts} {at}")
+        groups = {name: said["groups"] for name, said in json.loads(out)["models"].items()}
+        assert groups == {
+            name: system.target.value(f"select count(*) from analytics.{name}") for name in ARCHIVED
+        }
+    largest = "where n = (select max(n) from analytics.by_day)"
+    system.target.execute(f"update analytics.by_day set n = n + 1 {largest}")
+    with pytest.raises(ReplayDiffers, match="by_day differs"):
+        system.spark_job(f"{replay} {of_facts} --compare")
+    system.target.execute(f"update analytics.by_day set n = n - 1 {largest}")
 
-
-def change(source: Database) -> None:
-    """Each kind of change, with purges from the table whose deletes are ignored."""
-    source.execute(LIVE, "sent")
-    source.execute(PURGE)
-    source.execute(MOVE.format("notification_status = 'sent'"))
-    short = "length(notification_status) < 1000"
-    source.execute(f"update notifications set service_id = null where {short} and random() < 0.1")
-    source.execute(PURGE)
-    source.execute("delete from notifications where service_id is null and random() < 0.5")
-    source.execute("update notification_history set notification_status = 'failed'")
-    source.execute(LIVE, "failed")
-
-
-def test_a_seed_from_the_archive_is_one_from_the_source(archived: Archived) -> None:
-    source = archived.source
-    change(source)
-    archived.catch_up()
-    before = archived.position()
-    change(source)
-    archived.catch_up()
-    archived.archive()
-    model = archived.model()
-    live, history = map(sum, zip(*archived.recount().values(), strict=True))
-    kept_live, kept_history = map(sum, zip(*model.values(), strict=True))
-    assert kept_live == live
-    assert kept_history > history
-
-    # At an earlier position: what was applied since then is applied again. Another declaration had
-    # been built meanwhile.
-    archived.target.execute("update cdc.model_watermark set declaration = '{}'")
-    said = archived.seed_from_archive("--at", before)
-    assert said["snapshot_lsn"] == before
-    assert said["models"]["ft_service_stats"]["purged"]["rows"] > 0
-    archived.build()
-    assert archived.model() == model
-    loader = archived.follow()
-    archived.spark_job(AUDIT)
-    loader.end()
-
-    # A model that the archive has never heard of.
-    unknown = counting("public.notification_history", "service_id")
-    source.declare(**DECLARED, ft_unknown=unknown)
-    archived.must("setup")
-    with pytest.raises(ArchiveIncomplete, match="no baseline of ft_unknown"):
-        archived.seed_from_archive("--model", "ft_unknown")
-    source.declare(**DECLARED)
-    archived.must("setup")
-    archived.seed_from_archive()
-    found = archived.stored()
-    loader = archived.follow()
-    archived.spark_job("spark-submit spark/seed.py")
-    loader.end()
-    for mine, wanted in zip(found, archived.stored(), strict=True):
-        assert mine == wanted
-    assert all(found)
+    rows, [deletes] = ask(system, *each_row), ask(system, DELETES)
+    assert deletes
+    for place in places:
+        # What was applied since then is applied again. Another query had been built meanwhile.
+        system.target.execute(
+            "update cdc.model_watermark set declaration = '{}' where model_name !~ 'copied'"
+        )
+        system.spark_job(f"{seed} {of_facts} --at {place}")
+        stands_at = (
+            "select distinct snapshot_lsn::text from cdc.baseline where declared_name <> 'copied'"
+        )
+        assert system.target.execute(stands_at) == [(place,)]
+        system.apply()
+        assert ask(system, *each_row) == rows, place
+        assert ask(system, DELETES) == [deletes], place
+    for job in (seed, replay):
+        with pytest.raises(ArchiveIncomplete, match="copied keeps rows, and those are not comp"):
+            system.spark_job(f"{job} --model copied")
+    stored = ask(system, *STORED)
+    assert all(stored)
+    with system.follow() as loader:
+        system.spark_job("spark-submit spark/seed.py")
+        loader.end()
+    assert ask(system, *STORED) == stored
+    system.keep({**facts, "late": FACTS["total"]})
+    with pytest.raises(ArchiveIncomplete, match="no baseline of late"):
+        system.spark_job(f"{seed} --model late")
 
 
 @pytest.mark.slow
