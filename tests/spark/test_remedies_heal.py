@@ -347,7 +347,7 @@ def seed_under_way(site: Site) -> Iterator[None]:
 
 
 CASES = [("database", False, True), ("spark", True, True), ("spark", False, False)]
-"""Who applies the model of the orders, whether a loader runs, and whether a seed counts meanwhile."""
+"""Who applies the orders, whether a loader runs, and whether a seed counts meanwhile."""
 
 
 def test_what_is_said_heals_each_state_where_the_log_holds_everything(
