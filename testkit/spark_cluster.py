@@ -26,7 +26,6 @@ class Worker:
 
     process: subprocess.Popen[bytes]
     home: Path
-    ui: str
 
     def executors(self) -> list[psutil.Process]:
         """Return its executors' JVMs; the script that started it may be there as a zombie."""
@@ -39,7 +38,6 @@ class SparkCluster:
     """A master and its workers; `home` has all that they write."""
 
     url: str
-    ui: str
     home: Path
     master: subprocess.Popen[bytes]
     workers: list[Worker]
@@ -55,16 +53,16 @@ def spark_cluster(
     """
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
-        port, master_ui = free_port(), free_port()
+        port = free_port()
         url = f"spark://127.0.0.1:{port}"
-        master = _daemon(stack, home / "master", "master.Master", master_ui, "--port", str(port))
+        master = _daemon(stack, home / "master", "master.Master", "--port", str(port))
         started = []
         for number in range(workers):
-            place, ui = home / f"worker-{number}", free_port()
+            place = home / f"worker-{number}"
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
             more = of_first if number == 0 else None
-            process = _daemon(stack, place, "worker.Worker", ui, *limits, url, more=more)
-            started.append(Worker(process, place, f"http://127.0.0.1:{ui}"))
+            process = _daemon(stack, place, "worker.Worker", *limits, url, more=more)
+            started.append(Worker(process, place))
         deadline = time.monotonic() + _START_SECONDS
         for worker in started:
             log = worker.home / "log"
@@ -72,14 +70,13 @@ def spark_cluster(
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"no Spark cluster:\n{log.read_text()[-2000:]}")
                 time.sleep(_POLL_SECONDS)
-        yield SparkCluster(url, f"http://127.0.0.1:{master_ui}", home, master, started)
+        yield SparkCluster(url, home, master, started)
 
 
 def _daemon(
     stack: ExitStack,
     home: Path,
     name: str,
-    ui_port: int,
     *arguments: str,
     more: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
@@ -89,7 +86,7 @@ def _daemon(
         [
             str(Path(pyspark.__file__).parent / "bin/spark-class"),
             f"org.apache.spark.deploy.{name}",
-            *("--host", "127.0.0.1", "--webui-port", str(ui_port)),
+            *("--host", "127.0.0.1", "--webui-port", str(free_port())),
             *arguments,
         ],
         env={

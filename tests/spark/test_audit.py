@@ -1,23 +1,20 @@
-"""The audit finds what is wrong with a model and nothing else, whatever is written meanwhile."""
+"""Audits of tables whose deletes are ignored, what they refuse, and how they wait for a loader.
+
+That an audit finds what is wrong is in test_audit_queries.py.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
-from typing import Any
+from contextlib import closing
 
 import psycopg2
 import pytest
 from waltally_jobs.auditing.job import audit
 from waltally_jobs.common import session
-from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import AuditIncomplete
-from waltally_jobs.evaluation import snapshot
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 
 from testkit.commands import wait_until
@@ -26,72 +23,10 @@ from tests.spark.audited import (
     SESSIONS,
     SLOTS,
     Audited,
-    positions,
 )
 from tests.spark.support import AT_THE_GATE, GATE, kill, submitted
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
-
-Act = Callable[[ExportedSnapshot], ExportedSnapshot]
-AfterTheSnapshot = Callable[[Act], None]
-
-
-@pytest.fixture
-def after_the_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> AfterTheSnapshot:
-    """Do something in the audit, in this process, while it holds its snapshot."""
-    export = snapshot.export
-
-    def arrange(act: Act) -> None:
-        @contextmanager
-        def holding(settings: Settings, models: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
-            with export(settings, models, monitor) as exported:
-                yield act(exported)
-
-        monkeypatch.setattr(snapshot, "export", holding)
-
-    return arrange
-
-
-def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
-    audited: Audited, after_the_snapshot: AfterTheSnapshot
-) -> None:
-    audited.write(seed=1)
-    # No TRUNCATE after these, which would cancel what is wrong.
-    audited.source.insert(3, "sent")
-    audited.must("run", "--once")
-    [(service, template)] = audited.source.execute(
-        "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"
-        " from cdc.change_log where payload ~ '\"notifications\"'"
-        " order by commit_lsn desc, ordinal desc limit 1)"
-        ' returning substring(payload from \'"service_id","value":"([^"]*)\'),'
-        ' substring(payload from \'"template_id","value":"([^"]*)\')'
-    )
-
-    def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
-        # The snapshot is the same at the first commit that it does not see.
-        audited.source.insert(7, "sent")
-        audited.wait_for_log()
-        first = audited.source.value(
-            "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
-            lsn.show(exported.position),
-        )
-        return replace(exported, position=lsn.parse(first))
-
-    after_the_snapshot(end_at_a_transaction)
-    with audited.follow():
-        report = audit(audited.settings())
-    [model] = report.models
-    assert {model.model_lsn, report.snapshot_lsn} <= positions(audited)
-    assert model.model_lsn == report.snapshot_lsn, "the audit brings the model there"
-    assert model.comparison.difference_count == 2
-    [found] = [each for each in model.comparison.differences if each.measure == "live_count"]
-    assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
-    assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
-    totals = {each.measure: each for each in model.comparison.totals}
-    assert found.difference == totals["live_count"].difference == "-1"
-    assert model.rejected_rows == []
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(

@@ -107,7 +107,7 @@ def test_models_equal_their_queries_while_everything_is_written_and_applied(kept
             assert lsn.parse(applied) > lsn.parse(at)
 
 
-GROUPS = {
+GROUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "by_day": ("channel = '{}' and day = '2026-03-29'", {"channel": "none", "id": NO_ID}),
     "purged": ("channel = '{}'", {"channel": "none"}),
     "numbers": ("digit = {}", {"digit": 77}),

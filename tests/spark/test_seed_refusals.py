@@ -99,7 +99,7 @@ def test_a_role_without_its_rights_is_refused_for_each_partition_too(source: Sou
         with exported(source, dsn=dsn) as held:
             held.check()
         source.execute(PARTITIONED)
-        source.execute("grant select on notifications to reader")
+        source.execute("grant select on notifications, notification_history to reader")
         with pytest.raises(errors.MissingRight, match=r"read table parts\.leaf") as caught:
             seed(settings)
         source.execute(caught.value.remedy)

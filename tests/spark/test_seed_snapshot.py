@@ -182,17 +182,6 @@ def test_ddl_at_each_try_times_out(
         pass
 
 
-def test_partitions_that_come_after_the_snapshot_are_in_the_next(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source.execute(PARTITIONED.format("for values in ('a')"))
-    source.execute("create table late (like notifications)")
-    attach = "alter table notifications attach partition late default"
-    with before_the_locks(monkeypatch, lambda: source.execute(attach)), exported(source) as held:
-        found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
-    assert found >= {"public.late", "public.leaf"}
-
-
 # Transactions that it waits for.
 
 
