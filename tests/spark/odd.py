@@ -11,7 +11,7 @@ LAB = (
     "create schema lab;"
     """create type lab.mood as enum ('sad', 'ok', 'it''s', 'Ünder "x"');"""
     "create domain lab.amount as numeric(12, 2); create domain lab.blob as bytea;"
-    + TABLES.replace("%", "%%")
+    + TABLES
     + "alter table lab.a alter cash type text, replica identity full; alter table lab.b replica identity full"
 )
 NAMES = (
