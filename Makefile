@@ -61,7 +61,7 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 	$(BIN)/python -m soak --seed $(or $(SEED),1) $(if $(FAULTS),--faults $(FAULTS)) \
 		--minutes $(or $(MINUTES),$(if $(FAULTS),100000,20))
 
-# The tests of a file share its servers, and those of Spark two JVMs. tests/conftest.py has the order:
+# The tests of a file share its servers, and those of Spark a JVM. tests/conftest.py has the order:
 # xdist would start the files with the fewest tests last, and those take longest.
 test: install  ## Run every check and every test but the slow ones, three at a time
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CLASSES) $(CHECKS)

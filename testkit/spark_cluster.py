@@ -25,7 +25,6 @@ class Worker:
 
     process: subprocess.Popen[bytes]
     home: Path
-    ui: str
 
     def executors(self) -> list[psutil.Process]:
         """Return its executors' JVMs; the script that started it may be there as a zombie."""
@@ -38,7 +37,6 @@ class SparkCluster:
     """A master and its workers; `home` has all that they write."""
 
     url: str
-    ui: str
     home: Path
     master: subprocess.Popen[bytes]
     workers: list[Worker]
@@ -54,26 +52,26 @@ def spark_cluster(
     """
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
-        port, master_ui = free_port(), free_port()
+        port = free_port()
         url = f"spark://127.0.0.1:{port}"
-        master = _daemon(stack, home / "master", "master.Master", master_ui, "--port", str(port))
+        master = _daemon(stack, home / "master", "master.Master", "--port", str(port))
         started = []
         for number in range(workers):
-            place, ui = home / f"worker-{number}", free_port()
+            place = home / f"worker-{number}"
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(place))
             more = of_first or {} if number == 0 else {}
-            process = _daemon(stack, place, "worker.Worker", ui, *limits, url, **more)
-            started.append(Worker(process, place, f"http://127.0.0.1:{ui}"))
+            process = _daemon(stack, place, "worker.Worker", *limits, url, **more)
+            started.append(Worker(process, place))
         for worker in started:
             await_line(worker.process, worker.home / "log", "Successfully registered")
-        yield SparkCluster(url, f"http://127.0.0.1:{master_ui}", home, master, started)
+        yield SparkCluster(url, home, master, started)
 
 
 def _daemon(
-    stack: ExitStack, home: Path, name: str, ui_port: int, *arguments: str, **more: str
+    stack: ExitStack, home: Path, name: str, *arguments: str, **more: str
 ) -> subprocess.Popen[bytes]:
     """Start one of Spark's daemons, which writes into `home` and ends with the stack."""
-    ui = ("--host", "127.0.0.1", "--webui-port", str(ui_port))
+    ui = ("--host", "127.0.0.1", "--webui-port", str(free_port()))
     local = {"SPARK_LOCAL_DIRS": str(home), "SPARK_DAEMON_MEMORY": "256m"}
     home.mkdir()
     command = ["spark-class", f"org.apache.spark.deploy.{name}", *ui, *arguments]

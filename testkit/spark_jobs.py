@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
@@ -47,14 +47,13 @@ IN_PROCESS = {
     "spark.sql.debug.maxToStringFields": "0",
 }
 """What sessions of this process have beside the jobs' own settings."""
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""To compile a stage takes seconds, and to interpret it for some rows takes none."""
 if "WALTALLY_ALL_CASES" not in os.environ:
-    # What spark-submit starts compiles, and so do the tests of Spark in `make acceptance`.
-    IN_PROCESS |= INTERPRETED
+    # To compile a stage takes seconds, and to interpret it for some rows takes none. What
+    # spark-submit starts compiles, and so do the jobs of `make acceptance`.
+    IN_PROCESS |= {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
 
 APPS = {
     "spark/seed.py": seeding.app,
@@ -84,9 +83,12 @@ def _without_zip() -> Path:
     return home
 
 
-@contextmanager
-def local_spark() -> Iterator[SparkSession]:
-    """A session as the jobs have it, small and in this process."""
+@functools.cache
+def shared_session() -> SparkSession:
+    """Return the session of all jobs in this process, as they have it, but small.
+
+    It starts when the first job asks for it, which takes seconds: jobs of few rows need none.
+    """
     options = f"'{FAST_START} {STORED_CLASSES}'"
     start = {
         "PYSPARK_SUBMIT_ARGS": f"--driver-java-options {options} pyspark-shell",
@@ -99,24 +101,20 @@ def local_spark() -> Iterator[SparkSession]:
         "spark.log.level": "FATAL",
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-    with only_environment({**start, **os.environ}):
+    # Nothing in it leads to a database of the test that happens to be the first.
+    here = {n: v for n, v in os.environ.items() if not n.startswith(("PG", "LOADER_", "DBT_"))}
+    kept = ExitStack()
+    atexit.register(kept.close)
+    with only_environment({**start, **here, "PYSPARK_PYTHON": sys.executable}):
         SparkSession.builder.config(conf=SparkConf().setAll(list(own.items()))).getOrCreate()
-    with _running("test") as spark:
-        yield spark
+        return kept.enter_context(_running("test"))
 
 
-_kept = ExitStack()
-"""The session that `_start` has made."""
-atexit.register(_kept.close)
-
-
-def _start() -> SparkSession:
-    """Start a session for all jobs to come, which takes seconds."""
-    with only_environment({**os.environ, "PYSPARK_PYTHON": sys.executable}):
-        spark = _kept.enter_context(local_spark())
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    return spark
+@contextmanager
+def running(work: str = "seed", timeout: float = 0) -> Iterator[SparkSession]:
+    """Yield the shared session to a job."""
+    yield shared_session()
+    shared_session().catalog.clearCache()
 
 
 def run_job(command: str, environment: Mapping[str, str]) -> str:
@@ -126,11 +124,9 @@ def run_job(command: str, environment: Mapping[str, str]) -> str:
     """
     program, job, *flags = shlex.split(command)
     assert program == "spark-submit", command
-    shared = SparkSession.getActiveSession() or _start()
     with only_environment(environment), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "running", lambda work="seed", timeout=0: nullcontext(shared))
+        patch.setattr(session, "running", running)
         done = CliRunner().invoke(APPS[job], flags)
-    shared.catalog.clearCache()
     if isinstance(done.exception, LoaderError):
         raise done.exception
     assert done.exit_code == 0, f"{done.output}\n{done.exception!r}"

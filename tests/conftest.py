@@ -50,10 +50,9 @@ _HAS_WORKERS: list[str] = []
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, let the tests of Spark share two JVMs.
+    """With `--dist loadfile`, let the tests that need a session of Spark share one JVM.
 
-    One JVM would be at work for longer than all other tests together. Those of other folders that
-    run Spark's jobs share a third, and the tests of dbt the databases that dbt installed into.
+    The tests of dbt share the databases that dbt installed into.
     """
     _HAS_WORKERS.append("yes")
     if config.getvalue("dist") != "loadfile":
@@ -63,23 +62,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FewStarts(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            if file.startswith("tests/spark/"):
-                return f"tests/spark, {'first' if file < SECOND_JVM else 'second'} half"
             if file.startswith("tests/dbt/"):
                 return "tests/dbt"
-            return "jobs of Spark" if _runs_jobs(file) else file
+            return "Spark" if _needs_session(file) else file
 
     return FewStarts(config, log)
 
 
-SECOND_JVM = "tests/spark/test_moves.py"
-"""Files from here on have the second JVM of tests/spark, those before it the first."""
+_OF_A_SESSION = re.compile(r"SparkSession|archive\.py --to \{|FEW_ROWS|CHANGES_PER_TASK")
+"""Jobs need a session of Spark for an archive, and where a test says that few rows are many."""
 
 
 @cache
-def _runs_jobs(file: str) -> bool:
-    """Whether the tests of a file run Spark's jobs in their own process, with a JVM."""
-    return re.search(r"(run|spark)_job\(|\.job\(", (ROOT / file).read_text()) is not None
+def _needs_session(file: str) -> bool:
+    return _OF_A_SESSION.search((ROOT / file).read_text()) is not None
 
 
 LONGEST = ("spark", "dbt", "queries", "trouble", "runbook", "operations", "partitions")
@@ -88,7 +84,7 @@ LONGEST = ("spark", "dbt", "queries", "trouble", "runbook", "operations", "parti
 
 def _begins_late(item: pytest.Item) -> int:
     file = item.nodeid.partition("::")[0]
-    folder = "spark" if _runs_jobs(file) else file.split("/")[1]
+    folder = "spark" if _needs_session(file) else file.split("/")[1]
     return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow.parquet
 from waltally_jobs.archiving.continuity import ArchiveSettings
 
-from testkit.pipeline import Pipeline
 from tests.spark.support import Source
 from waltally import lsn
 
@@ -95,17 +94,6 @@ class Log:
     @property
     def slot_home(self) -> Path:
         return self.home / f"slot={self.source.slot}"
-
-
-class ArchivedPipeline(Pipeline):
-    """A pipeline, and the archive of its log."""
-
-    @property
-    def archive_home(self) -> Path:
-        return self.home / "archive"
-
-    def archive(self, flags: str = "") -> None:
-        self.spark_job(f"spark-submit spark/archive.py --to {self.archive_home} {flags}")
 
 
 def manifests(home: Path, kind: str = "changes") -> list[dict[str, Any]]:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from contextlib import closing
-from random import Random
 from typing import Any
 
-import psycopg2
 from waltally_jobs.common.command import Settings
 
-from testkit.notify_changes import Session, templates_of
-from testkit.notify_traffic import mix
 from testkit.pipeline import Pipeline
 from tests.spark.support import MOVE, run_command
-from waltally import lsn
 
 ARCHIVE = MOVE.format(
     "id in (select id from notifications where notification_status = 'created'"
@@ -77,49 +71,11 @@ class Audited(Pipeline):
     def archived(self) -> int:
         return int(self.source.value("select sum(archived_count) from analytics.ft_service_stats"))
 
-    def write(self, seed: int) -> None:
-        """Each kind of change in a transaction of its own, before and after TRUNCATEs."""
-        kinds = list(mix())
-        truncates = [kind for kind in mix(truncates=True) if kind not in kinds]
-        with closing(psycopg2.connect(self.dsn)) as connection, connection.cursor() as cursor:
-            session = Session(cursor, Random(seed), templates_of(self.dsn), "full")
-            for kind in [*kinds, *truncates, *kinds, *kinds]:
-                kind(session)
-                connection.commit()
-        self.source.insert(9, "created")
-        self.source.execute(ARCHIVE)
-
     def traces(self) -> list[tuple[Any, ...]]:
-        """Everything that an audit might leave or change."""
-        tables = self.source.execute(
-            "select format('%I.%I', nspname, relname) from pg_class"
-            " inner join pg_namespace on pg_namespace.oid = relnamespace"
-            " where nspname in ('cdc', 'analytics', 'public') and relkind in ('r', 'p') order by 1"
-        )
-        # A loader that follows moves its position by itself, and an audit its models'.
-        rows = {
-            "cdc.slot_position": "(t.slot_name, t.start_lsn)::text",
-            "cdc.model_watermark": "(t.slot_name, t.model_name)::text",
-        }
-        contents = " union all ".join(
-            f"select '{name}', count(*), sum(hashtext({rows.get(name, 't::text')})::bigint)::text"
-            f" from {name} as t"
-            for (name,) in tables
-        )
+        """What an audit might leave."""
+        slots = "select slot_name, temporary from pg_replication_slots order by 1"
         return [
-            *self.source.execute(f"{contents} order by 1"),
-            *self.source.execute(
-                "select slot_name, temporary from pg_replication_slots order by 1"
-            ),
+            *self.models(),
+            *self.source.execute(slots),
             *self.source.execute("select relname from pg_class order by relname"),
         ]
-
-
-def positions(pipeline: Pipeline) -> set[int]:
-    """Where the transactions in the change log commit."""
-    return {
-        lsn.parse(position)
-        for (position,) in pipeline.source.execute(
-            "select distinct commit_lsn::text from cdc.change_log"
-        )
-    }

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,14 @@ from testkit.commands import ROOT
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.model import NOTIFY, SLOT
+from testkit.queries import QuerySystem
 from testkit.servers import Cluster, Server, administer, connect
 from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_connect import connect_server
-from testkit.spark_jobs import local_spark
+from testkit.spark_jobs import running, shared_session
 from tests.spark.archives import Log
 from tests.spark.audited import Audited
+from tests.spark.odd import LAB
 from tests.spark.support import (
     TEMPLATE,
     Clock,
@@ -38,27 +39,18 @@ from waltally.settings import SlotSettings
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> SparkSession:
     """The session of all jobs in this process."""
-    with local_spark() as shared:
-        yield shared
+    return shared_session()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def jobs_share_the_session(request: pytest.FixtureRequest) -> Iterator[None]:
+def jobs_share_the_session() -> Iterator[None]:
     """A job in this process runs on the session of all tests, and waits for a loader of the tests.
 
     That loader connects again at once.
     """
-
-    @contextmanager
-    def running(work: str = "seed", timeout: float = 0) -> Iterator[SparkSession]:
-        shared: SparkSession = request.getfixturevalue("spark")
-        yield shared
-        shared.catalog.clearCache()
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setattr(session, "running", running)
         patch.setattr(loader_progress, "_FOLLOWER_SECONDS", 2.0)
         yield
@@ -139,6 +131,14 @@ def source(cluster: Cluster) -> Iterator[Source]:
         )
         made.register(ft_service_stats=NOTIFY)
         yield made
+
+
+@pytest.fixture
+def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
+    """Tables of odd types, empty, that are their own target."""
+    with empty_database(cluster) as database:
+        database.execute(LAB)
+        yield QuerySystem(database, tmp_path)
 
 
 @pytest.fixture

@@ -223,13 +223,6 @@ class Source(Database):
         return process.returncode, out, err
 
     @contextmanager
-    def seed_at_a_closed_gate(self, *flags: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
-        """Start a seed by spark-submit and yield it once its reader waits for the gate to open."""
-        seed = self.start(*flags, **more)
-        with self.closed_gate(lambda: seed.poll() is not None):
-            yield seed
-
-    @contextmanager
     def closed_gate(self, ended: Callable[[], bool]) -> Iterator[None]:
         """Let the reader of a seed, which was started, wait within the block.
 

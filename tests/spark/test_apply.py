@@ -1,16 +1,16 @@
-"""What spark/apply.py says and refuses; tests/spark/test_moves.py shows that it adds up right."""
+"""What spark/apply.py says and refuses; test_moved_changes.py shows that it adds up right."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from pyspark.sql import SparkSession
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
 from waltally_jobs.applying.job import Applied, apply
@@ -19,7 +19,6 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.spark.kept import Kept
-from tests.spark.support import submitted
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 
 CHANNELS = "select channel, count(*) as order_count, sum(amount) as amount from {orders} group by 1"
@@ -29,7 +28,7 @@ SPARK = {"engine": "spark"}
 
 
 @pytest.fixture
-def orders(cluster: Cluster, tmp_path: Path, spark: SparkSession) -> Iterator[Kept]:
+def orders(cluster: Cluster, tmp_path: Path) -> Iterator[Kept]:
     """Three orders that are staged for a model which Spark applies."""
     with empty_database(cluster) as database:
         made = Kept(database, tmp_path)
@@ -175,23 +174,16 @@ def test_a_change_without_its_old_row_is_said(orders: Kept) -> None:
     assert state(orders)[0] == "follows"
 
 
-def test_it_follows_without_a_spark_job_and_ends_when_it_is_told_to(orders: Kept) -> None:
-    job = orders.spawn(*submitted("apply"))
-    lines: list[str] = []
+def test_it_follows_without_a_session_and_ends_when_it_is_told_to(orders: Kept) -> None:
+    job = orders.spawn(sys.executable, "spark/apply.py")
     try:
         wait_until(lambda: orders.target.execute(TOTAL) == [(3, 60)], "it is applied", 120)
         insert(orders, 4)
         wait_until(lambda: orders.target.execute(TOTAL) == [(4, 100)], "it is applied")
-        started = psutil.Process(job.pid)
-        (driver,) = (
-            each
-            for each in [started, *started.children(recursive=True)]
-            if "python" in each.name() and any("apply.py" in word for word in each.cmdline())
-        )
-        driver.terminate()
-        lines.extend(job.communicate(timeout=60))
+        assert not psutil.Process(job.pid).children()
+        job.terminate()
+        out, err = job.communicate(timeout=60)
     finally:
         job.kill()
-    assert any(re.search(r"channels is at .*: 3 changes in ", said) for said in lines), lines
-    said = "ended as it was told to; what was applied is intact"
-    assert any(said in each for each in lines), lines
+    assert re.search(r"channels is at .*: 3 changes in ", out), out
+    assert "ended as it was told to; what was applied is intact" in err

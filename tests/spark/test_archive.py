@@ -291,20 +291,13 @@ def test_another_archive_and_a_prune_during_the_reading_are_refused(
 def test_slices_with_a_gap_are_no_archive() -> None:
     origin = Origin("1", "app")
     texts = [*map(contents.text, (Slice(origin, 1, 2, 0, ()), Slice(origin, 2, 5, 1, ("a",))))]
-    archive_contents = contents.read(reversed(texts))
-    assert (archive_contents.from_lsn, archive_contents.to_lsn) == (1, 5)
-    assert archive_contents.holds(1, 5) and archive_contents.holds(9, 9)
-    assert not (
-        archive_contents.holds(0, 5) or archive_contents.holds(1, 6) or archive_contents.holds(3, 2)
-    )
-    assert archive_contents.files(1, 2) == [] and archive_contents.files(1, 3) == ["a"]
-    for wrong in (
-        contents.text(Slice(origin, 6, 7, 0, ())),
-        contents.text(Slice(origin, 4, 7, 0, ())),
-        "{",
-        "{}",
-        json.dumps({"version": 1}),
-    ):
+    found = contents.read(reversed(texts))
+    assert (found.from_lsn, found.to_lsn) == (1, 5)
+    held = [found.holds(*place) for place in ((1, 5), (9, 9), (0, 5), (1, 6), (3, 2))]
+    assert held == [True, True, False, False, False]
+    assert found.files(1, 2) == [] and found.files(1, 3) == ["a"]
+    gaps = [contents.text(Slice(origin, begin, 7, 0, ())) for begin in (6, 4)]
+    for wrong in (*gaps, "{", "{}", json.dumps({"version": 1})):
         with pytest.raises(ArchiveIncomplete):
             contents.read([*texts, wrong])
 

@@ -1,23 +1,20 @@
-"""The audit finds what is wrong with a model and nothing else, whatever is written meanwhile."""
+"""Audits of tables whose deletes are ignored, what they refuse, and how they wait for a loader.
+
+That an audit finds what is wrong is in test_audit_queries.py.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
-from typing import Any
+from contextlib import closing
 
 import psycopg2
 import pytest
 from waltally_jobs.auditing.job import audit
-from waltally_jobs.common import arrow, session
-from waltally_jobs.common.command import Settings
+from waltally_jobs.common import session
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import AuditIncomplete
-from waltally_jobs.evaluation import snapshot
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 
 from testkit.commands import wait_until
@@ -26,77 +23,10 @@ from tests.spark.audited import (
     SESSIONS,
     SLOTS,
     Audited,
-    positions,
 )
 from tests.spark.support import AT_THE_GATE, GATE, kill, submitted
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
-
-Act = Callable[[ExportedSnapshot], ExportedSnapshot]
-AfterTheSnapshot = Callable[[Act], None]
-
-
-@pytest.fixture
-def after_the_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> AfterTheSnapshot:
-    """Do something in the audit, in this process, while it holds its snapshot."""
-    export = snapshot.export
-
-    def arrange(act: Act) -> None:
-        @contextmanager
-        def holding(settings: Settings, models: Any, monitor: Any) -> Iterator[ExportedSnapshot]:
-            with export(settings, models, monitor) as exported:
-                yield act(exported)
-
-        monkeypatch.setattr(snapshot, "export", holding)
-
-    return arrange
-
-
-@pytest.mark.parametrize("few_rows", [100_000, -1], ids=["here", "by Spark"])
-def test_one_lost_change_among_all_kinds_and_one_that_is_rejected_are_found(
-    audited: Audited,
-    after_the_snapshot: AfterTheSnapshot,
-    few_rows: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(arrow, "FEW_ROWS", few_rows)
-    audited.write(seed=1)
-    # No TRUNCATE after these, which would cancel what is wrong.
-    audited.source.insert(3, "sent")
-    audited.must("run", "--once")
-    [(service, template)] = audited.source.execute(
-        "delete from cdc.change_log where (commit_lsn, ordinal) = (select commit_lsn, ordinal"
-        " from cdc.change_log where payload ~ '\"notifications\"'"
-        " order by commit_lsn desc, ordinal desc limit 1)"
-        ' returning substring(payload from \'"service_id","value":"([^"]*)\'),'
-        ' substring(payload from \'"template_id","value":"([^"]*)\')'
-    )
-
-    def end_at_a_transaction(exported: ExportedSnapshot) -> ExportedSnapshot:
-        # The snapshot is the same at the first commit that it does not see.
-        audited.source.insert(7, "sent")
-        audited.wait_for_log()
-        first = audited.source.value(
-            "select min(commit_lsn)::text from cdc.change_log where commit_lsn >= %s",
-            lsn.show(exported.position),
-        )
-        return replace(exported, position=lsn.parse(first))
-
-    after_the_snapshot(end_at_a_transaction)
-    with audited.follow():
-        report = audit(audited.settings())
-    [model] = report.models
-    assert {model.model_lsn, report.snapshot_lsn} <= positions(audited)
-    assert model.model_lsn == report.snapshot_lsn, "the audit brings the model there"
-    assert model.comparison.difference_count == 2
-    [found] = [each for each in model.comparison.differences if each.measure == "live_count"]
-    assert (found.dimensions["service_id"], found.dimensions["template_id"]) == (service, template)
-    assert (found.dimensions["notification_status"], found.measure) == ("sent", "live_count")
-    totals = {each.measure: each for each in model.comparison.totals}
-    assert found.difference == totals["live_count"].difference == "-1"
-    assert model.rejected_rows == []
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(
@@ -164,9 +94,8 @@ def test_purges_that_the_log_lost_are_not_counted_and_the_seed_says_so(audited: 
     assert audited.archived() == archived - 20
 
 
-@pytest.mark.parametrize("is_applied", [True, False], ids=["applied before the seed", "staged"])
 def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
-    audited: Audited, is_applied: bool
+    audited: Audited,
 ) -> None:
     audited.source.execute(
         "truncate cdc.baseline, cdc.baseline_group, cdc.model_watermark, analytics.ft_service_stats"
@@ -174,8 +103,6 @@ def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
     with audited.follow():
         audited.purge(5)
         audited.wait_for_log()
-        if is_applied:
-            audited.build()
         for kept in (0, 20, 40):
             code, out, err = audited.run("--json", job="seed")
             assert code == 0, err
@@ -291,25 +218,7 @@ def test_a_loader_that_would_rest_stores_the_position_that_somebody_waits_for(
         loader_progress.wait_for_position(target, settings, end)
 
 
-# Slow: pruned meanwhile, killed, and what mends a model.
-
-
-@pytest.mark.slow
-def test_changes_that_are_pruned_meanwhile_are_not_missed(
-    audited: Audited,
-    after_the_snapshot: AfterTheSnapshot,
-) -> None:
-    def prune(exported: ExportedSnapshot) -> ExportedSnapshot:
-        audited.wait_for_log()
-        audited.source.execute("update cdc.slot_position set start_lsn = position_lsn")
-        return exported
-
-    after_the_snapshot(prune)
-    with (
-        audited.follow(),
-        pytest.raises(BuildFailed, match="ft_service_stats failed: the change log starts at"),
-    ):
-        audit(audited.settings())
+# Slow: killed, and what mends a model.
 
 
 @pytest.mark.slow

@@ -42,25 +42,14 @@ def test_a_seed_that_loses_a_part_of_the_cluster_is_exact(
     source.execute("select pg_create_logical_replication_slot('truth', 'wal2json')")
     source.fill_many()
     with writing(source, 2):
-        with source.seed_that_waits_to_write("--json", master=workers.url, conf=SMALL) as seed:
+        with source.seed_that_waits_to_write(
+            "--json", tasks=2, master=workers.url, conf=SMALL
+        ) as seed:
             kill(workers)
         out, err = seed.communicate(timeout=180)
     assert seed.returncode == 0, err
     ends_as_a_recount(source, lsn.parse(json.loads(out)["snapshot_lsn"]))
     assert not source.tables_of_jobs()
-
-
-def test_an_executor_that_is_lost_while_it_writes_stores_no_row_twice(
-    source: Source, workers: SparkCluster
-) -> None:
-    source.fill_many()
-    with source.seed_that_waits_to_write(tasks=2, master=workers.url, conf=SMALL) as seed:
-        workers.workers[0].executors()[0].kill()
-        # The task is tried again while the killed one's session still waits on the server.
-        wait_until(lambda: source.waiting("relation") == 3)
-    _, err = seed.communicate(timeout=180)
-    assert seed.returncode == 0, err
-    assert source.baseline() == source.recount()
 
 
 def test_a_task_that_is_lost_after_its_commit_stores_no_row_twice(source: Source) -> None:
@@ -101,18 +90,6 @@ def test_a_lost_driver_leaves_the_previous_seed_and_the_next_one_is_exact(
     assert code == 0, err
     assert source.baseline() == source.recount()
     assert not source.tables_of_jobs()
-
-
-def test_a_cluster_without_room_ends_the_seed_before_it_holds_anything(
-    source: Source, workers: SparkCluster
-) -> None:
-    source.fill_many()
-    source.previous_seed()
-    conf = {"spark.executor.memory": "64g"}
-    code, _, err = source.submit("--forget-purged", "--timeout", "6", master=workers.url, conf=conf)
-    assert code == 47, err
-    assert "has had no executor for --timeout, and the seed gave up" in err
-    assert source.has_previous_seed()
 
 
 def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(

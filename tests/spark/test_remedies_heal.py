@@ -346,23 +346,8 @@ def seed_under_way(site: Site) -> Iterator[None]:
         yield
 
 
-CASES = [
-    ("database", "loader", "no seed"),
-    ("database", "no loader", "seed"),
-    ("spark", "loader", "seed"),
-    ("spark", "no loader", "no seed"),
-]
-"""Who applies the model of the orders, what runs, and what counts meanwhile: each two together."""
-
-UNSEEDED = (
-    new_model,
-    built_before_setup,
-    changed_and_registered,
-    changed_and_built,
-    refresh_asked,
-    fill_asked,
-)
-"""Ways after which no seed is needed where the log holds everything."""
+CASES = [("database", False, True), ("spark", True, True), ("spark", False, False)]
+"""Who applies the orders, whether a loader runs, and whether a seed counts meanwhile."""
 
 
 def test_what_is_said_heals_each_state_where_the_log_holds_everything(
@@ -372,21 +357,22 @@ def test_what_is_said_heals_each_state_where_the_log_holds_everything(
     database.execute("truncate orders, refunds")
     with site.stack:
         begin(site)
-        for way in UNSEEDED:
+        # After these no seed is needed.
+        for way in (built_before_setup, changed_and_registered, refresh_asked, fill_asked):
             go(site, way, has_loader=True, has_seed=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "loader", "seed"), CASES)
+@pytest.mark.parametrize(("engine", "has_loader", "has_seed"), CASES)
 def test_what_is_said_heals_each_state(
-    database: Database, tmp_path: Path, engine: str, loader: str, seed: str
+    database: Database, tmp_path: Path, engine: str, has_loader: bool, has_seed: bool
 ) -> None:
     """One after the other in one system, so that each way begins where the one before led."""
     site = Site(database, tmp_path, engine)
     with site.stack:
         begin(site, "spark-submit spark/seed.py")
         for way in WAYS:
-            go(site, way, loader == "loader", seed == "seed")
+            go(site, way, has_loader, has_seed)
 
 
 def begin(site: Site, seed: str | None = None) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from testkit import recount
 from testkit.databases import TABLES, empty_database
 from testkit.servers import Cluster
+from tests.spark.audited import DIMENSIONS, Audited
 from tests.spark.kept import MODELS, Kept
 from tests.spark.support import Source, WhenCounted
 from tests.spark.test_seed_refusals import a_loader
@@ -158,33 +160,6 @@ def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(
     assert followed.execute("select 1 from cdc.baseline") == []
 
 
-def test_a_model_that_was_emptied_by_hand_keeps_its_purges(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    """No seed could know them before it is built again, which its remedy says."""
-    models = {"purged": MODELS["purged"]}
-    found = "select channel, order_count, amount from analytics.purged order by 1"
-    with empty_database(cluster) as database:
-        kept = Kept(database, tmp_path)
-        kept.write(30)
-        kept.write(30, "old_orders")
-        kept.keep(models)
-        kept.must_run("seed")
-        kept.catch_up()
-        database.execute("delete from old_orders where id < 5")
-        kept.catch_up()
-        before = database.execute(found)
-        database.execute("truncate analytics.purged")
-        database.execute("update orders set channel = 'moved' where channel = 'web'")
-        kept.catch_up()
-        remedy = database.value("select remedy from cdc.model_state")
-        assert remedy.startswith("`dbt build --full-refresh --select purged`; if it fails again")
-        kept.keep(models, is_refresh=True)
-        database.execute("update orders set channel = 'web' where channel = 'moved'")
-        kept.catch_up()
-        assert database.execute(found) == before
-
-
 def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -218,3 +193,54 @@ def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(
         assert database.value("select sum(order_count) from other.purged") == 30
         written = "select sum(measures[1]) from cdc.archived_delete where model_name = %s"
         assert database.value(written, "other.purged") == 7
+
+
+PURGE = (
+    "with gone as (delete from notification_history where id in (select id from"
+    f" notification_history where num_nulls({DIMENSIONS}) = 0 order by id limit 5)"
+    f" returning {DIMENSIONS}, key_type, created_at)"
+    f" insert into truth.purged ({DIMENSIONS}, key_type, created_at) select * from gone"
+)
+"""Deletes archived rows as the traffic does: the recount counts them still."""
+
+
+def is_exact_again(audited: Audited) -> bool:
+    """Seed; whether nothing is rejected then, and each row that is stored or was purged counts."""
+    audited.spark_job("spark-submit spark/seed.py --model ft_service_stats")
+    audited.wait_for_log()
+    audited.build()
+    different = recount.differences(audited.dsn, slot=audited.slot, every_purge=True)
+    return not audited.rejected() and not different
+
+
+def narrow(audited: Audited, statement: str) -> None:
+    """Run a statement while the archive's replica identity is its primary key."""
+    audited.source.execute("alter table notification_history replica identity default")
+    audited.source.execute(f"{statement} limit 3)")
+    audited.source.execute("alter table notification_history replica identity full")
+    audited.wait_for_log()
+
+
+def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_written_one(
+    audited: Audited,
+) -> None:
+    """What was purged is written down; what the model has beyond that is none of it."""
+    some = "select id from notification_history where notification_status = 'delivered'"
+    update = f"update notification_history set notification_status = 'back' where id in ({some}"
+    purged = "select sum(measures[1]) from cdc.archived_delete"
+    with audited.follow():
+        audited.source.execute(PURGE)
+        narrow(audited, update)
+        audited.build()
+        assert [action for action, _ in audited.rejected()] == ["U"] * 3
+        assert is_exact_again(audited) and audited.source.value(purged) == 5
+
+        # Only staged: the model has not met the change when it is seeded.
+        narrow(audited, update)
+        assert is_exact_again(audited) and audited.source.value(purged) == 5
+
+        # Its group is not known, so the next seed counts what is stored.
+        narrow(audited, f"delete from notification_history where id in ({some}")
+        audited.build()
+        assert [action for action, _ in audited.rejected()] == ["D"] * 3
+        assert is_exact_again(audited)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +20,6 @@ from waltally_jobs.evaluation import snapshot
 
 from testkit.commands import wait_until
 from testkit.model import notify
-from testkit.servers import Cluster
-from tests.spark.kept import ABOVE, made
 from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
 from waltally.database import Connection
 
@@ -185,34 +182,19 @@ def test_ddl_at_each_try_times_out(
         pass
 
 
-def test_partitions_that_come_after_the_snapshot_are_in_the_next(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source.execute(PARTITIONED.format("for values in ('a')"))
-    source.execute("create table late (like notifications)")
-    attach = "alter table notifications attach partition late default"
-    with before_the_locks(monkeypatch, lambda: source.execute(attach)), exported(source) as held:
-        found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
-    assert found >= {"public.late", "public.leaf"}
-
-
 # Transactions that it waits for.
 
 
-def test_a_seed_that_waits_for_a_writer_names_it_and_times_out(source: Source) -> None:
-    with source.session(application="nightly batch") as writer, writer.transaction():
-        writer.ask("insert into unrelated (note) values ('open')")
+def test_a_seed_names_who_it_waits_for_and_how_that_ends(source: Source) -> None:
+    insert = "begin; insert into unrelated (note) values ('open')"
+    with source.session(application="nightly batch") as writer:
+        writer.ask(insert)
         with pytest.raises(SnapshotBlocked) as caught, exported(source, timeout=0.5):
             pass
         assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
-    wait_until(lambda: not source.execute(TEMPORARY))
-
-
-def test_a_seed_that_waits_for_a_prepared_transaction_says_how_it_ends(source: Source) -> None:
-    with source.session() as admin:
-        admin.ask("begin")
-        admin.ask("insert into unrelated (note) values ('open')")
-        admin.ask("prepare transaction 'forgotten'")
+        writer.ask("rollback")
+        wait_until(lambda: not source.execute(TEMPORARY))
+        writer.ask(f"{insert}; prepare transaction 'forgotten'")
     with pytest.raises(SnapshotBlocked) as caught, exported(source, timeout=0.5):
         pass
     assert "now prepared transaction 'forgotten' (postgres) open for" in str(caught.value)
@@ -314,14 +296,3 @@ def test_what_a_task_itself_raises_is_said(spark: SparkSession) -> None:
     says = "^a task failed: ZeroDivisionError: a rule of ours divides$"
     with pytest.raises(CountingFailed, match=says), spark_errors("seed"):
         spark.range(1).mapInArrow(fail, "id bigint").collect()
-
-
-def test_what_is_installed_follows_when_the_seed_returns(cluster: Cluster, tmp_path: Path) -> None:
-    with made(cluster, tmp_path) as kept:
-        kept.write(5)
-        kept.must_run("seed", "--forget-purged")
-        states = "select model_name, state from cdc.model_state where reason is not null"
-        assert [name for name, _ in kept.source.execute(states) if name not in ABOVE] == []
-        assert kept.source.value("select order_count from analytics.total") == kept.source.value(
-            "select count(*) from orders"
-        )

@@ -24,7 +24,7 @@ TRIED_WHOLE = ("query", "reader", "downstream")
 SHOWN = {
     # Parts of an installation, which tests/dbt/test_queries.py makes by dbt.
     *("former_query", "model_functions", "registered_reading", "source_columns"),
-    # Parts of engine='spark' for a query: tests/spark/test_moves.py.
+    # Parts of engine='spark' for a query: tests/spark/test_moved_changes.py.
     *("own_places", "add_moved"),
     "require_table",  # tests/dbt/test_copies.py
     "unless_replaced",  # tests/operations/test_attacks.py

@@ -67,11 +67,18 @@ def replayed(
 
 def _rebuilt(model: Model, counted: Table) -> str:
     """Return the query of the groups that are left, with the texts of their sums."""
-    sums, place = groups.summed(model, "sum(sums[{}]::numeric)::text"), model.counting_place
-    assert place is not None  # of rows, which `write` has refused
+    kept = model.declaration["kept"]
+    totals = {each["name"]: f"sum(sums[{n}]::numeric)" for n, each in enumerate(kept, 1)}
+    # A sum of no values is null, also where there were some.
+    sums = ", ".join(
+        f"case when {totals[each.get('counted_by', model.declaration['rows'])]} <> 0"
+        f" then {totals[each['name']]} end::text"
+        for each in kept
+    )
     return (
-        f"select dimensions, {sums}::text[] as sums from {counted.quoted}"
-        f" where reason is null group by dimensions having sum(sums[{place + 1}]::numeric) <> 0"
+        f"select dimensions, array[{sums}]::text[] as sums from {counted.quoted}"
+        f" where reason is null group by dimensions"
+        f" having {totals[model.declaration['rows']]} <> 0"
     )
 
 

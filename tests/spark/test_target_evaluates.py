@@ -1,0 +1,149 @@
+"""What the target evaluates for a seed is what the source would have given."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from waltally_jobs.common import arrow
+from waltally_jobs.evaluation import copies, places
+
+from loader.staging import migrate
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
+from testkit.servers import Cluster, connect_target
+from tests.queries.odd import Writer
+from tests.queries.test_facts import MODELS
+from tests.spark.odd import LAB, NAMES
+from waltally.models import Model
+from waltally.tables import Table
+
+BASELINE = (
+    "select declared_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
+    " select declared_name, part, dimensions, place, sum(measure) as total from cdc.baseline_group"
+    " cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
+    ") as t group by 1, 2, 3 order by 1, 2, 3"
+)
+REJECTED = (
+    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
+)
+
+
+def test_the_target_evaluates_the_rows_that_the_source_would(
+    system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of every kind, of several tables, and rows that the query cannot take."""
+    # To seed again what ignores deletes takes a loader that follows.
+    system.keep({name: MODELS[name] for name in NAMES if not name.startswith("purged")})
+    writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
+    writer.write(250)
+    found = []
+    for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
+        monkeypatch.setattr(places, "differ", lambda *_, moves=moves: moves)
+        monkeypatch.setattr(arrow, "FEW_ROWS", few)
+        system.spark_job("spark-submit spark/seed.py")
+        found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
+    assert len(found[0][0]) > 50
+    assert len(found[0][1]) > 2
+    for moved in found[1:]:
+        for own, other in zip(found[0], moved, strict=True):
+            assert [row for row in own if row not in other] == []
+            assert [row for row in other if row not in own] == []
+
+
+def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Each key has its spelling there too, and a sum that is not finite is its row's fault.
+
+    But in a column such a value is null, also in one of a domain. char(n) keeps its blanks.
+    """
+    with empty_database(cluster) as source, empty_database(cluster) as target:
+        source.execute(LAB)
+        system = QuerySystem(source, tmp_path, target)
+        query = (
+            "select price, raw, count(*) as n, sum(name::numeric) as s, sum(amount) as amount"
+            " from {a} group by 1, 2"
+        )
+        system.keep({"numbers": (query, {}), "pads": ("select id, pad from {a}", {})})
+        insert = (
+            "insert into lab.a (id, price, raw, name, amount) values (%s, 1.50, '00', '1', 'NaN'),"
+            " (%s, repeat('9', 1200)::numeric, '00', '1', 0), (%s, 2, repeat('x', 1200)::bytea, '1', 0),"
+            " (%s, 1.5, '00', 'NaN', 0), (%s, 1.5, '00', '-Infinity', 0)"
+        )
+        source.execute("alter table lab.a alter pad set default 'ab'")
+        source.execute(insert, *range(5))
+        system.spark_job("spark-submit spark/seed.py")
+        source.execute(insert, *range(5, 10))
+        system.catch_up()
+        found = "select price::text, n, s::text, amount from analytics.numbers"
+        assert target.execute(found) == [("1.5", 2, "2", None)]
+        rejected = "select sum(row_count)::int from cdc.baseline_rejection"
+        assert target.value(rejected) == 4
+        assert target.value("select count(*) from analytics.rejected_changes") == 8
+        lengths = "select octet_length(pad), count(*) from analytics.pads group by 1"
+        assert target.execute(lengths) == [(4, 10)]
+        source.execute("delete from lab.a")
+        system.catch_up()
+        assert target.execute(found) == []
+
+
+def test_other_time_zone_data_are_told(cluster: Cluster) -> None:
+    """Servers of other encodings are in test_audit_queries.py."""
+    with (
+        empty_database(cluster) as one,
+        empty_database(cluster) as same,
+        closing(connect_target(cluster.dsn(one.name))) as target,
+    ):
+        migrate.upgrade(target)
+        zoned, plain = (
+            [Model("m", Table("lab", "m"), {"relies_on": on})] for on in (["time-zone data"], [])
+        )
+        assert not places.differ(one.connection, target, zoned)
+        assert not places.differ(same.connection, target, zoned)
+        target.ask(
+            "create or replace function cdc.zone_data() returns text language sql"
+            " as 'select current_database()::text'"
+        )
+        assert places.differ(same.connection, target, zoned)
+        assert not places.differ(same.connection, target, plain)
+
+
+def test_rows_of_many_groups_are_moved_and_small_partitions_together(
+    system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_FEW_PAGES", 0)
+    system.source.execute(
+        "create table lab.parts (id int, code text) partition by list (code);"
+        "create table lab.parts_a partition of lab.parts for values in ('a');"
+        "create table lab.parts_b partition of lab.parts for values in ('b');"
+        "alter table lab.parts_a replica identity full;"
+        "alter table lab.parts_b replica identity full;"
+        "insert into lab.parts values (1, 'a'), (2, 'a'), (3, 'b');"
+        "insert into lab.a (id, flag) select n, n % 2 = 0 from generate_series(1, 20000) as n"
+    )
+    system.keep(
+        {
+            "few": ("select flag, count(*) as n from {a} group by 1", {}),
+            "many": ("select id, count(*) as n from {a} group by 1", {}),
+            "parted": ("select id, code, count(*) as n from {parts} group by 1, 2", {}),
+        }
+    )
+    moved: list[str] = []
+    fill = copies.fill
+
+    def noted(start: Any, target: Any, made: Any, *arguments: Any) -> Any:
+        moved.extend(copy.model.name for copy in made)
+        return fill(start, target, made, *arguments)
+
+    monkeypatch.setattr(copies, "fill", noted)
+    system.spark_job("spark-submit spark/seed.py")
+    assert moved == ["many", "parted"]
+    system.catch_up()
+    for name, count in (("few", 2), ("many", 20000), ("parted", 3)):
+        assert system.target.value(f"select count(*) from analytics.{name}") == count
+        query = system.models[name][0].replace('"db".', "")
+        assert system.compare(f"select * from analytics.{name}", query) == []
