@@ -78,8 +78,8 @@ _KEYS = tuple(map(str, range(1, 7)))
 _NUMBERS = ("null", "1", "2", "3", "4")
 _DAYS = ("null", "'2026-01-03'", "'2026-01-09'", "'2026-02-01'")
 _NAMES = ("null", "'a'", "'B'", "'ä'", "''", "repeat('long', 60)")
-# The last one is too long for an index.
-_NOTES = ("null", "'a'", f"({LONG_TEXT})")
+# The last ones are too long for an index, and begin alike.
+_NOTES = ("null", "'a'", f"({LONG_TEXT})", f"({LONG_TEXT}) || 'x'")
 _TRUTHS = ("true", "false")
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "orders": {
@@ -141,6 +141,7 @@ def test_a_query_is_refused_with_what_to_write(
 
 NOTED = {
     "inner_days": [],
+    "final": [],
     "pairs": [
         "ON holds neither the whole key of customer nor that of customer, so their rows may multiply"
     ],
