@@ -166,8 +166,14 @@ insert into got
 select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
 insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
 delete from cdc.to_fill;
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.top', 'top', 'p', '{"inputs": []}', 'app.add(text)', '[]');
+insert into cdc.downstream_input (model_name, input_name) values ('app.top', 'app.up');
 select cdc.fill_above('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
-insert into got select 'its input begins again, so it is filled, once', string_agg(reason, ', '), 'why 1' from cdc.to_fill;
+insert into got select 'its input begins again, so it is filled, once', string_agg(model_name || ' ' || reason, ', ' order by model_name),
+    'app.top why 1, app.up why 1'
+from cdc.to_fill;
+delete from cdc.downstream_model where name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
