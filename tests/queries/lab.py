@@ -138,7 +138,14 @@ class Model:
     """
 
     def __init__(
-        self, lab: Lab, name: str, query: str, rng: Random, expected: str = "", **options: Any
+        self,
+        lab: Lab,
+        name: str,
+        query: str,
+        rng: Random,
+        expected: str = "",
+        more: float = 0.5,
+        **options: Any,
     ) -> None:
         self.lab, self.name, self.rng = lab, name, rng
         self.expected = expected or query
@@ -157,7 +164,7 @@ class Model:
         for source, table in zip(sources, self.tables, strict=True):
             needed = [c["name"] for c in source["columns"] if c["is_needed"]]
             given = [c["name"] for c in lab.sources[table]["columns"]]
-            given = [n for n in given if n in needed or rng.random() < 0.5]
+            given = [n for n in given if n in needed or rng.random() < more]
             rng.shuffle(given)
             places.append([given.index(n) + 1 for n in needed])
             alone: bool | str = source["keeps_deleted"]
