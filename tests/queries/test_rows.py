@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import psycopg2
 import pytest
@@ -19,7 +20,7 @@ from tests.queries.writer import Writer
 WHOLE = """select id, kind, mood, amount, discount, price, n, flag, at, day, span, code, tags, doc,
     raw, j, dot, page, corner, range, u, "odd ""name" as "odd", n as again from {a} as a"""
 
-MODELS_OF_A: dict[str, tuple[str, dict[str, str]]] = {
+MODELS_OF_A: dict[str, tuple[str, dict[str, Any]]] = {
     "whole": (WHOLE, {}),
     "key_alone": ("select id from {a} as a order by kind", {}),
     "entering": (
