@@ -1,71 +1,12 @@
-"""Queries of public applications: kept, and the same on random rows, or refused."""
+"""What is not kept, each with its reason. tests/queries/test_corpus.py has what is."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from random import Random
-from typing import Any
-
-import psycopg2
 import pytest
 
 from testkit.databases import Database
 from tests.proposing.support import proposed
-from tests.queries.test_corpus import CASES, Application, _read
 from waltally.errors import LoaderError, SettingError
-
-REFUSED = {
-    "006-notify-allowance-of-a-service": "A window over rows needs each of them",
-    "050-sentry-resolution-time": "adds up values of type interval",
-    "074-zulip-active-accounts": "DISTINCT ON takes one row of several",
-    "106-lago-recurring-revenue": "a text cast to timestamp",
-}
-"""The queries that are not kept, with words of the reason."""
-
-
-class Tables:
-    """The tables of an application in schema lab: what Application asks of a lab."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.sources: dict[str, Any] = {}
-        database.execute("drop schema if exists lab cascade; create schema lab")
-
-    def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        return [] if "cdc.change_log" in query else self.database.execute(query, *values)
-
-    def follow(self, table: str, has_old_rows: bool) -> None:
-        """Nobody follows them here."""
-
-    def transact(self, *statements: str) -> None:
-        for statement in statements:
-            with suppress(psycopg2.IntegrityError, psycopg2.errors.CardinalityViolation):
-                self.database.execute(statement)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_query_of_an_application_is_kept_or_refused_for_its_reason(
-    database: Database, name: str
-) -> None:
-    case = _read(name)
-    tables: Any = Tables(database)
-    application = Application(tables, case, Random(name))
-    application.begin()
-    for _ in range(300):
-        application.change()
-        database.execute("set search_path = lab")
-        found = database.execute(case.query)
-        database.execute("set search_path = public")
-        if any(value for row in found for value in row):
-            break
-    try:
-        made = proposed(database, case.query)
-    except LoaderError as error:
-        assert REFUSED[name] in str(error)
-        assert error.remedy
-    else:
-        assert name not in REFUSED
-        assert any("missing 0, surplus 0" in line for line in made.lines)
 
 
 @pytest.mark.parametrize(

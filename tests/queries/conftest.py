@@ -9,7 +9,7 @@ import pytest
 from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.lab import Lab
-from tests.queries.odd import TABLES
+from tests.queries.odd import TABLES, TYPES
 
 WIDE = "create table lab.wide (id bigint primary key, {});".format(
     ", ".join(
@@ -30,7 +30,9 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
         cluster,
         options="template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'",
     )
-    made = Lab(cluster.dsn(database.name), TABLES + WIDE + OF_EXTENSIONS)
-    made.execute("create schema lab_models")
+    made = Lab(cluster.dsn(database.name), TYPES + TABLES + WIDE + OF_EXTENSIONS)
+    for table in ("a", "b", "of_extensions"):
+        made.follow(table)
+    made.read_shape("wide")
     yield made
     made.connection.close()

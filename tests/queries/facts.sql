@@ -1,4 +1,4 @@
--- Facts that are kept through random histories. Before each its name, and after a bar its config and, as `asked`,
+-- Facts that are kept through random histories. Before each its name, and after a bar its config and, as `expected`,
 -- what its query is compared by where that is another one.
 
 -- by_day | {"surrogate_key": "id"}
@@ -120,7 +120,7 @@ select small as n, n as small, sum(n) + small as s, lower(code) as code, pad,
     lower(code) || count(*) as c, length(pad) + count(*) as l, n + count(*) * small as x
     from {a} group by small, n, lower(code), pad
 
--- by_primary_key | {"asked": "select id, name, mood, count(tag) as tags, count(*) + 1 as more from {a} left join unnest(tags) as tag on true group by 1, 2, 3"}
+-- by_primary_key | {"expected": "select id, name, mood, count(tag) as tags, count(*) + 1 as more from {a} left join unnest(tags) as tag on true group by 1, 2, 3"}
 select id, name, mood::text as mood, count(tag) as tags, count(*) + 1 as more from {a}
     left join unnest(tags) as tag on true group by id
 

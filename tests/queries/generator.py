@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psycopg2
 
 from testkit.servers import Server
 from tests.queries.lab import Lab, Model
 from tests.queries.odd import TABLES, VALUES, Writer
-from tests.queries.rows_lab import RowsLab
+from tests.queries.odd import TYPES as OWN_TYPES
 from waltally.tables import quoted
 
 TYPES = {
@@ -111,7 +111,7 @@ class Catalog:
     casts: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lab: Lab | RowsLab) -> Catalog:
+    def of(cls, lab: Lab) -> Catalog:
         made = cls({name: [] for name in TYPES}, {name: ["text"] for name in TYPES})
         for name, result, arguments, is_operator in lab.execute(_CALLS):
             if name in _LARGE or name.startswith(("pg_", "has_", "txid_", "lo_", "inet_")):
@@ -365,57 +365,87 @@ class Outcome:
     reason: str = ""
 
 
-class Trial:
+Kept = TypeVar("Kept")
+
+
+class Trial(Generic[Kept]):
     """Keeps several queries through one history."""
 
-    WIDTH = 8
+    width: int
+    queries: Queries
 
     def __init__(self, lab: Lab, seed: int) -> None:
-        self.lab = lab
-        self.rng = Random(seed)
-        self.queries = Queries(lab, self.rng)
-        self.names = iter(f"m{n}" for n in range(10**9))
+        self.lab, self.rng = lab, Random(seed)
+        self.followed = self.filled = 0
 
     def outcomes(self, count: int) -> Iterator[Outcome]:
         """Yield what became of each of so many queries."""
         left = count
         while left > 0:
-            models: list[tuple[Model, Outcome]] = []
-            self.lab.clear()
-            while left > 0 and len(models) < self.WIDTH:
+            models: list[tuple[Kept, Outcome]] = []
+            self.clear()
+            while left > 0 and len(models) < self.width:
                 left -= 1
-                made = self._begin(*self.queries.query())
+                made = self._begin(f"m{left}", *self.queries.query())
                 if isinstance(made, Outcome):
                     yield made
                 else:
                     models.append(made)
-            self._live(models)
+            self.live(models)
             for _, outcome in models:
                 yield outcome
-            self.lab.execute(
-                "drop schema lab_models cascade; create schema lab_models; truncate lab.change"
-            )
 
-    def _begin(self, query: str, options: dict[str, Any]) -> Outcome | tuple[Model, Outcome]:
-        text = self.lab.named(query, "lab")
-        zone = options.get("timezone", "UTC")
+    def _begin(
+        self, name: str, query: str, options: dict[str, Any]
+    ) -> Outcome | tuple[Kept, Outcome]:
+        text = query
+        for known in self.queries.tables:
+            text = text.replace(f"{{{known}}}", f"lab.{known}")
         try:
-            self.lab.execute("select set_config('timezone', %s, false)", zone)
             # Not read: a "char" in the plan may be no text of the database's encoding.
-            with self.lab.connection.cursor() as cursor:
+            with (
+                self.lab.zone(options.get("timezone", "UTC")),
+                self.lab.connection.cursor() as cursor,
+            ):
                 cursor.execute(f"explain {text}")
         except psycopg2.Error as error:
             return Outcome("invalid", query, options, said(error))
-        finally:
-            self.lab.execute("set timezone to 'UTC'")
         try:
-            model = Model(self.lab, next(self.names), query, self.rng, **options)
+            model = self.model(name, query, options)
         except psycopg2.Error as error:
             kind = "refused" if error.pgcode == "WL003" else "wrong"
             return Outcome(kind, query, options, said(error))
         return model, Outcome("kept", query, options)
 
-    def _live(self, models: list[tuple[Model, Outcome]]) -> None:
+    def clear(self) -> None:
+        """Forget the models of before."""
+        raise NotImplementedError
+
+    def model(self, name: str, query: str, options: dict[str, Any]) -> Kept:
+        """Install a model. Raises psycopg2.Error."""
+        raise NotImplementedError
+
+    def live(self, models: list[tuple[Kept, Outcome]]) -> None:
+        """Let them follow a history."""
+        raise NotImplementedError
+
+
+class FactTrial(Trial[Model]):
+    """Over the odd tables."""
+
+    width = 8
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        super().__init__(lab, seed)
+        self.queries = Queries(lab, self.rng)
+
+    def clear(self) -> None:
+        self.lab.clear()
+
+    def model(self, name: str, query: str, options: dict[str, Any]) -> Model:
+        return Model(self.lab, name, query, self.rng, **options)
+
+    def live(self, models: list[tuple[Model, Outcome]]) -> None:
         writer = Writer(self.lab, self.rng)
         for _ in range(6):
             writer.write(self.rng.choice((1, 3, 10, 20)))
@@ -425,8 +455,10 @@ class Trial:
 
     def _follow(self, model: Model, outcome: Outcome) -> None:
         failed = None
+        # Totals that overflow between two batches are none of the query's.
+        model.has_parts = False
         try:
-            model.step("add", self.lab.last_change(), each=self.rng.random() < 0.3)
+            model.catch_up(is_cut=False)
         except psycopg2.Error as error:
             failed = error
         try:
@@ -441,40 +473,47 @@ class Trial:
             outcome.reason = f"the step: {said(failed)}"
         elif differences and model.differences(digits=15):
             outcome.kind, outcome.reason = "wrong", f"differs: {differences[:4]}"
+        else:
+            self.followed += 1
 
 
 def said(error: psycopg2.Error) -> str:
     return f"{error.pgcode} {(error.diag.message_primary or str(error)).strip()}"
 
 
-def main() -> None:
+def begin(dsn: str, seed: int) -> FactTrial:
+    lab = Lab(dsn, OWN_TYPES + TABLES)
+    for table in VALUES:
+        lab.follow(table)
+    lab.execute("set statement_timeout to '20s'")
+    return FactTrial(lab, seed)
+
+
+def main(begun: Callable[[str, int], Trial[Any]]) -> None:
     """Run so many queries, and print what became of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--refused", type=int, default=0, help="print so many refusals")
+    parser.add_argument("--shown", default="wrong,stopped alone", help="print these kinds")
     asked = parser.parse_args()
     counted: Counter[str] = Counter()
-    refusals: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     with Server({"fsync": "off"}) as server, suppress(KeyboardInterrupt):
-        lab = Lab(server.dsn(), TABLES)
-        lab.execute("create schema lab_models; set statement_timeout to '20s'")
-        for outcome in Trial(lab, asked.seed).outcomes(asked.count):
+        trial = begun(server.dsn(), asked.seed)
+        for outcome in trial.outcomes(asked.count):
             counted[outcome.kind] += 1
-            if counted.total() % 500 == 0:
-                print(dict(counted), flush=True)
-            if outcome.kind == "wrong":
+            for line in outcome.reason.splitlines():
+                reasons[f"{outcome.kind}: {line}"] += 1
+            if outcome.kind in asked.shown.split(","):
                 print(
-                    f"\nWRONG {outcome.reason}\n  {outcome.query}\n  {outcome.options}", flush=True
+                    f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}",
+                    flush=True,
                 )
-            if outcome.kind == "refused":
-                for line in outcome.reason.split("\n"):
-                    refusals[line] += 1
-                if counted["refused"] <= asked.refused:
-                    print(f"\nREFUSED {outcome.reason}\n  {outcome.query}", flush=True)
-    print("\n".join(f"{count:6} {line}" for line, count in refusals.most_common(60)))
+            if counted.total() % 200 == 0:
+                print(dict(counted), trial.followed, "equal,", trial.filled, "filled", flush=True)
+    print("\n".join(f"{count:6} {line}" for line, count in reasons.most_common(80)))
     print(dict(counted))
 
 
 if __name__ == "__main__":
-    main()
+    main(begin)

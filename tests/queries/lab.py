@@ -1,9 +1,11 @@
-"""A source, its stream and a model, in one database and without a slot."""
+"""Tables, their change log and models over them, in one database and without a slot."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,19 +19,25 @@ from testkit.servers import connect_target
 from waltally import database
 from waltally.tables import Table, quoted
 
-SLOT = "lab"
+_MADE = """
+select 'function', oid::regprocedure::text from pg_proc
+where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|reader)$' and proname ~ %s
+union all
+select 'table', oid::regclass::text from pg_class
+where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname <> all (%s) and relname ~ %s
+"""
 
 
-class SourceTables:
-    """Tables of schema lab, and one session in their database, which has our functions too."""
+class Lab:
+    """The database: tables of schema lab, whose changes are in the log."""
 
-    def __init__(self, dsn: str, *statements: str) -> None:
+    def __init__(self, dsn: str, *tables: str) -> None:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
         self.connection = database.connect(dsn, "source")
         self.sources: dict[str, dict[str, Any]] = {}
         """By table what the compiler is told of it."""
-        for statement in statements:
+        for statement in ((Path(__file__).parent / "lab.sql").read_text(), *tables):
             self.execute(statement)
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -40,6 +48,15 @@ class SourceTables:
     def value(self, query: str, *values: object) -> Any:
         ((found,),) = self.execute(query, *values)
         return found
+
+    @contextmanager
+    def zone(self, name: str) -> Iterator[None]:
+        """Let the session have a time zone."""
+        self.execute("select set_config('timezone', %s, false)", name)
+        try:
+            yield
+        finally:
+            self.execute("reset timezone")
 
     def read_shape(self, name: str) -> dict[str, Any]:
         """Read what the compiler is told of a table, whose changes have whole old rows."""
@@ -53,6 +70,47 @@ class SourceTables:
             "has_old_rows": True,
         }
         return self.sources[name]
+
+    def follow(
+        self,
+        table: str,
+        has_old_rows: bool = True,
+        leaves_out: bool = False,
+        identity: tuple[str, ...] = (),
+    ) -> None:
+        """Write down a table's changes, with whole old rows, their keys alone or other columns."""
+        source = self.read_shape(table)
+        source["has_old_rows"] = has_old_rows
+        names = [column["name"] for column in source["columns"]]
+        own = names if has_old_rows else source["key"]
+        self.execute("select lab.follow(%s, %s, %s)", table, list(identity) or own, leaves_out)
+
+    def clear(self) -> None:
+        """Forget every model, and empty the tables and the log."""
+        self.drop_made("")
+        if self.sources:
+            self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
+        self.execute(
+            "truncate cdc.change_log, cdc.baseline_group, lab.rejected, cdc.to_fill;"
+            "delete from cdc.downstream_model; delete from cdc.installed_model"
+        )
+
+    def drop_made(self, pattern: str) -> None:
+        """Drop tables and functions of the models with such names."""
+        for kind, name in self.execute(_MADE, pattern, [*self.sources, "rejected", "bad"], pattern):
+            self.execute(f"drop {kind} {name} cascade")
+
+    def transact(self, *statements: str) -> None:
+        """Run statements in one transaction; one that a constraint refuses takes no part in it."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("begin")
+            for statement in statements:
+                cursor.execute("savepoint one")
+                try:
+                    cursor.execute(statement)
+                except (psycopg2.IntegrityError, psycopg2.errors.CardinalityViolation):
+                    cursor.execute("rollback to one")
+            cursor.execute("commit")
 
     def compile(self, query: str, **options: object) -> dict[str, Any]:
         """Return what the compiler makes of a query that names the tables as {table}.
@@ -73,151 +131,171 @@ class SourceTables:
         return query
 
 
-class Lab(SourceTables):
-    """The database: tables of schema lab, whose changes are written down."""
-
-    def __init__(self, dsn: str, tables: str) -> None:
-        super().__init__(dsn, (Path(__file__).parent / "lab.sql").read_text(), tables)
-        for (name,) in self.execute(
-            "select relname::text from pg_class where relnamespace = 'lab'::regnamespace "
-            "and relkind = 'r' and relname not in ('change', 'bad', 'rejected') order by 1"
-        ):
-            self.read_shape(name)
-            self.execute("select lab.follow(%s)", name)
-        self.execute("select set_config('lab.purged', '', false), set_config('lab.one', '', false)")
-
-    def clear(self) -> None:
-        """Empty the tables."""
-        self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
-
-    def log_changes(self) -> None:
-        """Let the change log have what was written down, for what could not be counted."""
-        self.execute(
-            "truncate cdc.change_log, lab.rejected; insert into cdc.change_log (slot_name, "
-            "commit_lsn, ordinal, xid, committed_at, payload, action) select %s, "
-            "'0/1000'::pg_lsn + n, 1, n, now(), n::text, action::\"char\" from lab.change",
-            SLOT,
-        )
-
-    def last_change(self) -> int:
-        return int(self.value("select coalesce(max(n), 0) from lab.change"))
-
-
 class Model:
-    """A fact in the lab: its table and its routine."""
+    """A model of tables of the lab, rows or a fact: its table, its reader and its routine.
+
+    A fact has no baseline here: only changes after its beginning count.
+    """
 
     def __init__(
-        self, lab: Lab, name: str, query: str, rng: Random, asked: str = "", **options: Any
+        self,
+        lab: Lab,
+        name: str,
+        query: str,
+        rng: Random,
+        expected: str = "",
+        more: float = 0.5,
+        **options: Any,
     ) -> None:
-        self.lab = lab
-        self.name = name
-        # A view has no primary key that another query could rely on.
-        self.query = asked or query
+        self.lab, self.name, self.rng = lab, name, rng
+        self.expected = expected or query
+        """What it is compared with."""
+        self.has_parts = True
         self.timezone = options.get("timezone", "UTC")
+        self.purged = " ".join(options.get("ignore_deletes", [])).replace("lab.", "")
         self.compiled = lab.compile(query, **options)
-        self.ignored = options.get("ignore_deletes", [])
-        self.applied = self.begun = lab.last_change()
+        self.is_rows = self.compiled["kind"] == "rows"
+        sources = self.compiled["sources"]
+        self.tables = [source["table"].removeprefix("lab.") for source in sources]
+        self.table = self.tables[0]
+        # A reader gives what the model needs and more, in any order.
+        gives: list[list[Any]] = []
+        places = []
+        for source, table in zip(sources, self.tables, strict=True):
+            needed = [c["name"] for c in source["columns"] if c["is_needed"]]
+            given = [c["name"] for c in lab.sources[table]["columns"]]
+            given = [n for n in given if n in needed or rng.random() < more]
+            rng.shuffle(given)
+            places.append([given.index(n) + 1 for n in needed])
+            alone: bool | str = source["keeps_deleted"]
+            if self.is_rows and not self.compiled["has_old_rows"]:
+                alone = "each"
+            gives.append([f"lab.{table}", given, alone, "lab", table])
+        width = max(map(len, places))
+        self.places = [[*row, *[None] * (width - len(row))] for row in places] if width else None
+        shuffled = rng.sample(gives, len(gives))
+        self.table_nos = [shuffled.index(one) + 1 for one in gives]
         spelled = json.dumps(self.compiled)
-        for statement in (
-            f"select cdc.write_table(%s, 'lab_models.{name}', 'uix_{name}')",
-            f"select cdc.write_deltas(%s, 'lab_models.{name}_deltas')",
-            f"select cdc.write_fact(%s, 'lab_models.{name}_apply', 'lab_models.{name}_deltas', "
-            f"'lab_models.{name}', 'lab.rejected', 'lab_models.{name}', '{name}')",
+        table, deltas = f"lab.{name}", f"lab.{name}_deltas"
+        own = (spelled, f"lab.{name}_apply", deltas, table, "lab.rejected", name, name)
+        for writer, values in (
+            ("write_table", (spelled, table, f"pk_{name}")),
+            ("write_row_deltas" if self.is_rows else "write_deltas", (spelled, deltas)),
+            ("write_rows" if self.is_rows else "write_fact", own),
+            ("write_reader", (f"lab.{name}_reader", json.dumps(shuffled))),
         ):
-            lab.execute(lab.value(statement, spelled).replace("%", "%%") + "\n-- %s", "")
-        self._read_by(rng)
+            marks = ", ".join(["%s"] * len(values))
+            with lab.connection.cursor() as cursor:
+                cursor.execute(lab.value(f"select cdc.{writer}({marks})", *values))
         self.columns = lab.execute(
             "select name, type, kind from cdc.list_columns(%s) "
             "where is_shown and kind <> 'id' order by place",
             spelled,
         )
-        self.step("rebuild", None)
+        self.lsn = self.seeded = self.now()
+        if self.is_rows:
+            self.seed()
+        self.rebuild()
 
-    def _read_by(self, rng: Random) -> None:
-        """Choose what a reader gives: what the model needs and more, in any order."""
-        given = list(self.compiled["sources"])
-        rng.shuffle(given)
-        self.gives = []
-        lists: dict[str, list[str]] = {}
-        for source in given:
-            names = self._needs(source)
-            table = self.lab.sources[source["table"].removeprefix("lab.")]
-            all_names = [column["name"] for column in table["columns"]]
-            if rng.random() < 0.2:
-                names = names + [n for n in rng.sample(all_names, 2) if n not in names]
-            rng.shuffle(names)
-            lists[source["table"]] = names
-            self.gives.append(
-                {
-                    "table": table["name"],
-                    "places": [all_names.index(name) + 1 for name in names],
-                    "is_alone": source["keeps_deleted"],
-                }
+    def now(self) -> str:
+        """Return a position after every change that is in the log."""
+        return str(
+            self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log")
+        )
+
+    def seed(self) -> None:
+        """Store a baseline: the query's rows as they are."""
+        self.lab.execute("delete from cdc.baseline_group where declared_name = %s", self.name)
+        texts = ", ".join(f"{quoted(name)}::text" for name, _, _ in self.columns)
+        with self.lab.zone(self.timezone):
+            self.lab.execute(
+                f"insert into cdc.baseline_group select 'lab', '{self.name}', 'lab.{self.table}', "
+                f"array[{texts}], array[1] "
+                f"from ({self.lab.named(self.expected, 'seen')}) as query"
             )
-        order = [s["table"] for s in given]
-        self.table_nos = [order.index(s["table"]) + 1 for s in self.compiled["sources"]]
-        width = max(len(self._needs(s)) for s in self.compiled["sources"])
-        places = [
-            [lists[s["table"]].index(n) + 1 for n in self._needs(s)]
-            + [None] * (width - len(self._needs(s)))
-            for s in self.compiled["sources"]
-        ]
-        self.places = places if width else None
+        self.seeded = self.now()
 
-    @staticmethod
-    def _needs(source: dict[str, Any]) -> list[str]:
-        return [column["name"] for column in source["columns"] if column["is_needed"]]
+    def rebuild(self) -> None:
+        """Start from the baseline, and take all that came since as one batch."""
+        truncated = self.lab.execute(
+            "select 1 from cdc.change_log where action = 'T' and commit_lsn >= %s", self.seeded
+        )
+        self.step("rebuild", "null::cdc.change[]", [f"lab.{self.table}"] if truncated else None)
+        self.lsn = self.seeded
+        self._batches("refill", [])
 
-    def step(
-        self,
-        step: str,
-        to: int | None,
-        cancel: int | None = None,
-        each: bool = False,
-    ) -> None:
-        """Let the routine make a step, over the changes up to a number."""
-        self.lab.execute(
-            f"select lab_models.{self.name}_apply(%s, %s, lab.changes(%s, %s, %s, %s, %s), %s, "
-            f"%s::integer[], null, null::lab_models.{self.name}[])",
+    def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
+        rejected: str | None = self.lab.value(
+            f"select made.rejected_lsn from lab.{self.name}_apply("
+            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], null::lab.{self.name}[]) as made",
             step,
-            SLOT,
-            json.dumps(self.gives),
-            each,
-            self.applied,
-            self.applied if to is None else to,
-            cancel,
             self.table_nos,
             self.places,
+            truncated,
         )
-        if to is not None:
-            self.applied = to
+        return rejected
+
+    def catch_up(self, is_cut: bool = True) -> None:
+        """Apply what is in the log, in batches of whole transactions, each in parts."""
+        transactions = "select distinct commit_lsn, 0 from cdc.change_log where commit_lsn >= %s"
+        self._batches("add", self._cuts(transactions, self.lsn) if is_cut else [])
+
+    def _cuts(self, query: str, *values: object) -> list[tuple[str, int]]:
+        cuts = [tuple(row) for row in self.lab.execute(query + " order by 1, 2", *values)]
+        return [cut for cut in cuts[1:] if self.rng.random() < self.rng.choice((0, 0.3))]
+
+    def _batches(self, step: str, cuts: list[tuple[str, int]]) -> None:
+        inside = (
+            "select commit_lsn, ordinal from cdc.change_log "
+            "where commit_lsn >= %s and commit_lsn < %s"
+        )
+        for end, _ in [*cuts, (self.now(), 0)]:
+            some = self._cuts(inside, self.lsn, end) if self.has_parts else []
+            parts = list(pairwise([(self.lsn, 0), *some, (end, 0)]))
+            rejected = [self.step(step, self._read(end, *part, False)) for part in parts]
+            if any(rejected):
+                for part in parts:
+                    self.step("list", self._read(end, *part, True))
+            self.lsn = end
+
+    def _read(self, end: str, first: tuple[str, int], last: tuple[str, int], is_each: bool) -> str:
+        (a, b), (c, d) = first, last
+        positions = f"'{self.lsn}', '{end}', '{a}', {b}, '{c}', {d}"
+        return f"lab.{self.name}_reader('lab', {positions}, {is_each})"
 
     def differences(self, digits: int | None = None) -> list[tuple[Any, ...]]:
         """Return rows of the model that the query does not give, and the other way round.
 
-        With `digits` so many significant ones of an expression of totals count.
+        Rows that the query cannot take are left out. With `digits` so many significant ones of an
+        expression of totals count.
         """
-        self._find_bad()
         rounded = {
             name: f"lab.significant({quoted(name)}, {digits})"
             for name, type_, kind in self.columns
             if digits and (type_, kind) == ("numeric", "derived")
         }
-        shown = ", ".join(
-            rounded.get(name, f"{quoted(name)}::{type_}")
-            + (' collate "C"' if type_ in ("text", "character varying") else "")
-            for name, type_, _ in self.columns
-        )
-        asked = ", ".join(rounded.get(column[0]) or self._asked(*column) for column in self.columns)
-        query = self.lab.named(self.query, "good")
-        stored = f"select {shown} from lab_models.{self.name}"
-        return self._in_timezone(apart(stored, f"select {asked} from (\n{query}\n) as query"))
+        stored = ", ".join(rounded.get(c[0]) or self._asked("", *c[:2]) for c in self.columns)
+        asked = ", ".join(rounded.get(c[0]) or self._asked(c[2], *c[:2]) for c in self.columns)
+        query = self.lab.named(self.expected, "good")
+        self.lab.execute("select set_config('lab.purged', %s, false)", self.purged)
+        try:
+            with self.lab.zone(self.timezone):
+                self.lab.execute("select lab.find_bad(%s, %s)", self._alone(), self.tables)
+                return self.lab.execute(
+                    apart(
+                        f"select {stored} from lab.{self.name}",
+                        f"select {asked} from (\n{query}\n) as query",
+                    )
+                )
+        finally:
+            self.lab.execute("set lab.purged to ''")
 
-    def _asked(self, name: str, type_: str, kind: str) -> str:
-        if type_ not in ("text", "character varying"):
+    def _asked(self, kind: str, name: str, type_: str) -> str:
+        """Return a column as it is compared: rows by their texts."""
+        if not self.is_rows and type_ not in ("text", "character varying"):
             return f"{quoted(name)}::{type_}"
         text = f"{quoted(name)}::text"
-        if kind == "key":
+        if kind == "key" and not self.is_rows:
             texts = sum(key["type"] == "text" for key in self.compiled["keys"])
             share = min(1000, 2000 // texts)
             text = (
@@ -226,69 +304,35 @@ class Model:
             )
         return f'({text}) collate "C"'
 
-    def _in_timezone(self, query: str) -> list[tuple[Any, ...]]:
-        self.lab.execute("select set_config('timezone', %s, false)", self.timezone)
-        self.lab.execute(
-            "select set_config('lab.purged', %s, false)",
-            " ".join(table.removeprefix("lab.") for table in self.ignored),
+    def _alone(self) -> str:
+        """Return a query that fails, or counts rows, where what is added up has no value."""
+        inputs = []
+        for n, (source, table) in enumerate(
+            zip(self.compiled["sources"], self.tables, strict=True), 1
+        ):
+            columns = ", ".join(f"{quoted(c['name'])}::{c['type']}" for c in source["columns"])
+            inputs.append(
+                f"waltally_source_{n} as (select {columns or 1} from one.{quoted(table)})"
+            )
+        kept = [] if self.is_rows else self.compiled["kept"]
+        names = ", ".join(quoted(k["name"]) for k in kept if k["type"] == "numeric") or "null"
+        no_numbers = " or ".join(
+            f"{one} in ({names})" for one in ("'NaN'", "'Infinity'", "'-Infinity'")
         )
-        try:
-            return self.lab.execute(query)
-        finally:
-            self.lab.execute("set timezone to 'UTC'; set lab.purged to ''")
+        return (
+            f"with {', '.join(inputs)} select count(*) filter (where {no_numbers}), count(query) "
+            f"from (\n{self.compiled['query']}\n) as query"
+        )
 
     def fails(self) -> bool:
         """Return whether PostgreSQL cannot answer the query over all rows."""
-        return self._error("select count(query) from (\n%s\n) as query", "seen") is not None
-
-    def _find_bad(self) -> None:
-        """Write down the rows that the query cannot take alone, and no other ones.
-
-        What a row is to blame for is an error in what is added up, or a sum that is not finite.
-        """
-        self.lab.execute("delete from lab.bad")
-        kept = [k["name"] for k in self.compiled["kept"] if k["type"] == "numeric"]
-        names = ", ".join(map(quoted, kept)) or "null"
-        finite = f"count(query), count(*) filter (where 'NaN' in ({names}) or 'Infinity' in ({names}) or '-Infinity' in ({names}))"
-        for source in self.compiled["sources"]:
-            name = source["table"].removeprefix("lab.")
-            for (row_id,) in self._in_timezone(f'select id from seen."{name}"'):
-                self.lab.execute("select set_config('lab.one', %s, false)", f"{row_id} {name}")
-                if self._cannot_take(finite):
-                    self.lab.execute("insert into lab.bad values (%s, %s)", name, row_id)
-
-    def _cannot_take(self, finite: str) -> bool:
-        inputs = ", ".join(
-            f"waltally_source_{n} as (select {_columns(source)} from one.{quoted(source['table'].removeprefix('lab.'))})"
-            for n, source in enumerate(self.compiled["sources"], 1)
-        )
+        query = self.lab.named(self.expected, "seen")
         try:
-            ((_, not_finite),) = self._in_timezone(
-                f"with {inputs} select {finite} from (\n{self.compiled['query']}\n) as query"
-            )
+            with self.lab.zone(self.timezone):
+                self.lab.execute(f"select count(query) from (\n{query}\n) as query")
         except psycopg2.Error as error:
-            if _is_of_a_row(error):
+            code = error.pgcode or ""
+            if code[:2] in ("22", "21", "54") or code in ("0A000", "42601"):
                 return True
             raise
-        return bool(not_finite)
-
-    def _error(self, query: str, schema: str) -> psycopg2.Error | None:
-        try:
-            self._in_timezone(query % self.lab.named(self.query, schema))
-        except psycopg2.Error as error:
-            if _is_of_a_row(error):
-                return error
-            raise
-        return None
-
-
-def _is_of_a_row(error: psycopg2.Error) -> bool:
-    code = error.pgcode or ""
-    return code[:2] in ("22", "21", "54") or code in ("0A000", "42601")
-
-
-def _columns(source: dict[str, Any]) -> str:
-    return (
-        ", ".join(f"{quoted(column['name'])}::{column['type']}" for column in source["columns"])
-        or "1"
-    )
+        return False

@@ -5,20 +5,16 @@ By hand: `python -m tests.queries.model_generator --count 5000`.
 
 from __future__ import annotations
 
-import argparse
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
 from random import Random
 from typing import Any
 
 import psycopg2
 import psycopg2.extras
 
-from testkit.servers import Server
-from tests.queries.generator import TYPES, Catalog, Outcome, Queries, Scope, said
+from tests.queries.generator import TYPES, Catalog, Outcome, Queries, Scope, Trial, main, said
+from tests.queries.lab import Lab
 from tests.queries.models_lab import Above, Below
-from tests.queries.rows_lab import RowsLab
+from tests.queries.writer import Writer
 
 TABLES = """
 create table lab.orders (
@@ -59,17 +55,14 @@ _OF_TYPE = {
 }
 
 
+_FEW = tuple(map(str, range(1, 6)))
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "orders": {
-        "customer": ("null", *map(str, range(1, 6))),
+        "id": tuple(map(str, range(1, 13))),
+        "customer": ("null", *_FEW),
         "channel": ("null", "'web'", "'Web'", "'a'", "''", "repeat('long', 60)"),
         "placed": ("null", "'2026-01-03'", "'2026-01-31'", "'2026-02-01'"),
-        "at": (
-            "null",
-            "'2026-03-29 00:30+00'",
-            "'2026-03-29 01:30+00'",
-            "'2026-01-01 00:00+00'",
-        ),
+        "at": ("null", *(f"'2026-{at}+00'" for at in ("03-29 00:30", "03-29 01:30", "01-01"))),
         "amount": ("null", "0", "1.5", "1.50", "-2", "7", "0.001"),
         "is_paid": ("null", "true", "false"),
         "ratio": ("null", "0.1", "2.5", "'-0'"),
@@ -78,13 +71,19 @@ VALUES: dict[str, dict[str, tuple[str, ...]]] = {
         "hours": ("null", "1", "2", "7"),
     },
     "customers": {
+        "id": _FEW,
         "name": ("null", "'a'", "'A'", "'web'", "''"),
         "region": ("null", "1", "2", "3"),
         "since": ("null", "'2026-01-03'", "'2026-02-01'"),
         "is_open": ("null", "true", "false"),
         "code": ("null", "1", "2", "9000000000"),
     },
-    "members": {"role": ("null", "'a'", "'web'"), "weight": ("null", "0", "1", "5")},
+    "members": {
+        "a": _FEW,
+        "b": _FEW,
+        "role": ("null", "'a'", "'web'"),
+        "weight": ("null", "0", "1", "5"),
+    },
 }
 KEYS: dict[str, tuple[str, ...]] = {"orders": ("id",), "customers": ("id",), "members": ("a", "b")}
 
@@ -92,7 +91,7 @@ KEYS: dict[str, tuple[str, ...]] = {"orders": ("id",), "customers": ("id",), "me
 class ModelQueries(Queries):
     """Makes queries over models, whose columns it is told."""
 
-    def __init__(self, lab: RowsLab, rng: Random) -> None:
+    def __init__(self, lab: Lab, rng: Random) -> None:
         self.rng = rng
         self.catalog = Catalog.of(lab)
         self.tables: dict[str, Scope] = {}
@@ -243,52 +242,17 @@ class ModelQueries(Queries):
         return made + (f" filter (where {self._condition(scope)})" if rng.random() < 0.3 else "")
 
 
-class Writer:
-    """Writes random changes of the three tables."""
+class ModelTrial(Trial[Above]):
+    """Over models, and over each other."""
 
-    def __init__(self, lab: RowsLab, rng: Random) -> None:
-        self.lab, self.rng = lab, rng
+    width = 6
+    queries: ModelQueries
 
-    def write(self, count: int) -> None:
-        """Commit so many statements in a few transactions."""
-        while count > 0:
-            part = self.rng.randint(1, count)
-            self.lab.transact(*(self._statement() for _ in range(part)))
-            count -= part
-
-    def _statement(self) -> str:
-        rng = self.rng
-        table = rng.choice(("orders", "orders", "customers", "customers", "members"))
-        own, keys = VALUES[table], KEYS[table]
-        numbers = range(1, 13 if table == "orders" else 6)
-        at = " and ".join(f"{key} = {rng.choice(numbers)}" for key in keys)
-        one = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
-        kind = rng.random()
-        if kind < 0.5:
-            row = ", ".join(
-                [*(str(rng.choice(numbers)) for _ in keys), *(rng.choice(v) for v in own.values())]
-            )
-            sets = ", ".join(f"{c} = excluded.{c}" for c in own)
-            return f"insert into lab.{table} values ({row}) on conflict ({', '.join(keys)}) do update set {sets}"
-        if kind < 0.75:
-            names = rng.sample(list(own), rng.choice((1, 1, 2)))
-            return f"update lab.{table} set {', '.join(f'{n} = {rng.choice(own[n])}' for n in names)} where {one}"
-        if kind < 0.85:
-            return f"update lab.{table} set {keys[0]} = {rng.choice(numbers)} where {at}"
-        return f"delete from lab.{table} where {one}" if kind < 0.99 else f"truncate lab.{table}"
-
-
-class ModelTrial:
-    """Keeps several queries over models, and over each other, through one history."""
-
-    WIDTH = 6
-
-    def __init__(self, lab: RowsLab, seed: int) -> None:
-        self.lab, self.rng = lab, Random(seed)
+    def __init__(self, lab: Lab, seed: int) -> None:
+        super().__init__(lab, seed)
         self.queries = ModelQueries(lab, self.rng)
-        self.followed = self.filled = 0
+        self.writer = Writer(lab, self.rng, VALUES, KEYS)
         self.below = [Below(lab, name, query, self.rng) for name, query in BELOW.items()]
-        lab.execute("create schema if not exists oracle")
         for model in self.below:
             self._see(model.name, model.compiled)
         self.tables = dict(self.queries.tables)
@@ -305,77 +269,35 @@ class ModelTrial:
         if columns:
             self.queries.tables[name] = columns
 
-    def outcomes(self, count: int) -> Iterator[Outcome]:
-        """Yield what became of each of so many queries."""
-        left = count
-        while left > 0:
-            models: list[tuple[Above, Outcome]] = []
-            self._clear()
-            writer = Writer(self.lab, self.rng)
-            writer.write(self.rng.choice((0, 10, 30)))
-            self._catch_up()
-            while left > 0 and len(models) < self.WIDTH:
-                left -= 1
-                made = self._begin(f"m{left}", *self.queries.query())
-                if isinstance(made, Outcome):
-                    yield made
-                    continue
-                models.append(made)
-                if self.rng.random() < 0.4:
-                    self._see(made[0].name, made[0].compiled)
-            self._fill(models)
-            for _ in range(5):
-                writer.write(self.rng.choice((1, 3, 8)))
-                self._catch_up()
-                self._fill(models)
-                for model, outcome in models:
-                    if outcome.kind == "kept":
-                        self._compare(model, outcome)
-            for _, outcome in models:
-                yield outcome
-
-    def _clear(self) -> None:
+    def clear(self) -> None:
         self.queries.tables = dict(self.tables)
         self.lab.execute("delete from cdc.downstream_model; truncate cdc.to_fill")
-        for kind, name in self.lab.execute(
-            "select 'function', oid::regprocedure::text from pg_proc "
-            "where pronamespace = 'lab'::regnamespace and proname ~ '^m[0-9]+__apply' "
-            "union all select 'table', oid::regclass::text from pg_class "
-            "where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname ~ '^m[0-9]+$'"
-        ):
-            self.lab.execute(f"drop {kind} {name}")
+        self.lab.drop_made("^m[0-9]+(__apply.*)?$")
         self.lab.execute("select cdc.drop_unused_indexes('lab')")
         self.lab.transact("truncate lab.orders, lab.customers, lab.members")
+        self.writer.write(self.rng.choice((0, 10, 30)))
         self._catch_up()
+
+    def model(self, name: str, query: str, options: dict[str, Any]) -> Above:
+        model = Above(self.lab, name, query, **options)
+        if self.rng.random() < 0.4:
+            self._see(name, model.compiled)
+        return model
+
+    def live(self, models: list[tuple[Above, Outcome]]) -> None:
+        self._fill(models)
+        for _ in range(5):
+            self.writer.write(self.rng.choice((1, 3, 8)))
+            self._catch_up()
+            self._fill(models)
+            for model, outcome in models:
+                if outcome.kind == "kept":
+                    self._compare(model, outcome)
 
     def _catch_up(self) -> None:
         self.rng.shuffle(self.below)
         for model in self.below:
             model.catch_up()
-
-    def _begin(
-        self, name: str, query: str, options: dict[str, Any]
-    ) -> Outcome | tuple[Above, Outcome]:
-        text = query
-        for known in self.queries.tables:
-            text = text.replace(f"{{{known}}}", f"lab.{known}")
-        try:
-            self.lab.execute(
-                "select set_config('timezone', %s, false)", options.get("timezone", "UTC")
-            )
-            with self.lab.connection.cursor() as cursor:
-                cursor.execute(f"explain {text}")
-        except psycopg2.Error as error:
-            return Outcome("invalid", query, options, said(error))
-        finally:
-            self.lab.execute("set timezone to 'UTC'")
-        try:
-            model = Above(self.lab, name, query, **options)
-        except psycopg2.Error as error:
-            return Outcome(
-                "refused" if error.pgcode == "WL003" else "wrong", query, options, said(error)
-            )
-        return model, Outcome("kept", query, options)
 
     def _fill(self, models: list[tuple[Above, Outcome]]) -> None:
         """Fill what is to be filled. What has failed, or fails then, has a query that fails."""
@@ -409,7 +331,6 @@ class ModelTrial:
         try:
             model.differences()
         except psycopg2.Error:
-            self.lab.execute("set timezone to 'UTC'")
             return
         # What a query can take in one order of its conditions, it cannot in another one.
         outcome.kind = "stopped alone"
@@ -418,7 +339,6 @@ class ModelTrial:
         try:
             found = model.differences()
         except psycopg2.Error as error:
-            self.lab.execute("set timezone to 'UTC'")
             outcome.kind, outcome.reason = "stopped", said(error)
             return
         self.followed += 1
@@ -426,38 +346,12 @@ class ModelTrial:
             outcome.kind, outcome.reason = "wrong", f"differs: {found[:4]}"
 
 
-def main() -> None:
-    """Run so many queries, and print what became of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--shown", default="wrong,stopped alone", help="print these kinds")
-    asked = parser.parse_args()
-    counted: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    with Server({"fsync": "off"}) as server, suppress(KeyboardInterrupt):
-        lab = RowsLab(server.dsn(), TABLES)
-        for table in ("orders", "customers", "members"):
-            lab.follow(table, True)
-        trial = ModelTrial(lab, asked.seed)
-        for outcome in trial.outcomes(asked.count):
-            counted[outcome.kind] += 1
-            if outcome.kind != "kept":
-                reasons[f"{outcome.kind}: {outcome.reason.splitlines()[0]}"] += 1
-            if outcome.kind in asked.shown.split(","):
-                print(
-                    f"\n{outcome.kind} {outcome.reason}\n  {outcome.query}\n  {outcome.options}",
-                    flush=True,
-                )
-            if counted.total() % 200 == 0:
-                print(
-                    dict(counted),
-                    f"{trial.followed} steps equal, {trial.filled} filled",
-                    flush=True,
-                )
-    print("\n".join(f"{count:6} {line}" for line, count in reasons.most_common(80)))
-    print(dict(counted), f"{trial.followed} steps equal, {trial.filled} filled")
+def begin(dsn: str, seed: int) -> ModelTrial:
+    lab = Lab(dsn, TABLES)
+    for table in KEYS:
+        lab.follow(table)
+    return ModelTrial(lab, seed)
 
 
 if __name__ == "__main__":
-    main()
+    main(begin)

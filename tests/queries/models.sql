@@ -150,6 +150,9 @@ group by 1
 -- long_texts
 select is_active, count(distinct note) as notes, max(note) as last_note from {app_user} group by 1
 
+-- by_long_texts
+select left(note, 500) || right(note, 1) as note, max(name) as last_name from {app_user} group by 1
+
 -- total
 select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}
 

@@ -7,15 +7,15 @@ from random import Random
 from typing import Any
 
 from testkit.comparison import apart
-from tests.queries.rows_lab import RowsLab, RowsModel
+from tests.queries.lab import Lab, Model
 
 SCHEMA = "lab"
 
 
-class Below(RowsModel):
+class Below(Model):
     """A model over tables that tells the models over it what it changes."""
 
-    def __init__(self, lab: RowsLab, name: str, query: str, rng: Random, **options: Any) -> None:
+    def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
             "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
@@ -37,7 +37,7 @@ class Below(RowsModel):
             f"{SCHEMA}.{self.name}",
             f"{SCHEMA}.{self.name}",
             step,
-            list(range(1, len(self.tables) + 1)),
+            self.table_nos,
             self.places,
             truncated,
         )
@@ -47,7 +47,7 @@ class Below(RowsModel):
 class Above:
     """A model over models."""
 
-    def __init__(self, lab: RowsLab, name: str, query: str, **options: Any) -> None:
+    def __init__(self, lab: Lab, name: str, query: str, **options: Any) -> None:
         self.lab, self.name, self.query = lab, name, query
         self.compiled: dict[str, Any] = lab.value(
             "select cdc.install_downstream('lab', %s, %s, %s, %s, %s, %s, null, false)",
@@ -96,13 +96,11 @@ class Above:
         )
         model = f"select {names} from lab.{self.name}"
         query = f"select {names} from ({self._named('lab')}) as query"
-        self.lab.execute("select set_config('timezone', %s, false)", self.compiled["timezone"])
-        found = self.lab.execute(apart(model, query))
-        self.lab.execute("reset timezone")
-        return found
+        with self.lab.zone(self.compiled["timezone"]):
+            return self.lab.execute(apart(model, query))
 
 
-def fill(lab: RowsLab) -> int:
+def fill(lab: Lab) -> int:
     """Fill what is to be filled, the lowest first, and return how many there were."""
     count = 0
     while due := lab.execute(

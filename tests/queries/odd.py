@@ -6,6 +6,11 @@ from random import Random
 
 from tests.queries.lab import Lab
 
+TYPES = """
+create type lab.mood as enum ('sad', 'ok', 'it''s', 'Ünder "x"');
+create domain lab.amount as numeric(12, 2);
+create domain lab.blob as bytea;
+"""
 TABLES = """
 create table lab.a (
     id bigint primary key, mood lab.mood, name text, code varchar(5), flag boolean, small smallint,
@@ -30,7 +35,7 @@ _MOODS = (None, "sad", "ok", "it's", 'Ünder "x"')
 _MOMENTS = (
     None, "2026-03-29 00:59:59+00", "2026-03-29 01:00:00+00", "2026-10-25 00:30:00+00",
     "2026-10-25 01:30:00+00", "2026-01-01 00:00:00+00", "1970-01-01 00:00:00.000001+00",
-    "2026-12-31 23:30:00+00", "0044-03-15 12:00:00+00 BC", "12026-01-01 00:00:00+00", "infinity",
+    "2025-12-31 23:30:00+00", "0044-03-15 12:00:00+00 BC", "12026-01-01 00:00:00+00", "infinity",
 )  # fmt: skip
 _DATES = (None, "2026-01-01", "2026-02-28", "2024-02-29", "0044-03-15 BC", "infinity", "1970-01-01")
 

@@ -213,7 +213,7 @@ select age(day) as a, count(*) from {a} group by 1
 select flag, count(*) from {a} where day = 'today' group by 1
 
 -- off the clock
-select flag, count(*) from {a} where day = 'Thu today' group by 1
+select flag, count(*) from {a} where day = 'Thu tomorrow' group by 1
 
 -- off the clock
 select flag, count(*) from {a} where day = '10:00today' group by 1
@@ -483,6 +483,9 @@ select flag, case when count(n) > 0 or flag then sum(n) / count(n) end as x from
 select flag, case when count(n) = 0 then sum(n) / count(n) end as x from {a} group by 1
 
 -- can be 0 | nullif
+select flag, case when count(n) > -1 then sum(n) / count(n) end as x from {a} group by 1
+
+-- can be 0 | nullif
 select flag, case when count(n) >= 0 then sum(n) / count(n) end as x from {a} group by 1
 
 -- can be 0 | nullif
@@ -495,6 +498,9 @@ select flag, case when count(n) > 0 then 1 when flag then sum(n) / count(n) end 
 -- can be 0 | nullif
 select flag, case when count(n) filter (where flag) > 0 then sum(n) / count(n) end as x from {a}
     group by 1
+
+-- x: a column that is not grouped beside totals | add both up in a view
+select id, length(name) + sum(n) as x from {a} group by id
 
 ---- Rows, which may hold labels of an enum.
 

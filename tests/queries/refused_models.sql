@@ -42,3 +42,9 @@ left join (select id, length(name) as size from {app_user}) u on u.id = u.size
 -- compares no column of its right side by = | an inner join
 select count(*) as n from {project} p
 left join {app_user} u on u.id = (select max(x) from unnest(array[u.id / 2, length(u.name)]) as x)
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p left join {app_user} u on u.id = 1
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p left join {app_user} u on u.id = p.owner or u.is_active

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
-
-from tests.queries.rows_lab import RowsLab
 
 TABLES = """
 create type lab.mood as enum ('sad', 'ok', 'it''s "x"');
@@ -35,6 +32,7 @@ _KINDS = (
 )  # fmt: skip
 
 VALUES_OF_A: dict[str, tuple[str, ...]] = {
+    "id": tuple(map(str, range(9))),
     "kind": _KINDS,
     "mood": ("null", "'sad'", "'ok'", "'it''s \"x\"'"),
     "amount": ("null", "0", "1.5", "1.50", "-3", "1e20", "'NaN'", "'Infinity'", "0.001"),
@@ -73,55 +71,18 @@ KEY_OF_E: dict[str, tuple[str, ...]] = {
     "range": ("'empty'", "'[1,3)'", "'[1.0,3)'"),
 }
 
-Change = Callable[[Random], str]
-
-
-def write(lab: RowsLab, rng: Random, change: Change) -> None:
-    """Run some transactions of changes."""
-    for _ in range(rng.randrange(1, 5)):
-        lab.transact(*(change(rng) for _ in range(rng.choice((1, 1, 3, 8)))))
-
-
-def change_a(rng: Random) -> str:
-    row_id = rng.randrange(9)
-    if rng.random() < 0.35:
-        names = ", ".join(VALUES_OF_A)
-        values = ", ".join(rng.choice(texts) for texts in VALUES_OF_A.values())
-        return f"insert into lab.a (id, {names}) values ({row_id}, {values})"
-    some = rng.sample(list(VALUES_OF_A), rng.choice((1, 1, 2, 5)))
-    values = ", ".join(f"{name} = {rng.choice(VALUES_OF_A[name])}" for name in some)
-    is_moved = "exists (select from lab.a where id >= 9)"
-    return rng.choices(
-        (
-            f"update lab.a set {values} where id = {row_id}",
-            f"update lab.a set {values} where id % 3 = {row_id % 3}",
-            f"update lab.a set id = {rng.randrange(9)}, {values} where id = {row_id}",
-            f"update lab.a set id = id + 9, {values} where not {is_moved}",
-            "update lab.a set id = id - 9 where id >= 9",
-            f"delete from lab.a where id = {row_id}",
-            f"delete from lab.a where id % 2 = {row_id % 2}",
-            "truncate lab.a",
-        ),
-        (8, 2, 4, 1, 2, 3, 1, 0.3),
-    )[0]
-
-
-def change_b(rng: Random) -> str:
-    number = rng.choice(("1.5", "1.50", "2", "'NaN'", "'Infinity'"))
-    region = rng.choice(("'n'", "'N'", "''", "repeat('ü', 900)", "repeat('ü', 899)"))
-    letter = rng.choice(("'a'", "'ab'", "''"))
-    note = rng.choice(_KINDS)
-    other = rng.choice((f'"No" = {number}', f"region = {region}", f"letter = {letter}"))
-    is_row = f'region = {region} and letter = {letter} and "No" = {number}'
-    return rng.choices(
-        (
-            f"insert into lab.b values ({region}, {number}, {letter}, {note}, 'x')",
-            f"update lab.b set note = {note}, doc = doc || 'x' where region = {region}",
-            f"update lab.b set {other} where {is_row}",
-            f'delete from lab.b where "No" = {number}',
-        ),
-        (5, 3, 3, 1),
-    )[0]
+VALUES: dict[str, dict[str, tuple[str, ...]]] = {
+    "a": VALUES_OF_A,
+    "b": {
+        "region": ("'n'", "'N'", "''", "repeat('ü', 900)", "repeat('ü', 899)"),
+        '"No"': ("1.5", "1.50", "2", "'NaN'", "'Infinity'"),
+        "letter": ("'a'", "'ab'", "''"),
+        "note": _KINDS,
+        "doc": ("'x'", "'xx'"),
+    },
+    "e": {**KEY_OF_E, "n": tuple(map(str, range(9)))},
+}
+KEYS = {"a": ("id",), "b": ("region", '"No"', "letter"), "e": tuple(KEY_OF_E)}
 
 
 def change_c(rng: Random) -> str:
@@ -133,21 +94,5 @@ def change_c(rng: Random) -> str:
             "update lab.c set id = 8 - id",
             f"update lab.c set kind = {kind} where id % 2 = 0",
             f"delete from lab.c where id = {rng.randrange(9)}",
-        )
-    )
-
-
-def change_e(rng: Random) -> str:
-    name = rng.choice(list(KEY_OF_E))
-    values = [rng.choice(texts) for texts in KEY_OF_E.values()]
-    value = rng.choice(KEY_OF_E[name])
-    third = rng.randrange(3)
-    return rng.choice(
-        (
-            f"insert into lab.e values ({', '.join(values)}, {rng.randrange(9)})",
-            f"update lab.e set n = n + 1 where {name} = {value}",
-            f"update lab.e set {name} = {value} where n % 3 = 1",
-            f"update lab.e set span = '24:00' where span = '1 day' and n % 3 = {third}",
-            f"delete from lab.e where n % 5 = {rng.randrange(5)}",
         )
     )

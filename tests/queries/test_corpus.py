@@ -1,12 +1,12 @@
-"""Queries of public applications: what reads a case's models gives the application's own answer.
+"""Queries of public applications: what `loader init --query` makes of one gives its own answer.
 
-A case is a file of corpus/: the application's tables and its query, models over these tables, and the
-query that reads them. `values` says what a column holds where the type's own values would not do.
+A case is a file of corpus/: the application's tables and its query. `values` says what a column holds
+where the type's own values would not do. A query that the splitter refuses has models that a person
+wrote, and what reads them.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,16 +15,21 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from jinja2 import Environment
 
 from testkit.comparison import apart
-from testkit.databases import empty_database
+from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
+from tests.proposing.support import proposed
+from tests.queries.lab import Lab
 from tests.queries.models_lab import Above, Below, fill
-from tests.queries.rows_lab import RowsLab
+from tests.queries.writer import Writer
+from waltally.errors import LoaderError
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(path.stem for path in CORPUS.glob("*.sql"))
 
+JINJA = Environment(finalize=lambda value: "" if value is None else value)
 LISTED = dict(
     re.findall(r"^\| (\d{3}-\S+) \| ([^|]+) \|", (CORPUS / "README.md").read_text(), re.M)
 )
@@ -37,9 +42,16 @@ select a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, coalesce(a
 from pg_attribute as a left join pg_index as i on i.indrelid = a.attrelid and i.indisprimary
 where a.attrelid = ('lab.' || quote_ident(%s))::regclass and a.attnum > 0 order by a.attnum
 """
-_TABLES = "select relname::text from pg_class where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname <> 'rejected' order by oid"
-_FUNCTIONS = "select oid::regprocedure::text from pg_proc where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|reader)$'"
+_TABLES = "select relname::text from pg_class where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname not in ('rejected', 'bad') order by oid"
 _FOREIGN_KEYS = "select conrelid::regclass::text, conname::text from pg_constraint where contype = 'f' and connamespace = 'lab'::regnamespace"
+
+REFUSED = {
+    "006-notify-allowance-of-a-service": "A window over rows needs each of them",
+    "050-sentry-resolution-time": "adds up values of type interval",
+    "074-zulip-active-accounts": "DISTINCT ON takes one row of several",
+    "106-lago-recurring-revenue": "a text cast to timestamp",
+}
+"""The queries that the splitter does not keep, with words of the reason."""
 
 
 class Case(NamedTuple):
@@ -47,67 +59,49 @@ class Case(NamedTuple):
 
     tables: str
     query: str
-    models: dict[str, tuple[str, dict[str, Any]]]
-    reads: str
+    by_hand: dict[str, str]
+    """Models and what reads them, by name."""
     values: dict[str, list[str]]
 
 
 def _read(name: str) -> Case:
-    parts: dict[str, str] = {}
-    models: dict[str, tuple[str, dict[str, Any]]] = {}
-    for part in re.split(
-        r"^-- (?=(?:tables|query|model \w+|reads|values)$)",
+    _, *parts = re.split(
+        r"^-- (?=(?:tables|query|model|reads|values)\b)",
         (CORPUS / f"{name}.sql").read_text(),
         flags=re.M,
-    )[1:]:
-        title, _, text = part.partition("\n")
-        text = text.strip().removesuffix(";")
-        if title.startswith("model "):
-            models[title.removeprefix("model ")] = _model(text)
-        else:
-            parts[title] = text
+    )
+    texts = {
+        title.removeprefix("model "): text.strip().removesuffix(";")
+        for title, _, text in (part.partition("\n") for part in parts)
+    }
     values = {}
-    for line in parts.get("values", "").splitlines():
+    for line in texts.pop("values", "").splitlines():
         column, _, pool = line.removeprefix("-- ").partition(": ")
         values[column] = pool.split(" | ")
-    reads = re.sub(r"{{ ref\('(\w+)'\) }}", r"\1", parts["reads"])
-    return Case(parts["tables"], parts["query"], models, reads, values)
-
-
-def _model(text: str) -> tuple[str, dict[str, Any]]:
-    config, _, query = text.partition("}}")
-    call = ast.parse(config.removeprefix("{{ "), mode="eval").body
-    assert isinstance(call, ast.Call)
-    options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    assert options.pop("materialized") == "waltally"
-    return re.sub(r"{{ (?:source\('app', |ref\()'(\w+)'\) }}", r"{\1}", query), options
+    tables, query = texts.pop("tables"), texts.pop("query")
+    return Case(tables, query, texts, values)
 
 
 class Application:
     """The tables of a case, and random changes of them."""
 
-    def __init__(self, lab: RowsLab, case: Case, rng: Random) -> None:
+    def __init__(self, lab: Lab, case: Case, rng: Random) -> None:
         self.lab, self.case, self.rng = lab, case, rng
-        for (name,) in lab.execute(_TABLES):
-            lab.execute(f"drop table lab.{name} cascade")
-        for (function,) in lab.execute(_FUNCTIONS):
-            lab.execute(f"drop function {function} cascade")
-        lab.execute(
-            "truncate cdc.change_log, cdc.baseline_group, lab.rejected, cdc.to_fill;"
-            "delete from cdc.downstream_model; delete from cdc.installed_model"
-        )
+        lab.sources.clear()
+        lab.clear()
+        # A query's name of a table is that of one alone.
+        lab.execute("drop schema purged cascade; create schema purged")
         lab.execute(f"set search_path = lab; {case.tables}; set search_path = pg_catalog")
         # Rows come and go in any order.
         for table, constraint in lab.execute(_FOREIGN_KEYS):
             lab.execute(f"alter table {table} drop constraint {constraint}")
-        lab.sources.clear()
         self.columns = {name: lab.execute(_COLUMNS, name) for (name,) in lab.execute(_TABLES)}
-        for name in self.columns:
-            lab.follow(name, has_old_rows=True)
         self.pools = {
             table: {column[0]: self._pool(table, *column) for column in columns}
             for table, columns in self.columns.items()
         }
+        keys = {table: [c[0] for c in columns if c[3]] for table, columns in self.columns.items()}
+        self.writer = Writer(lab, rng, self.pools, keys)
 
     def _pool(
         self, table: str, name: str, type_: str, is_not_null: bool, is_key: bool, is_alone: bool
@@ -148,48 +142,45 @@ class Application:
             pool += [f"(now() - interval '{days} days')::{type_}" for days in (0, 7, 30)]
         return pool
 
-    def begin(self) -> None:
+    def follow(self) -> None:
+        for name in self.columns:
+            self.lab.follow(name)
+
+    def fill(self) -> None:
         for table in self.columns:
-            self.lab.transact(self._insert(table, 30))
-
-    def change(self) -> None:
-        """Commit some transactions."""
-        for _ in range(self.rng.randrange(1, 5)):
-            self.lab.transact(
-                *(
-                    self._change(self.rng.choice(list(self.columns)))
-                    for _ in range(self.rng.choice((1, 3, 10)))
-                )
-            )
-
-    def _insert(self, table: str, count: int = 1) -> str:
-        pools = self.pools[table]
-        rows = ", ".join(
-            f"({', '.join(map(self.rng.choice, pools.values()))})" for _ in range(count)
-        )
-        return f"insert into lab.{table} ({', '.join(pools)}) values {rows} on conflict do nothing"
-
-    def _change(self, table: str) -> str:
-        pools, rng = self.pools[table], self.rng
-        some = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
-        names = rng.sample(list(pools), min(len(pools), rng.choice((1, 2))))
-        return rng.choices(
-            (
-                self._insert(table, rng.choice((1, 1, 5))),
-                f"update lab.{table} set {', '.join(f'{n} = {rng.choice(pools[n])}' for n in names)} where {some}",
-                f"delete from lab.{table} where {some}",
-                f"truncate lab.{table}",
-            ),
-            (8, 5, 2, 0.03),
-        )[0]
+            self.lab.transact(*(self.writer.insert(table) for _ in range(30)))
 
 
 @pytest.fixture(scope="module")
-def lab(cluster: Cluster) -> Iterator[RowsLab]:
-    with empty_database(cluster) as database:
-        made = RowsLab(cluster.dsn(database.name), "select 1")
+def database(cluster: Cluster) -> Iterator[Database]:
+    with empty_database(cluster) as made:
         yield made
-        made.connection.close()
+
+
+@pytest.fixture(scope="module")
+def lab(database: Database) -> Iterator[Lab]:
+    made = Lab(database.cluster.dsn(database.name))
+    yield made
+    made.connection.close()
+
+
+def _rendered(files: dict[str, str]) -> tuple[dict[str, tuple[str, dict[str, Any]]], str]:
+    """Return the models of a project, each with its config, and the query that reads them."""
+    models, reads = {}, ""
+    for name, text in files.items():
+        options: dict[str, Any] = {"materialized": "view" if name == "reads" else "waltally"}
+        query = JINJA.from_string(text).render(
+            config=options.update,
+            source=lambda _, table: f"{{{table}}}",
+            ref=lambda model: f"{{{model}}}",
+        )
+        if options.pop("materialized") == "waltally":
+            models[name] = query, options
+        else:
+            reads = query
+    for name in models:
+        reads = reads.replace(f"{{{name}}}", name)
+    return models, reads
 
 
 def _kinds(below: list[Below], above: list[Above]) -> str:
@@ -203,48 +194,54 @@ def _kinds(below: list[Below], above: list[Above]) -> str:
     return ", ".join(f"{kinds[kind]} {kind}" for kind in listed if kinds[kind])
 
 
-def _differences(lab: RowsLab, case: Case) -> tuple[list[tuple[Any, ...]], str]:
+def _differences(lab: Lab, reads: str, query: str) -> tuple[list[tuple[Any, ...]], str]:
     """Return what the two queries do not have in common, and the application's answer."""
     lab.execute("set search_path = lab")
-    found = lab.execute(apart(case.reads, case.query))
-    answer = lab.execute(f"select x::text from ({case.query}) as x order by 1")
+    found = lab.execute(apart(reads, query))
+    answer = lab.execute(f"select x::text from ({query}) as x order by 1")
     lab.execute("set search_path = pg_catalog")
     return found, str(answer)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_reading_query_gives_the_applications_answer(lab: RowsLab, name: str) -> None:
+def test_a_query_of_an_application_is_kept_or_refused_for_its_reason(
+    database: Database, lab: Lab, name: str
+) -> None:
     rng = Random(name)
     case = _read(name)
     application = Application(lab, case, rng)
-    over_models = [
-        model
-        for model, (query, _) in case.models.items()
-        if any(f"{{{other}}}" in query for other in case.models)
-    ]
-    below = [
-        Below(lab, model, query, rng, **options)
-        for model, (query, options) in case.models.items()
-        if model not in over_models
-    ]
-    above = [
-        Above(lab, model, case.models[model][0], **case.models[model][1]) for model in over_models
-    ]
+    files = case.by_hand
+    if name in REFUSED:
+        with pytest.raises(LoaderError, match=REFUSED[name]) as refused:
+            proposed(database, case.query)
+        assert refused.value.remedy
+    else:
+        made = proposed(database, case.query, prove="none").files
+        files = {Path(path).stem: text for path, text in made.items() if path.endswith(".sql")}
+    models, reads = _rendered(files)
+    application.follow()
+    below, above = [], []
+    for own, (query, options) in models.items():
+        if any(f"{{{other}}}" in query for other in models):
+            above.append(Above(lab, own, query, **options))
+        else:
+            below.append(Below(lab, own, query, rng, **options))
     assert LISTED[name] == _kinds(below, above)
     fill(lab)
-    application.begin()
     answers: set[str] = set()
     # Until the changes mattered.
     for step in range(40):
         if step >= 5 and len(answers) > 3:
             break
-        application.change()
+        application.writer.write(rng.randrange(1, 40))
+        if step % 3 == 0:
+            application.fill()
         rng.shuffle(below)
         for model in below:
             model.catch_up()
         assert lab.execute("select error from cdc.downstream_model where error is not null") == []
         fill(lab)
-        differences, answer = _differences(lab, case)
+        differences, answer = _differences(lab, reads, case.query)
         assert differences == []
         answers.add(answer)
     assert len(answers) > 3

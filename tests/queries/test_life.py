@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect
+from waltally.database import Connection
 from waltally.errors import LoaderError
 
 TABLES = """
@@ -60,6 +61,13 @@ class Life(QuerySystem):
             " insert into lab.sale select n, 1 + n % 7, n, 'x' from generate_series(1, 40) as n"
         )
         self.must_be_exact()
+
+    @contextmanager
+    def other_session(self) -> Iterator[Connection]:
+        """Give a session of somebody else, in a transaction."""
+        with closing(connect(self.target.cluster.dsn(self.target.name))) as other:
+            other.autocommit = False
+            yield other
 
     def state(self, name: str) -> tuple[str, str | None, str | None]:
         ((state, reason, remedy),) = self.target.execute(
@@ -185,8 +193,7 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
 
 
 def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life: Life) -> None:
-    with closing(connect(life.target.cluster.dsn(life.target.name))) as holder:
-        holder.autocommit = False
+    with life.other_session() as holder:
         holder.ask("lock table analytics.named in share mode")
         life.source.execute("update lab.sale set amount = amount + 1 where id = 3")
         life.catch_up()
@@ -208,8 +215,7 @@ def test_while_a_model_is_filled_nothing_below_it_changes_and_nothing_is_left_ou
     life: Life,
 ) -> None:
     life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
-    with closing(connect(life.target.cluster.dsn(life.target.name))) as other:
-        other.autocommit = False
+    with life.other_session() as other:
         other.ask("select from cdc.apply(%s, part => 'behind')", (life.slot,))
         assert other.ask("select count(*) from cdc.to_fill") == [(0,)]
         life.source.execute("update lab.sale set amount = amount + 1")
@@ -224,9 +230,7 @@ def test_while_a_model_is_filled_nothing_below_it_changes_and_nothing_is_left_ou
 
 def test_a_busy_slot_is_waited_for_by_who_fills(life: Life) -> None:
     life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
-    dsn = life.target.cluster.dsn(life.target.name)
-    with closing(connect(dsn)) as busy, ThreadPoolExecutor() as pool:
-        busy.autocommit = False
+    with life.other_session() as busy, ThreadPoolExecutor() as pool:
         key = "cdc.lock_key('model', 'analytics.sales')"
         busy.ask(f"select pg_advisory_xact_lock({key})")
         filling = pool.submit(
@@ -241,8 +245,7 @@ def test_a_busy_slot_is_waited_for_by_who_fills(life: Life) -> None:
 
 
 def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> None:
-    with closing(connect(life.target.cluster.dsn(life.target.name))) as other:
-        other.autocommit = False
+    with life.other_session() as other:
         other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.shops'))")
         life.source.execute("insert into lab.shop values (9); insert into lab.sale values (90, 9)")
         life.must("run", "--once")
@@ -276,8 +279,6 @@ def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(lif
 def test_what_is_no_model_of_ours_is_refused_in_setup(life: Life) -> None:
     for materialized, remedy in (
         ("view", "`materialized='ephemeral'` for it, which dbt writes into the query"),
-        ("table", "`materialized='waltally'` for it, if its query can be kept"),
-        ("seed", "`materialized='waltally'` for it, if its query can be kept"),
         ("snapshot", "`materialized='waltally'` for it, if its query can be kept"),
     ):
         life.declare(
@@ -387,11 +388,7 @@ def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: 
         "select cdc.install_model(slot_name, model_name, declared_name, declaration, routine,"
         " needs, false, engine, '{}') from cdc.installed_model where declared_name = %s"
     )
-    with (
-        closing(connect(life.target.cluster.dsn(life.target.name))) as one,
-        ThreadPoolExecutor() as pool,
-    ):
-        one.autocommit = False
+    with life.other_session() as one, ThreadPoolExecutor() as pool:
         one.ask(
             "select pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(%s)))",
             (life.slot,),

@@ -14,7 +14,6 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.lab import Lab, Model
 from tests.queries.models_lab import Above, Below, fill
-from tests.queries.rows_lab import RowsLab
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 SHOP = """
@@ -62,12 +61,17 @@ def models() -> dict[str, tuple[str, str]]:
 MODELS = models()
 
 
-@pytest.fixture(scope="module")
-def shop(cluster: Cluster) -> Iterator[Lab]:
-    lab = Lab(cluster.dsn(empty_database(cluster).name), SHOP)
-    lab.execute("create schema lab_models")
+def following(cluster: Cluster, tables: str) -> Iterator[Lab]:
+    lab = Lab(cluster.dsn(empty_database(cluster).name), tables)
+    for table in re.findall(r"create table lab\.(\w+)", tables):
+        lab.follow(table)
     yield lab
     lab.connection.close()
+
+
+@pytest.fixture(scope="module")
+def shop(cluster: Cluster) -> Iterator[Lab]:
+    yield from following(cluster, SHOP)
 
 
 def test_the_page_has_a_query_and_its_recipes() -> None:
@@ -90,9 +94,9 @@ def test_a_query_of_the_page_is_kept(shop: Lab, title: str) -> None:
     model = Model(shop, f"m{list(MODELS).index(title)}", query, Random(title), **options)
     for change in CHANGES:
         shop.execute(change)
-        model.step("add", shop.last_change())
+        model.catch_up()
         assert model.differences() == []
-    assert shop.value(f"select count(*) from lab_models.{model.name}") > 0
+    assert shop.value(f"select count(*) from lab.{model.name}") > 0
 
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
@@ -209,15 +213,17 @@ HISTORY = [
 ]
 
 
-def test_each_recipe_over_models_is_kept(cluster: Cluster) -> None:
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Iterator[Lab]:
+    yield from following(cluster, TABLES)
+
+
+def test_each_recipe_over_models_is_kept(lab: Lab) -> None:
     above = {
         name: re.sub(r"{{ ref\('(\w+)'\) }}", r"{\1}", query)
         for name, query in re.findall(r"^-- (\w+)\.sql\n(.*?)(?=^-- |^```)", PAGE, re.S | re.M)
     }
     assert len(above) == 8
-    lab = RowsLab(cluster.dsn(empty_database(cluster).name), TABLES)
-    for table in re.findall(r"create table lab\.(\w+)", TABLES):
-        lab.follow(table, has_old_rows=True)
     below = [Below(lab, name, query, Random(name)) for name, query in BELOW.items()]
     models = [Above(lab, name, query) for name, query in above.items()]
     fill(lab)
@@ -231,4 +237,3 @@ def test_each_recipe_over_models_is_kept(cluster: Cluster) -> None:
         assert [(one.name, one.differences()) for one in models if one.differences()] == []
         if "lab.orders" in statement and "truncate" not in statement:
             assert all(lab.value(f"select count(*) from lab.{one.name}") for one in models)
-    lab.connection.close()

@@ -26,6 +26,15 @@ create function app.said() returns text language sql as $$
 
     select string_agg(said, ', ' order by place) from gone
 $$;
+-- How a statement is refused: SQLSTATE and message.
+create function app.refusal(asked text) returns text language plpgsql as $$
+begin
+    execute asked;
+    return 'it did not refuse';
+exception when others then
+    return concat_ws(' ', sqlstate, sqlerrm);
+end
+$$;
 create temporary table got (what text, got text, wanted text);
 create temporary view plan as select planned from cdc.plan_models('s') as planned;
 create temporary view mark as select applied_lsn::text as words from cdc.model_watermark;
@@ -127,14 +136,8 @@ savepoint installed; -- its rows have another version from here on
 update cdc.installed_model set installed_at = now();
 select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /dev/null
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
-do $$
-begin
-    perform cdc.require_plan(planned) from earlier;
-    raise exception 'it did not refuse';
-exception when others then
-    insert into got select 'nor does its plan hold', sqlstate, 'WL001';
-end
-$$;
+insert into got
+select 'nor does its plan hold', left(app.refusal($$select cdc.require_plan(planned) from earlier$$), 5), 'WL001';
 
 -- What Spark has read is given to the routine, after the TRUNCATE.
 insert into cdc.computed_change
@@ -143,14 +146,9 @@ values
 ('s', 'app.ft', 'b', 1, 1, 'T', 144, false, 1, 144),
 ('s', 'app.ft', 'b', 1, 1, 'I', 144, false, 2, 144),
 ('s', 'app.ft', 'b', 2, 1, 'I', 144, false, 4, 144);
-do $$
-begin
-    perform cdc.add_moved(planned, ('b', '{1}', null)::cdc.computed_batch) from plan;
-    raise exception 'it did not refuse';
-exception when others then
-    insert into got select 'nobody says how many rows there are', sqlstate, 'WL001';
-end
-$$;
+insert into got
+select 'nobody says how many rows there are', left(app.refusal($$select cdc.add_moved(planned, ('b', '{1}', null)::cdc.computed_batch) from plan$$), 5),
+    'WL001';
 select cdc.add_moved(planned, ('b', '{1}', 2)::cdc.computed_batch) from plan \g /dev/null
 insert into got select 'first what is truncated, then the rest', app.said(), 'add 1, add 2';
 insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_change;
@@ -168,8 +166,14 @@ insert into got
 select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
 insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
 delete from cdc.to_fill;
-select cdc.fill_above('app.ft', 'why') from generate_series(1, 2) \g /dev/null
-insert into got select 'its input begins again, so it is filled, once', string_agg(reason, ', '), 'why' from cdc.to_fill;
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.top', 'top', 'p', '{"inputs": []}', 'app.add(text)', '[]');
+insert into cdc.downstream_input (model_name, input_name) values ('app.top', 'app.up');
+select cdc.fill_above('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
+insert into got select 'its input begins again, so it is filled, once', string_agg(model_name || ' ' || reason, ', ' order by model_name),
+    'app.top why 1, app.up why 1'
+from cdc.to_fill;
+delete from cdc.downstream_model where name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
@@ -195,30 +199,15 @@ values ('app.odd', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
 select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
 
-do $$
-begin
-    perform cdc.wait_for('s', '0/A0', null);
-    raise exception 'it did not refuse';
-exception when others then
-    insert into got select 'no end', sqlerrm, 'the position and the time to wait for must not be null';
-end
-$$;
-do $$
-begin
-    perform cdc.wait_for('s', '0/A0', '0', '{ft,none,other}');
-    raise exception 'it did not refuse';
-exception when others then
-    insert into got select 'names that no model has', sqlerrm, 'no model of slot s is named none, other';
-end
-$$;
-do $$
-begin
-    perform cdc.wait_for('s', '0/A0', '0', '{}');
-    raise exception 'it did not refuse';
-exception when others then
-    insert into got select 'no name', sqlerrm, 'a model to wait for has no name';
-end
-$$;
+insert into got
+select 'no end', substr(app.refusal($$select cdc.wait_for('s', '0/A0', null)$$), 7),
+    'the position and the time to wait for must not be null';
+insert into got
+select 'names that no model has', substr(app.refusal($$select cdc.wait_for('s', '0/A0', '0', '{ft,none,other}')$$), 7),
+    'no model of slot s is named none, other';
+insert into got
+select 'no name', substr(app.refusal($$select cdc.wait_for('s', '0/A0', '0', '{}')$$), 7),
+    'a model to wait for has no name';
 
 select * from got as failed
 where got is distinct from wanted;

@@ -12,20 +12,6 @@ where created_at >= '2026-11-25 00:00' /* :from */ and created_at < '2026-11-26 
     and key_kind in ('normal', 'team')
 group by template_id, job, key_kind, status;
 
--- model messages_by_day
-{{ config(materialized='waltally') }}
-select created_at::date as day, service_id, channel, template_id, coalesce(job_id, '00000000-0000-0000-0000-000000000000') as job,
-    key_kind, status, count(*) as messages
-from (select * from {{ source('app', 'messages') }} union all select * from {{ source('app', 'messages_history') }}) as m
-where key_kind in ('normal', 'team')
-group by 1, 2, 3, 4, 5, 6, 7;
-
--- reads
-select template_id, job, key_kind, status, sum(messages) as messages
-from {{ ref('messages_by_day') }}
-where day = '2026-11-25' and channel = 'sms' and service_id = '00000000-0000-0000-0000-000000000001'
-group by template_id, job, key_kind, status;
-
 -- values
 -- channel: 'sms' | 'sms' | 'email'
 -- key_kind: 'normal' | 'team' | 'test'

@@ -17,30 +17,6 @@ where m.status in ('sending', 'sent', 'delivered', 'pending', 'temporary-failure
     and m.created_at >= '2026-11-25' /* :from */ and m.created_at < '2026-11-26' /* :to */
 group by 1, 2, 3, 4, 5, 6;
 
--- model fragments_by_day
-{{ config(materialized='waltally') }}
-select created_at::date as day, template_id, service_id, channel, coalesce(provider, 'unknown') as provider,
-    coalesce(multiplier, 1) as multiplier, coalesce(abroad, false) as abroad, sum(fragments) as fragments, count(*) as messages
-from {{ source('app', 'messages') }}
-where status in ('sending', 'sent', 'delivered', 'pending', 'temporary-failure', 'permanent-failure') and key_kind in ('normal', 'team')
-group by 1, 2, 3, 4, 5, 6, 7;
-
--- model crown_services
-{{ config(materialized='waltally') }}
-select id, is_crown from {{ source('app', 'services') }};
-
--- model permissions
-{{ config(materialized='waltally') }}
-select service_id, permission from {{ source('app', 'service_permissions') }};
-
--- reads
-select m.template_id, s.is_crown, s.id as service_id, m.provider, m.multiplier, m.abroad, sum(m.fragments) as fragments, sum(m.messages) as messages
-from {{ ref('fragments_by_day') }} as m
-join {{ ref('crown_services') }} as s on s.id = m.service_id
-join {{ ref('permissions') }} as p on p.service_id = m.service_id and p.permission = m.channel
-where m.channel = 'sms' and m.day = '2026-11-25'
-group by 1, 2, 3, 4, 5, 6;
-
 -- values
 -- permission: 'sms' | 'email'
 -- channel: 'sms' | 'sms' | 'email'

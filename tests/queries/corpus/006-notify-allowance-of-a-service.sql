@@ -17,11 +17,9 @@ from (
 group by 1, 2 order by 1, 2;
 
 -- model units_by_day
-{{ config(materialized='waltally') }}
 select day, service_id, channel, rate, sum(fragments * multiplier) as units from {{ source('app', 'billing') }} group by 1, 2, 3, 4;
 
 -- model free_units
-{{ config(materialized='waltally') }}
 select service_id, year_start, free_units from {{ source('app', 'allowances') }};
 
 -- reads

@@ -8,17 +8,6 @@ from messages
 where created_at >= '2026-11-25' /* :from */ and created_at < '2026-11-26' /* :to */
     and api_key_id is not null and key_kind <> 'test' and channel <> 'letter';
 
--- model handovers_by_day
-{{ config(materialized='waltally') }}
-select created_at::date as day, count(*) as messages,
-    coalesce(sum(case when sent_at - created_at <= interval '10 seconds' then 1 else 0 end), 0) as quick
-from {{ source('app', 'messages') }}
-where api_key_id is not null and key_kind <> 'test' and channel <> 'letter'
-group by 1;
-
--- reads
-select coalesce(sum(messages), 0) as messages, coalesce(sum(quick), 0) as quick from {{ ref('handovers_by_day') }} where day = '2026-11-25';
-
 -- values
 -- key_kind: 'normal' | 'test'
 -- channel: 'sms' | 'letter'

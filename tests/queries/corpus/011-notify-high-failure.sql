@@ -16,22 +16,6 @@ where m.created_at >= '2026-11-25' /* :from */ and m.created_at < '2026-11-26' /
     and m.status = 'permanent-failure' and not s.is_trial and s.active
 group by m.service_id, t.total having count(m.id)::float / t.total >= 0.25;
 
--- model messages_by_day
-{{ config(materialized='waltally') }}
-select created_at::date as day, service_id, count(*) as total, count(*) filter (where status = 'permanent-failure') as failed
-from {{ source('app', 'messages') }}
-where key_kind <> 'test' and channel = 'sms'
-group by 1, 2;
-
--- model live_services
-{{ config(materialized='waltally') }}
-select id from {{ source('app', 'services') }} where not is_trial and active;
-
--- reads
-select m.service_id, m.failed, m.total, m.failed::float / m.total as rate
-from {{ ref('messages_by_day') }} as m join {{ ref('live_services') }} as s on s.id = m.service_id
-where m.day = '2026-11-25' and m.total >= 3 and m.failed::float / m.total >= 0.25 and m.failed > 0;
-
 -- values
 -- key_kind: 'normal' | 'team' | 'test'
 -- channel: 'sms' | 'sms' | 'email'

@@ -10,28 +10,6 @@ where r.service_id = '00000000-0000-0000-0000-000000000001' /* :service */
     and (r.report_id is null or (r.report_id is not null and p.processed_at is null))
 group by r.service_id;
 
--- model request
-{{ config(materialized='waltally') }}
-select id, service_id, report_id, created_at from {{ source('app', 'requests') }};
-
--- model report
-{{ config(materialized='waltally') }}
-select id, processed_at from {{ source('app', 'reports') }};
-
--- model open_requests
-{{ config(materialized='waltally') }}
-select r.service_id, r.created_at, count(*) as requests
-from {{ ref('request') }} as r left join {{ ref('report') }} as p on p.id = r.report_id
-where r.report_id is null or p.processed_at is null
-group by 1, 2;
-
--- model unsubscribes
-{{ config(materialized='waltally') }}
-select service_id, sum(requests) as requests, max(created_at) as latest from {{ ref('open_requests') }} group by 1;
-
--- reads
-select requests, service_id, latest from {{ ref('unsubscribes') }} where service_id = '00000000-0000-0000-0000-000000000001';
-
 -- values
 -- service_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
 -- reports.id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002' | '00000000-0000-0000-0000-000000000003'

@@ -12,24 +12,6 @@ where m.service_id = '00000000-0000-0000-0000-000000000001' /* :service */ and m
     and m.status <> 'cancelled' and t.hidden and m.created_at >= current_date - 7
 group by printed_on;
 
--- model letters_by_day
-{{ config(materialized='waltally') }}
-select service_id, template_id, created_at::date as day,
-    (((created_at at time zone 'UTC') at time zone 'Europe/London') + interval '6 hours 30 minutes')::date as printed_on, count(*) as letters
-from {{ source('app', 'messages') }}
-where channel = 'letter' and api_key_id is null and status <> 'cancelled'
-group by 1, 2, 3, 4;
-
--- model hidden_templates
-{{ config(materialized='waltally') }}
-select id from {{ source('app', 'templates') }} where hidden;
-
--- reads
-select sum(m.letters) as letters, m.printed_on
-from {{ ref('letters_by_day') }} as m join {{ ref('hidden_templates') }} as t on t.id = m.template_id
-where m.service_id = '00000000-0000-0000-0000-000000000001' and m.day >= current_date - 7
-group by m.printed_on;
-
 -- values
 -- templates.id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002' | '00000000-0000-0000-0000-000000000003'
 -- created_at: current_date - interval '7 days' | now()::timestamp - interval '2 days' | now()::timestamp - interval '8 days 1 hour' | now()::timestamp - interval '12 hours' | now()::timestamp

@@ -17,32 +17,5 @@ left join billing as b on b.service_id = s.id and b.day between '2026-04-01' and
 where s.live
 group by s.id, s.name, o.name, s.live_since, a.free_units order by s.live_since;
 
--- model messages_by_service
-{{ config(materialized='waltally') }}
-select service_id, day, channel, sum(messages) as messages from {{ source('app', 'billing') }} group by 1, 2, 3;
-
--- model live_services
-{{ config(materialized='waltally') }}
-select id, name, organisation_id, live_since from {{ source('app', 'services') }} where live;
-
--- model organisation_names
-{{ config(materialized='waltally') }}
-select id, name from {{ source('app', 'organisations') }};
-
--- model free_units
-{{ config(materialized='waltally') }}
-select service_id, year_start, free_units from {{ source('app', 'allowances') }};
-
--- reads
-select s.id, s.name, o.name, s.live_since, a.free_units,
-    sum(case when b.channel = 'email' then b.messages else 0 end) as emails,
-    sum(case when b.channel = 'sms' then b.messages else 0 end) as texts,
-    sum(case when b.channel = 'letter' then b.messages else 0 end) as letters
-from {{ ref('live_services') }} as s
-join (select distinct on (service_id) service_id, free_units from {{ ref('free_units') }} order by service_id, year_start desc) as a on a.service_id = s.id
-left join {{ ref('organisation_names') }} as o on o.id = s.organisation_id
-left join {{ ref('messages_by_service') }} as b on b.service_id = s.id and b.day between '2026-04-01' and '2027-03-31'
-group by s.id, s.name, o.name, s.live_since, a.free_units order by s.live_since;
-
 -- values
 -- channel: 'sms' | 'email' | 'letter'

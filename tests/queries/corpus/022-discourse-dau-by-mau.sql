@@ -7,13 +7,3 @@ select d.day, count(distinct v.user_id) filter (where v.visited_on = d.day) as d
 from generate_series('2026-11-01'::date, '2026-11-25'::date, interval '1 day') as d (day)
 join visits as v on v.visited_on > d.day - interval '30 days' and v.visited_on <= d.day
 group by d.day order by d.day;
-
--- model visit_days
-{{ config(materialized='waltally') }}
-select id, user_id, visited_on from {{ source('app', 'visits') }};
-
--- reads
-select d.day, count(*) filter (where v.visited_on = d.day) as daily, count(distinct v.user_id) as monthly
-from generate_series('2026-11-01'::date, '2026-11-25'::date, interval '1 day') as d (day)
-join {{ ref('visit_days') }} as v on v.visited_on > d.day - interval '30 days' and v.visited_on <= d.day
-group by d.day order by d.day;

@@ -10,18 +10,6 @@ from generate_series('2026-06-01'::timestamp, '2026-11-01', interval '1 month') 
 join generate_series('2026-06-01'::timestamp, '2026-11-01', interval '1 month') as r (month) on r.month >= c.month
 order by 1, 2;
 
--- model users_by_month
-{{ config(materialized='waltally') }}
-select date_trunc('month', created_at) as joined, date_trunc('month', seen_at) as seen, count(*) as users from {{ source('app', 'users') }} group by 1, 2;
-
--- reads
-select c.month as joined, r.month as seen,
-    (select coalesce(sum(u.users), 0) from {{ ref('users_by_month') }} as u where u.joined = c.month and u.seen >= r.month) as retained,
-    (select coalesce(sum(u.users), 0) from {{ ref('users_by_month') }} as u where u.joined = c.month) as cohort
-from generate_series('2026-06-01'::timestamp, '2026-11-01', interval '1 month') as c (month)
-join generate_series('2026-06-01'::timestamp, '2026-11-01', interval '1 month') as r (month) on r.month >= c.month
-order by 1, 2;
-
 -- values
 -- created_at: '2026-05-31 23:59' | '2026-06-01' | '2026-06-17' | '2026-07-01' | '2026-10-31 23:59:59'
 -- seen_at: '2026-06-30 23:59' | '2026-08-01' | '2026-11-01' | '2026-12-24' | null

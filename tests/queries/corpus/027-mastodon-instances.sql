@@ -9,20 +9,3 @@ with counts as (select domain, count(*) as accounts from accounts where domain i
 select domain, accounts from counts
 union select b.domain, coalesce(c.accounts, 0) from domain_blocks as b left join counts as c on c.domain = b.domain
 union select a.domain, coalesce(c.accounts, 0) from domain_allows as a left join counts as c on c.domain = a.domain;
-
--- model accounts_by_domain
-{{ config(materialized='waltally') }}
-select domain, count(*) as accounts from {{ source('app', 'accounts') }} where domain is not null group by domain;
-
--- model blocked_domains
-{{ config(materialized='waltally') }}
-select id, domain from {{ source('app', 'domain_blocks') }};
-
--- model allowed_domains
-{{ config(materialized='waltally') }}
-select id, domain from {{ source('app', 'domain_allows') }};
-
--- reads
-select domain, accounts from {{ ref('accounts_by_domain') }}
-union select b.domain, coalesce(c.accounts, 0) from {{ ref('blocked_domains') }} as b left join {{ ref('accounts_by_domain') }} as c on c.domain = b.domain
-union select a.domain, coalesce(c.accounts, 0) from {{ ref('allowed_domains') }} as a left join {{ ref('accounts_by_domain') }} as c on c.domain = a.domain;

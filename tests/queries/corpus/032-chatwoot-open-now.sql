@@ -9,19 +9,6 @@ select count(*) filter (where status = 0) as open,
     count(*) filter (where status = 0 and agent_id is null) as unassigned, count(*) filter (where status = 2) as pending
 from conversations where account_id = 1 /* :account */;
 
--- model conversations_by_account
-{{ config(materialized='waltally') }}
-select account_id, count(*) filter (where status = 0) as open,
-    count(*) filter (where status = 0 and (first_reply_at is null or waiting_since is not null)) as unattended,
-    count(*) filter (where status = 0 and agent_id is null) as unassigned, count(*) filter (where status = 2) as pending
-from {{ source('app', 'conversations') }}
-group by account_id;
-
--- reads
-select coalesce(sum(open), 0) as open, coalesce(sum(unattended), 0) as unattended,
-    coalesce(sum(unassigned), 0) as unassigned, coalesce(sum(pending), 0) as pending
-from {{ ref('conversations_by_account') }} where account_id = 1;
-
 -- values
 -- account_id: 1 | 2
 -- status: 0 | 1 | 2

@@ -16,37 +16,6 @@ from (
 left join overtimes as o on a.number = 1 and o.employee_id = a.employee_id and o.day = a.day and not o.is_adjustment
 group by 1, 2;
 
--- model attended
-{{ config(materialized='waltally') }}
-select employee_id, came_at, sum(worked_hours::text::numeric) as worked, count(*) as attendances from {{ source('app', 'attendances') }} group by 1, 2;
-
--- model staff
-{{ config(materialized='waltally') }}
-select id, department_id, calendar_id from {{ source('app', 'employees') }};
-
--- model zones
-{{ config(materialized='waltally') }}
-select id, zone from {{ source('app', 'calendars') }};
-
--- model days_of_staff
-{{ config(materialized='waltally') }}
-select a.employee_id, (a.came_at at time zone 'UTC' at time zone c.zone)::date as day, e.department_id, sum(a.worked) as worked, sum(a.attendances) as attendances
-from {{ ref('attended') }} as a join {{ ref('staff') }} as e on e.id = a.employee_id join {{ ref('zones') }} as c on c.id = e.calendar_id
-group by 1, 2, 3;
-
--- model hours_over
-{{ config(materialized='waltally') }}
-select id, employee_id, day, hours::text::numeric as hours from {{ source('app', 'overtimes') }} where not is_adjustment;
-
--- model hours_by_department
-{{ config(materialized='waltally') }}
-select d.department_id, d.day, sum(d.worked) as worked, sum(coalesce(o.hours, 0)) as overtime
-from {{ ref('days_of_staff') }} as d left join {{ ref('hours_over') }} as o on o.employee_id = d.employee_id and o.day = d.day
-group by 1, 2;
-
--- reads
-select department_id, day, worked::double precision as worked, overtime::double precision as overtime from {{ ref('hours_by_department') }};
-
 -- values
 -- zone: 'Europe/Berlin' | 'UTC' | 'Europe/Lisbon'
 -- calendars.id: 1 | 2 | 3

@@ -8,16 +8,6 @@ from actions
 where user_id = 1 /* :user */ and created_unix > extract(epoch from now()) - 373 * 86400 and repo_id in (1, 2) /* :repos */
 group by quarter_hour order by quarter_hour;
 
--- model actions_by_second
-{{ config(materialized='waltally') }}
-select user_id, repo_id, created_unix, count(*) as actions from {{ source('app', 'actions') }} group by 1, 2, 3;
-
--- reads
-select created_unix / 900 * 900 as quarter_hour, sum(actions) as actions
-from {{ ref('actions_by_second') }}
-where user_id = 1 and created_unix > extract(epoch from now()) - 373 * 86400 and repo_id in (1, 2)
-group by quarter_hour order by quarter_hour;
-
 -- values
 -- user_id: 1 | 2
 -- created_unix: extract(epoch from now())::bigint | extract(epoch from now())::bigint - 700 | extract(epoch from now())::bigint - 372 * 86400 | extract(epoch from now())::bigint - 374 * 86400

@@ -13,18 +13,6 @@ from (
     group by 1, 2
 ) as m;
 
--- model agents_by_minute
-{{ config(materialized='waltally', timezone='UTC') }}
-select date_trunc('minute', created_at) as minute, user_id, sum(sessions_editor) as sessions_editor, sum(sessions_ssh) as sessions_ssh
-from {{ source('app', 'agent_stats') }}
-where connections > 0
-group by 1, 2;
-
--- reads
-select sum(case when sessions_editor > 0 then 60 else 0 end) as editor_seconds, sum(case when sessions_ssh > 0 then 60 else 0 end) as ssh_seconds
-from {{ ref('agents_by_minute') }}
-where minute >= '2026-11-01' and minute < '2026-11-25';
-
 -- values
 -- connections: 0 | 1 | 2
 -- sessions_editor: 0 | 0 | 3

@@ -5,12 +5,5 @@ create table files (id text primary key, size bigint not null, deleted_ms bigint
 -- query
 select count(*) as files, coalesce(sum(size), 0) as bytes from files where deleted_ms = 0;
 
--- model file_stats
-{{ config(materialized='waltally') }}
-select count(*) as files, coalesce(sum(size), 0) as bytes from {{ source('app', 'files') }} where deleted_ms = 0;
-
--- reads
-select files, bytes from {{ ref('file_stats') }};
-
 -- values
 -- deleted_ms: 0 | 0 | 1764111600000

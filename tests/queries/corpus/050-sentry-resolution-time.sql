@@ -11,11 +11,9 @@ where h.team_id = 1 /* :team */ and h.status = 1 and h.added_at >= '2026-11-01' 
 group by day;
 
 -- model resolutions
-{{ config(materialized='waltally') }}
 select id, issue_id, team_id, added_at, previous_at from {{ source('app', 'issue_history') }} where status = 1;
 
 -- model issue_starts
-{{ config(materialized='waltally') }}
 select id, first_seen from {{ source('app', 'issues') }};
 
 -- model resolved

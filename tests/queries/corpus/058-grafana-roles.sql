@@ -13,22 +13,5 @@ from (
 ) as r
 group by bits, active;
 
--- model user_roles
-{{ config(materialized='waltally') }}
-select user_id, role, count(*) as memberships from {{ source('app', 'memberships') }} group by 1, 2;
-
--- model users_seen
-{{ config(materialized='waltally') }}
-select id, seen_at from {{ source('app', 'users') }};
-
--- reads
-select bits, active, count(*) as users
-from (
-    select r.user_id, u.seen_at > now() - interval '30 days' as active, sum(case r.role when 'admin' then 4 when 'editor' then 2 else 1 end) as bits
-    from {{ ref('user_roles') }} as r join {{ ref('users_seen') }} as u on u.id = r.user_id
-    group by r.user_id, u.seen_at
-) as r
-group by bits, active;
-
 -- values
 -- role: 'admin' | 'editor' | 'viewer'

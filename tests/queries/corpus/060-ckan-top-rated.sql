@@ -9,19 +9,6 @@ from packages as p join ratings as r on r.package_id = p.id
 where not p.private and p.state = 'active'
 group by p.id order by 2 desc, 3 desc limit 10;
 
--- model ratings_by_package
-{{ config(materialized='waltally') }}
-select package_id, sum(rating::text::numeric) as stars, count(rating) as ratings from {{ source('app', 'ratings') }} group by 1;
-
--- model public_packages
-{{ config(materialized='waltally') }}
-select id from {{ source('app', 'packages') }} where not private and state = 'active';
-
--- reads
-select p.id, r.stars::float / nullif(r.ratings, 0) as rating, r.ratings
-from {{ ref('public_packages') }} as p join {{ ref('ratings_by_package') }} as r on r.package_id = p.id
-order by 2 desc, 3 desc limit 10;
-
 -- values
 -- packages.id: 'a' | 'b' | 'c' | 'd' | 'e' | 'f'
 -- state: 'active' | 'active' | 'deleted'

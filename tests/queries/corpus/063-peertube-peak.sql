@@ -10,16 +10,3 @@ select at, viewers from (
         union all select ended_at, -1 from viewers where video_id = 1 /* :video */
     ) as s group by at
 ) as t order by viewers desc, at fetch first 1 row only;
-
--- model viewers_by_moment
-{{ config(materialized='waltally') }}
-select video_id, at, sum(step) as step
-from (
-    select video_id, started_at as at, 1 as step from {{ source('app', 'viewers') }}
-    union all select video_id, ended_at, -1 from {{ source('app', 'viewers') }}
-) as s
-group by 1, 2;
-
--- reads
-select at, sum(step) over (order by at) as viewers from {{ ref('viewers_by_moment') }} where video_id = 1
-order by viewers desc, at fetch first 1 row only;

@@ -5,12 +5,3 @@ create table raw_insights (id integer primary key, meta_id integer not null, kin
 -- query
 select meta_id, kind, date_trunc('hour', at at time zone 'UTC') at time zone 'UTC' as hour, sum(value) as value
 from raw_insights group by meta_id, kind, hour;
-
--- model insights_by_hour
-{{ config(materialized='waltally') }}
-select meta_id, kind, date_trunc('hour', at at time zone 'UTC') at time zone 'UTC' as hour, sum(value) as value
-from {{ source('app', 'raw_insights') }}
-group by meta_id, kind, hour;
-
--- reads
-select meta_id, kind, hour, value from {{ ref('insights_by_hour') }};

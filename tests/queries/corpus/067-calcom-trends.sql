@@ -18,26 +18,6 @@ with b as (
 select b.day, b.state, b.host_absent, b.bookings, coalesce(g.guests_absent, 0) as guests_absent
 from b left join g using (day, state, host_absent) order by b.day;
 
--- model booked
-{{ config(materialized='waltally') }}
-select id, team_id, date_trunc('hour', created_at) as hour, status = 'cancelled' as is_cancelled, coalesce(host_absent, false) as host_absent, ends_at from {{ source('app', 'bookings') }};
-
--- model guests_by_booking
-{{ config(materialized='waltally') }}
-select booking_id, count(case when absent then 1 end) as absent from {{ source('app', 'guests') }} group by 1;
-
--- model bookings_by_hour
-{{ config(materialized='waltally') }}
-select b.team_id, b.hour, b.is_cancelled, b.host_absent, b.ends_at, count(*) as bookings, coalesce(sum(g.absent), 0) as guests_absent
-from {{ ref('booked') }} as b left join {{ ref('guests_by_booking') }} as g on g.booking_id = b.id
-group by 1, 2, 3, 4, 5;
-
--- reads
-select date(hour at time zone 'UTC' at time zone 'Europe/Berlin') as day,
-    case when is_cancelled then 'cancelled' when ends_at < now() then 'completed' else 'uncompleted' end as state,
-    host_absent, sum(bookings) as bookings, sum(guests_absent) as guests_absent
-from {{ ref('bookings_by_hour') }} where team_id = 1 group by 1, 2, 3 order by 1;
-
 -- values
 -- team_id: 1 | 1 | 2
 -- status: 'cancelled' | 'accepted' | 'accepted'

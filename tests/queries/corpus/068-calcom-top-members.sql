@@ -9,18 +9,5 @@ where ((team_id = 1 /* :team */ and is_team) or (user_id in (1, 2, 3) /* :member
     and created_at >= '2026-11-01' /* :from */ and created_at < '2026-11-25' /* :to */
 group by user_id order by bookings desc, user_id limit 10;
 
--- model bookings_by_day
-{{ config(materialized='waltally') }}
-select user_id, team_id, is_team, created_at::date as day, count(id) as bookings
-from {{ source('app', 'bookings') }}
-where user_id is not null and status = 'accepted'
-group by 1, 2, 3, 4;
-
--- reads
-select user_id, sum(bookings) as bookings
-from {{ ref('bookings_by_day') }}
-where ((team_id = 1 and is_team) or (user_id in (1, 2, 3) and not is_team)) and day >= '2026-11-01' and day < '2026-11-25'
-group by user_id order by bookings desc, user_id limit 10;
-
 -- values
 -- status: 'accepted' | 'accepted' | 'cancelled'

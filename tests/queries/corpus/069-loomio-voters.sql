@@ -6,13 +6,5 @@ create table ballots (id bigint primary key, poll_id bigint not null, participan
 select poll_id, count(*) as voters, count(*) filter (where cast_at is null) as undecided
 from ballots where latest and revoked_at is null group by poll_id;
 
--- model voters
-{{ config(materialized='waltally') }}
-select poll_id, count(*) as voters, count(*) filter (where cast_at is null) as undecided
-from {{ source('app', 'ballots') }} where latest and revoked_at is null group by poll_id;
-
--- reads
-select poll_id, voters, undecided from {{ ref('voters') }};
-
 -- values
 -- revoked_at: null | null | '2026-11-01'

@@ -10,26 +10,3 @@ select m.sender_id, case when r.kind = 1 then 'private' when r.kind = 3 then 'gr
 from messages as m join recipients as r on r.id = m.recipient_id left join channels as c on c.id = r.target_id
 where m.sent_at >= '2026-11-25 00:00+00' /* :from */ and m.sent_at < '2026-11-26 00:00+00' /* :to */
 group by m.sender_id, 2;
-
--- model messages_by_day
-{{ config(materialized='waltally') }}
-select sender_id, recipient_id, (sent_at at time zone 'UTC')::date as day, count(*) as messages from {{ source('app', 'messages') }} group by 1, 2, 3;
-
--- model recipient_kinds
-{{ config(materialized='waltally') }}
-select id, kind, target_id from {{ source('app', 'recipients') }};
-
--- model private_channels
-{{ config(materialized='waltally') }}
-select id, is_private from {{ source('app', 'channels') }};
-
--- model kinds_by_day
-{{ config(materialized='waltally') }}
-select m.sender_id, m.day,
-    case when r.kind = 1 then 'private' when r.kind = 3 then 'group' when c.is_private then 'private channel' else 'public channel' end as kind,
-    sum(m.messages) as messages
-from {{ ref('messages_by_day') }} as m join {{ ref('recipient_kinds') }} as r on r.id = m.recipient_id left join {{ ref('private_channels') }} as c on c.id = r.target_id
-group by 1, 2, 3;
-
--- reads
-select sender_id, kind, messages from {{ ref('kinds_by_day') }} where day = '2026-11-25';

@@ -13,19 +13,15 @@ where l.kind in (101, 102, 104)
 group by u.realm_id, u.is_bot;
 
 -- model events
-{{ config(materialized='waltally') }}
 select id, user_id, kind, at from {{ source('app', 'audit') }} where kind in (101, 102, 103, 104);
 
 -- model last_of_day
-{{ config(materialized='waltally') }}
 select user_id, (at at time zone 'UTC')::date as day, max(at) as at from {{ ref('events') }} group by 1, 2;
 
 -- model states_by_day
-{{ config(materialized='waltally') }}
 select l.user_id, l.day, e.kind, count(*) as events from {{ ref('last_of_day') }} as l join {{ ref('events') }} as e on e.user_id = l.user_id and e.at = l.at group by 1, 2, 3;
 
 -- model accounts
-{{ config(materialized='waltally') }}
 select id, realm_id, is_bot from {{ source('app', 'users') }};
 
 -- reads

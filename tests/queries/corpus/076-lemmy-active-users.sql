@@ -15,39 +15,6 @@ select count(*) from (
     where a.voted_at > now() - interval '1 month' and p.local and not p.is_bot
 ) as u;
 
--- model writers
-{{ config(materialized='waltally') }}
-select creator_id, (published_at at time zone 'UTC')::date as day, count(*) as texts
-from (select creator_id, published_at from {{ source('app', 'posts') }} union all select creator_id, published_at from {{ source('app', 'comments') }}) as t group by 1, 2;
-
--- model voters
-{{ config(materialized='waltally') }}
-select person_id, (voted_at at time zone 'UTC')::date as day, count(*) as votes from {{ source('app', 'post_actions') }} group by 1, 2;
-
--- model local_people
-{{ config(materialized='waltally') }}
-select id from {{ source('app', 'people') }} where local and not is_bot;
-
--- model active_days
-{{ config(materialized='waltally') }}
-select person_id, day, count(*) as times
-from (
-    select w.creator_id as person_id, w.day from {{ ref('writers') }} as w join {{ ref('local_people') }} as p on p.id = w.creator_id
-    union all select v.person_id, v.day from {{ ref('voters') }} as v join {{ ref('local_people') }} as p on p.id = v.person_id where v.day is not null
-) as a
-group by 1, 2;
-
--- model last_days
-{{ config(materialized='waltally') }}
-select person_id, max(day) as last_day from {{ ref('active_days') }} group by 1;
-
--- model people_by_last_day
-{{ config(materialized='waltally') }}
-select last_day, count(*) as people from {{ ref('last_days') }} group by 1;
-
--- reads
-select coalesce(sum(people), 0) as count from {{ ref('people_by_last_day') }} where last_day > (now() at time zone 'UTC')::date - interval '1 month';
-
 -- values
 -- people.id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
 -- creator_id: 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8

@@ -6,12 +6,3 @@ create table posts (id integer primary key, community_id integer not null, comme
 -- query
 select community_id, coalesce(sum(comments + upvotes + downvotes), 0) as interactions
 from posts where published_at >= (current_date - 30)::timestamp at time zone 'UTC' group by community_id;
-
--- model interactions_by_day
-{{ config(materialized='waltally') }}
-select community_id, (published_at at time zone 'UTC')::date as day, sum(comments + upvotes + downvotes) as interactions
-from {{ source('app', 'posts') }}
-group by 1, 2;
-
--- reads
-select community_id, coalesce(sum(interactions), 0) as interactions from {{ ref('interactions_by_day') }} where day >= current_date - 30 group by community_id;

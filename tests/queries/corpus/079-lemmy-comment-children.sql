@@ -8,15 +8,5 @@ from comments as c cross join lateral unnest((string_to_array(c.path, '.'))[2:])
 where parent::integer <> c.id
 group by parent;
 
--- model comment_children
-{{ config(materialized='waltally') }}
-select parent::integer as comment_id, count(*) as children
-from {{ source('app', 'comments') }} as c cross join lateral unnest((string_to_array(c.path, '.'))[2:]) as parent
-where parent::integer <> c.id
-group by 1;
-
--- reads
-select comment_id, children from {{ ref('comment_children') }};
-
 -- values
 -- path: '0.1' | '0.1.2' | '0.1.2.3' | '0.4' | '0.4.7' | '0'

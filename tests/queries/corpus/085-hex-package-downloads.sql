@@ -10,16 +10,3 @@ where case v.span when 'day' then d.day = current_date - 1 when 'week' then d.da
 group by d.package_id, v.span
 union
 select null, 'recent', sum(downloads) from downloads where day between current_date - 90 and current_date - 1;
-
--- model downloads_by_day
-{{ config(materialized='waltally') }}
-select package_id, day, sum(downloads) as downloads from {{ source('app', 'downloads') }} group by 1, 2;
-
--- reads
-select d.package_id, v.span, sum(d.downloads) as downloads
-from {{ ref('downloads_by_day') }} as d cross join (values ('day'), ('week'), ('recent'), ('all')) as v (span)
-where case v.span when 'day' then d.day = current_date - 1 when 'week' then d.day between current_date - 7 and current_date - 1
-    when 'recent' then d.day between current_date - 90 and current_date - 1 else true end
-group by d.package_id, v.span
-union
-select null, 'recent', sum(downloads) from {{ ref('downloads_by_day') }} where day between current_date - 90 and current_date - 1;

@@ -9,12 +9,5 @@ from clicks
 where (created_at at time zone 'UTC')::date >= (select day - 30 from last) and (created_at at time zone 'UTC')::date <= (select day from last)
 group by 1 order by 1;
 
--- model clicks_by_day
-{{ config(materialized='waltally') }}
-select (created_at at time zone 'UTC')::date as day, count(*) as clicks from {{ source('app', 'clicks') }} group by 1;
-
--- reads
-select day, clicks from {{ ref('clicks_by_day') }} where day >= (select max(day) - 30 from {{ ref('clicks_by_day') }}) order by day;
-
 -- values
 -- created_at: '2026-10-01 23:59Z' | '2026-10-16 12:00Z' | '2026-10-25 00:00Z' | '2026-11-10 00:00Z' | '2026-11-24 23:59Z'

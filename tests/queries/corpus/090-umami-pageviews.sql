@@ -9,17 +9,5 @@ where site_id = '00000000-0000-0000-0000-000000000001' /* :site */ and kind not 
     and created_at >= '2026-11-01 00:00+05:30' /* :from */ and created_at < '2026-11-25 00:00+05:30' /* :to */
 group by 1 order by 1;
 
--- model pageviews_by_day
-{{ config(materialized='waltally') }}
-select site_id, kind, to_char(date_trunc('day', created_at at time zone 'Asia/Kolkata'), 'YYYY-MM-DD') as day, count(*) as views
-from {{ source('app', 'site_events') }}
-group by 1, 2, 3;
-
--- reads
-select day, sum(views) as views
-from {{ ref('pageviews_by_day') }}
-where site_id = '00000000-0000-0000-0000-000000000001' and kind not in (2, 5) and day >= '2026-11-01' and day < '2026-11-25'
-group by 1 order by 1;
-
 -- values
 -- site_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'

@@ -9,17 +9,6 @@ where site_id = '00000000-0000-0000-0000-000000000001' /* :site */ and kind not 
     and created_at between '2026-11-01' /* :from */ and '2026-11-25' /* :to */
 group by 1 order by 1;
 
--- model sessions_by_half_hour
-{{ config(materialized='waltally') }}
-select site_id, date_bin('30 minutes', created_at, '2000-01-01 00:00+00') as half_hour, session_id, count(*) as events
-from {{ source('app', 'site_events') }} where kind not in (2, 5) group by 1, 2, 3;
-
--- reads
-select to_char(date_trunc('day', half_hour at time zone 'Asia/Kolkata'), 'YYYY-MM-DD') as day, count(distinct session_id) as visitors
-from {{ ref('sessions_by_half_hour') }}
-where site_id = '00000000-0000-0000-0000-000000000001' and half_hour >= '2026-11-01' and half_hour < '2026-11-25'
-group by 1 order by 1;
-
 -- values
 -- site_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
 -- created_at: '2026-10-31 23:59+00' | '2026-11-01 00:00+00' | '2026-11-03 18:29:59+00' | '2026-11-03 18:30+00' | '2026-11-24 23:59+00' | '2026-11-25 00:01+00'

@@ -9,17 +9,3 @@ from (
     select o.id, o.kind, count(r.user_id) as members from organisations as o join roles as r on r.organisation_id = o.id group by o.id, o.kind
 ) as m
 where members > 1 group by kind;
-
--- model members
-{{ config(materialized='waltally') }}
-select organisation_id, count(user_id) as members from {{ source('app', 'roles') }} group by 1;
-
--- model organisation_kinds
-{{ config(materialized='waltally') }}
-select id, kind from {{ source('app', 'organisations') }};
-
--- reads
-select o.kind, count(*) as organisations
-from {{ ref('organisation_kinds') }} as o join {{ ref('members') }} as m on m.organisation_id = o.id
-where m.members > 1
-group by o.kind;

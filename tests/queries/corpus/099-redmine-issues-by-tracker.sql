@@ -9,17 +9,3 @@ select i.status_id, s.is_closed, i.tracker_id, count(*) as issues
 from issues as i join statuses as s on s.id = i.status_id
 where i.project_id in (1, 2, 3) /* :projects */ and not i.is_private
 group by i.status_id, s.is_closed, i.tracker_id;
-
--- model issues_by_tracker
-{{ config(materialized='waltally') }}
-select project_id, status_id, tracker_id, count(*) as issues from {{ source('app', 'issues') }} where not is_private group by 1, 2, 3;
-
--- model issue_statuses
-{{ config(materialized='waltally') }}
-select id, is_closed from {{ source('app', 'statuses') }};
-
--- reads
-select i.status_id, s.is_closed, i.tracker_id, sum(i.issues) as issues
-from {{ ref('issues_by_tracker') }} as i join {{ ref('issue_statuses') }} as s on s.id = i.status_id
-where i.project_id in (1, 2, 3)
-group by i.status_id, s.is_closed, i.tracker_id;

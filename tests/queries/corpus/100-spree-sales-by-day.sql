@@ -9,19 +9,6 @@ where store_id = 1 /* :store */ and completed_at is not null and currency = 'EUR
     and completed_at >= '2026-11-01' /* :from */ and completed_at < '2026-11-25' /* :to */
 group by date(completed_at) order by day;
 
--- model sales_by_day
-{{ config(materialized='waltally') }}
-select store_id, currency, date(completed_at) as day, sum(total) as sales, count(*) as orders
-from {{ source('app', 'orders') }}
-where completed_at is not null
-group by 1, 2, 3;
-
--- reads
-select day, sales, orders
-from {{ ref('sales_by_day') }}
-where store_id = 1 and currency = 'EUR' and day >= '2026-11-01' and day < '2026-11-25'
-order by day;
-
 -- values
 -- store_id: 1 | 1 | 2
 -- currency: 'EUR' | 'EUR' | 'USD'

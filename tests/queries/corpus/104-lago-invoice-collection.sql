@@ -16,22 +16,6 @@ left join (
 ) as i on i.month = m.month and i.payment_status is not null
 order by 1, 2, 3;
 
--- model invoices_by_month
-{{ config(materialized='waltally', timezone='UTC') }}
-select organisation_id, date_trunc('month', issued_on) as month, currency,
-    case when payment_status = 0 then 'pending' when payment_status = 1 then 'succeeded' when payment_status = 2 then 'failed' end as payment_status,
-    count(*) as invoices, sum(total_cents) as cents
-from {{ source('app', 'invoices') }}
-where self_billed is false and status = 1 and dispute_lost_at is null
-group by 1, 2, 3, 4;
-
--- reads
-select m.month::date, i.payment_status, i.currency, coalesce(i.invoices, 0) as invoices, coalesce(i.cents, 0) as cents
-from generate_series('2026-01-01'::timestamp, '2026-11-01', interval '1 month') as m (month)
-left join {{ ref('invoices_by_month') }} as i on i.organisation_id = '00000000-0000-0000-0000-000000000001'
-    and i.month = m.month and i.payment_status is not null
-order by 1, 2, 3;
-
 -- values
 -- organisation_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
 -- payment_status: 0 | 1 | 2 | 3

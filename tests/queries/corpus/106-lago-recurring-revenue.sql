@@ -18,25 +18,20 @@ from details cross join lateral generate_series(0, ceil(months)::integer - 1) as
 group by 1, 2 order by 1;
 
 -- model plan_kinds
-{{ config(materialized='waltally') }}
 select id, in_advance from {{ source('app', 'plans') }};
 
 -- model subscription_plans
-{{ config(materialized='waltally') }}
 select id, plan_id from {{ source('app', 'subscriptions') }};
 
 -- model final_invoices
-{{ config(materialized='waltally') }}
 select id, organisation_id, issued_on from {{ source('app', 'invoices') }} where status = 1;
 
 -- model subscription_fees
-{{ config(materialized='waltally') }}
 select id, invoice_id, subscription_id, cents, currency,
     to_date(properties ->> 'to', 'YYYY-MM-DD') - to_date(properties ->> 'from', 'YYYY-MM-DD') as days
 from {{ source('app', 'fees') }} where kind = 2;
 
 -- model fees_by_day
-{{ config(materialized='waltally') }}
 select i.organisation_id, i.issued_on, p.in_advance, f.currency, f.cents, f.days, count(*) as fees
 from {{ ref('subscription_fees') }} as f join {{ ref('final_invoices') }} as i on i.id = f.invoice_id
 join {{ ref('subscription_plans') }} as s on s.id = f.subscription_id join {{ ref('plan_kinds') }} as p on p.id = s.plan_id

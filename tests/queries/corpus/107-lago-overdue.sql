@@ -11,27 +11,6 @@ left join (select invoice_id, sum(offset_cents) as offset_cents from credit_note
 where i.organisation_id = '00000000-0000-0000-0000-000000000001' /* :organisation */ and i.overdue
 group by 1, 2 order by 1;
 
--- model overdue_invoices
-{{ config(materialized='waltally') }}
-select id, organisation_id, date_trunc('month', due_on::timestamp)::date as month, currency, total_cents - paid_cents as cents from {{ source('app', 'invoices') }} where overdue;
-
--- model offsets_by_invoice
-{{ config(materialized='waltally') }}
-select invoice_id, sum(offset_cents) as offset_cents from {{ source('app', 'credit_notes') }} where status = 1 group by 1;
-
--- model overdue
-{{ config(materialized='waltally') }}
-select i.id, i.organisation_id, i.month, i.currency, sum(i.cents - coalesce(n.offset_cents, 0)) as cents
-from {{ ref('overdue_invoices') }} as i left join {{ ref('offsets_by_invoice') }} as n on n.invoice_id = i.id
-group by 1, 2, 3, 4;
-
--- model overdue_by_month
-{{ config(materialized='waltally') }}
-select organisation_id, month, currency, sum(cents) as cents, array_agg(distinct id) as ids from {{ ref('overdue') }} group by 1, 2, 3;
-
--- reads
-select month, currency, cents, ids from {{ ref('overdue_by_month') }} where organisation_id = '00000000-0000-0000-0000-000000000001' order by 1;
-
 -- values
 -- organisation_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
 -- due_on: '2026-10-31' | '2026-11-01' | '2026-11-30'

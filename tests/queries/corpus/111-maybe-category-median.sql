@@ -18,37 +18,6 @@ from (
 ) as m
 group by category_id, kind;
 
--- model spent
-{{ config(materialized='waltally') }}
-select id, account_id, item_id, date_trunc('month', day::timestamp)::date as month, day, amount, currency
-from {{ source('app', 'entries') }} where item_kind = 'Transaction' and not excluded;
-
--- model categories
-{{ config(materialized='waltally') }}
-select id, category_id from {{ source('app', 'transactions') }} where kind not in ('funds_movement', 'one_time', 'cc_payment');
-
--- model families
-{{ config(materialized='waltally') }}
-select id, family_id from {{ source('app', 'accounts') }};
-
--- model euro_rates
-{{ config(materialized='waltally') }}
-select id, from_currency, day, rate from {{ source('app', 'rates') }} where to_currency = 'EUR';
-
--- model months
-{{ config(materialized='waltally') }}
-select a.family_id, t.category_id, e.month, case when e.amount < 0 then 'income' else 'expense' end as kind, sum(e.amount * coalesce(r.rate, 1)) as total
-from {{ ref('categories') }} as t join {{ ref('spent') }} as e on e.item_id = t.id join {{ ref('families') }} as a on a.id = e.account_id
-left join {{ ref('euro_rates') }} as r on r.day = e.day and r.from_currency = e.currency
-group by 1, 2, 3, 4;
-
--- model spending
-{{ config(materialized='waltally') }}
-select family_id, category_id, kind, percentile_cont(0.5) within group (order by total) as median, avg(total) as mean from {{ ref('months') }} group by 1, 2, 3;
-
--- reads
-select category_id, kind, abs(median) as median, abs(mean) as mean from {{ ref('spending') }} where family_id = '00000000-0000-0000-0000-000000000001';
-
 -- values
 -- family_id: '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000001' | '00000000-0000-0000-0000-000000000002'
 -- day: '2026-10-31' | '2026-11-01' | '2026-12-05'

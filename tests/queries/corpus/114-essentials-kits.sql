@@ -10,29 +10,6 @@ from distributions as d join lines as l on l.parent_kind = 'Distribution' and l.
 join items as i on i.id = l.item_id join lines as k on k.parent_kind = 'Item' and k.parent_id = i.id join items as c on c.id = k.item_id
 where d.organisation_id = 1 /* :organisation */ and extract(year from d.issued_at) = 2026 /* :year */ and i.kind = 'Kit' and c.category = 'adult_incontinence';
 
--- model item_kinds
-{{ config(materialized='waltally') }}
-select id, kind, category from {{ source('app', 'items') }};
-
--- model given_out
-{{ config(materialized='waltally') }}
-select id, organisation_id, extract(year from issued_at) as year from {{ source('app', 'distributions') }};
-
--- model lines_by_parent
-{{ config(materialized='waltally') }}
-select parent_kind, parent_id, item_id, sum(quantity) as quantity from {{ source('app', 'lines') }} group by 1, 2, 3;
-
--- model kits_out
-{{ config(materialized='waltally') }}
-select d.organisation_id, d.year, c.category, sum(l.quantity * k.quantity) as items
-from {{ ref('given_out') }} as d join {{ ref('lines_by_parent') }} as l on l.parent_kind = 'Distribution' and l.parent_id = d.id
-join {{ ref('item_kinds') }} as i on i.id = l.item_id join {{ ref('lines_by_parent') }} as k on k.parent_kind = 'Item' and k.parent_id = i.id join {{ ref('item_kinds') }} as c on c.id = k.item_id
-where i.kind = 'Kit'
-group by 1, 2, 3;
-
--- reads
-select sum(items) as items from {{ ref('kits_out') }} where organisation_id = 1 and year = 2026 and category = 'adult_incontinence';
-
 -- values
 -- organisation_id: 1 | 1 | 2
 -- kind: 'Kit' | 'Item'

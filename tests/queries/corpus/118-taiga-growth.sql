@@ -9,14 +9,3 @@ union all
 select 'working days', null, count(*) / 5.0 from users
 where is_active and not is_system and (joined_at at time zone 'UTC')::date between '2026-11-17' and '2026-11-24'
     and extract(isodow from joined_at at time zone 'UTC') < 6;
-
--- model users_by_day
-{{ config(materialized='waltally') }}
-select (joined_at at time zone 'UTC')::date as day, count(*) as users from {{ source('app', 'users') }} where is_active and not is_system group by 1;
-
--- reads
-select 'week' as what, date_trunc('week', day)::date as day, (sum(sum(users)) over (order by date_trunc('week', day)))::numeric as value
-from {{ ref('users_by_day') }} group by date_trunc('week', day)
-union all
-select 'working days', null, coalesce(sum(users), 0) / 5.0 from {{ ref('users_by_day') }}
-where day between '2026-11-17' and '2026-11-24' and extract(isodow from day) < 6;

@@ -9,19 +9,5 @@ from edits as e join editors as p on p.id = e.editor_id
 where e.status in (1, 2) and e.opened_at >= date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' - interval '7 days' and p.rights & 2 = 0
 group by e.editor_id, p.name order by count(e.id) desc, p.name limit 25;
 
--- model edits_by_day
-{{ config(materialized='waltally') }}
-select editor_id, (opened_at at time zone 'UTC')::date as day, count(id) as edits from {{ source('app', 'edits') }} where status in (1, 2) group by 1, 2;
-
--- model people
-{{ config(materialized='waltally') }}
-select id, name from {{ source('app', 'editors') }} where rights & 2 = 0;
-
--- reads
-select e.editor_id, sum(e.edits) as edits
-from {{ ref('edits_by_day') }} as e join {{ ref('people') }} as p on p.id = e.editor_id
-where e.day >= (now() at time zone 'UTC')::date - 7
-group by e.editor_id, p.name order by sum(e.edits) desc, p.name limit 25;
-
 -- values
 -- editors.id: 1 | 2 | 3 | 4

@@ -7,15 +7,5 @@ select (at at time zone 'UTC')::date as day, user_id, count(*) filter (where nam
     count(*) filter (where name like '%codeintel%') as codeintel
 from event_logs group by 1, 2 order by 1 desc, 2;
 
--- model events_by_user
-{{ config(materialized='waltally') }}
-select (at at time zone 'UTC')::date as day, user_id, count(*) filter (where name = 'SearchResultsQueried') as searches,
-    count(*) filter (where name like '%codeintel%') as codeintel
-from {{ source('app', 'event_logs') }}
-group by 1, 2;
-
--- reads
-select day, user_id, searches, codeintel from {{ ref('events_by_user') }} order by 1 desc, 2;
-
 -- values
 -- name: 'SearchResultsQueried' | 'codeintel.hover' | 'x.codeintel' | 'other'

@@ -10,6 +10,9 @@ declare
     place integer;
 begin
     change.missing := nullif(array(select unnest(change.missing) intersect select unnest(places)), '{}');
+    if change.missing is null then
+        return change;
+    end if;
     for place_no in 1..cardinality(places) loop
         place := places[place_no];
         continue when not place = any (change.missing);
