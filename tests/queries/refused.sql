@@ -122,6 +122,9 @@ select a.flag, count(*) from {a} as a natural join (values (true)) as v (flag) g
 -- other names for the columns of a table | AS
 select o.b, count(*) from {a} as o (a, b) group by 1
 
+-- other names for the columns of a table | AS
+select x.i, count(x.o) from {two} as x (i, o) group by 1
+
 -- right of a LEFT JOIN | on the left
 select k, count(a.id) from (values ('a'), ('b')) as v (k) left join {a} as a on a.name = v.k
     group by 1
@@ -535,8 +538,14 @@ with waltally_source_1 as (select flag from {a}) select flag, count(*) from walt
 -- Two texts that follow each other | one text
 select flag, count(*) from {a} where name = 'a' 'b' group by 1
 
--- U& | one text
+-- U& | the characters themselves
 select flag, count(*) from {a} where name = U&'a' group by 1
+
+-- U& | the characters themselves
+select flag, count(*) as U&"\0077altally_rows" from {a} group by 1
+
+-- begins with waltally_, and `*` hands it up | in place of `*`
+with x as (select * from {waltally_odd}) select count(*) from x
 
 -- dollars | quotation marks
 select flag, count(*) from {a} where name = $$a$$ group by 1

@@ -92,6 +92,12 @@ with c as (select * from {a}), d as (select * from c),
 select cash::text as c, count(cash) as n, count(*) filter (where cash is null) as m from {a}
     group by 1
 
+-- names of the server's own, and of ours
+select pg_temp, pg_temp_3, count(*) from {waltally_odd} where waltally_odd.pg_temp > 0 group by 1, 2
+
+-- a logical and of columns
+select u & "n" as x, count(*) from (select n as u, n from {a}) as x group by 1
+
 -- config that says what the query says | {"unique_key": ["flag"], "surrogate_key": "id"}
 select flag, count(*) as count from {a} group by 1
 

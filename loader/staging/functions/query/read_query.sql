@@ -3,6 +3,8 @@
 -- catalog prints it, and the columns.
 create or replace function cdc.read_query(named text, out printed text, out tree text, out columns jsonb)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    stub constant text := '^pg_temp(_[0-9]+)?\.waltally_(source|enum)_[0-9a-f]+$';
 begin
     execute format('create temporary view waltally_query as %s', named);
     select
@@ -14,11 +16,13 @@ begin
             from (
                 select
                     tokens.*,
-                    lag(tokens.token) over (order by tokens.place) as former
+                    lag(tokens.token) over in_order || tokens.token || lead(tokens.token) over in_order as around,
+                    tokens.token || lead(tokens.token) over in_order || lead(tokens.token, 2) over in_order as after
                 from cdc.scan(pg_get_viewdef(rule.ev_class)) as tokens
+                window in_order as (order by tokens.place)
             ) as scanned
-            -- The schema of the stubs.
-            where scanned.token !~ '^pg_temp(_[0-9]+)?$' and not (scanned.token = '.' and scanned.former ~ '^pg_temp(_[0-9]+)?$')
+            -- The schema of the stubs. A column may have its name.
+            where (scanned.around ~ stub or scanned.after ~ stub) is not true
         ),
         rule.ev_action
     into printed, tree
