@@ -340,7 +340,22 @@ select format('%s', at) as m, count(*) from {a} group by 1
 -- reg
 select flag, count(*) from {a} where 'pg_class'::regclass::oid = n group by 1
 
+-- names things of the server | a view over a rows model
+select flag, count(*) from {a} where to_tsvector('english', name) @@ 'x' group by 1
+
+-- make_timestamptz() depends on the session's time zone | timezone=
+select make_timestamptz(n, 1, 1, 0, 0, 0) as x, count(*) from {a} group by 1
+
+-- to_ascii() with an encoding | translate()
+select to_ascii(name, label) as x, count(*) from {b} group by 1
+
 ---- Types.
+
+-- A cast to lab.mood, a type that is not built in | `mood = 'sad'`
+select flag, count(*) from {a} where mood = 'sad'::lab.mood group by 1
+
+-- A cast to "elsewhere"."mood" | column::text
+select flag, count(*) from {a} where cast(name as "elsewhere"."mood") is null group by 1
 
 -- not built in | column::text
 select cash, count(*) from {a} group by 1

@@ -22,6 +22,10 @@ select flag, count(*) from {a} where day < 'infinity' group by 1
 select at::date as d, date_trunc('month', day) as m, count(*) from {a}
     where at >= '2026-01-01' and at < seen and at - interval '1 day' < day group by 1, 2
 
+-- moments made of numbers | {"timezone": "Europe/Berlin"}
+select make_timestamptz(n, 1, 1, 0, 0, 0) as x, make_timestamptz(n, 1, 1, 0, 0, 0, 'Asia/Tokyo') as y,
+    count(*) from {a} group by 1, 2
+
 -- a zone of its own
 select date_trunc('day', at, 'Europe/Berlin') as d, count(*) from {a} group by 1
 

@@ -23,6 +23,10 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' in ('0', '6') and node.fields ->> 'relkind' is distinct from 'v'
         and node.path ~ '\.subselect\.'
+        -- Its own CTE; what that reads is judged there.
+        and (
+            node.queries[cardinality(node.queries) - (node.fields ->> 'ctelevelsup')::integer] ~ '\.subselect(\.|$)'
+        ) is not true
     union
     select
         format('%s, which the query names beside its sources', (node.fields ->> 'relid')::oid::regclass),
