@@ -36,6 +36,26 @@ select
     'a false, n false, twice true';
 select cdc.empty_table('app.ft') \g /dev/null
 insert into got select 'an emptied table', count(*)::text, '0' from app.ft;
+create role "table's owner";
+create role "dbt's own";
+grant usage on schema cdc, app to "dbt's own";
+grant insert on got to "dbt's own";
+alter table app.ft owner to "table's owner";
+set local role "dbt's own";
+do $$
+declare
+    remedy text;
+begin
+    perform cdc.keep_rejected_changes('app.ft');
+exception
+    when sqlstate 'WL003' then
+        get stacked diagnostics remedy = pg_exception_hint;
+        insert into got
+        values ('a table of another role', remedy, 'alter table app.ft owner to "dbt''s own"; -- then dbt build');
+end
+$$;
+reset role;
+insert into got select 'is refused', count(*)::text, '1' from got where what = 'a table of another role';
 
 select what, got, wanted from got where got is distinct from wanted;
 rollback;
