@@ -559,7 +559,7 @@ select flag, count(*) from {a} where name = U&'a' group by 1
 -- U& | the characters themselves
 select flag, count(*) as U&"\0077altally_rows" from {a} group by 1
 
--- begins with waltally_, and `*` hands it up | in place of `*`
+-- begins with waltally_, as names of ours do, handed up by `*` | in place of `*`
 with x as (select * from {waltally_odd}) select count(*) from x
 
 -- dollars | quotation marks

@@ -27,6 +27,11 @@ select
     'long slots have one each',
     (cdc.reader_name(repeat('s', 62) || '1') <> cdc.reader_name(repeat('s', 62) || '2'))::text, 'true'
 union all
+select
+    'and so have long models',
+    count(distinct cdc.routine_name('s', repeat('m', 44) || number, 'apply', '{}'))::text, '2'
+from generate_series(1, 2) as number
+union all
 select 'a key that takes null for one value', cdc.has_unique_key('app.ft', '{a}')::text, 'true'
 union all
 select 'no key', cdc.has_unique_key('app.ft', '{n}')::text, 'false'

@@ -50,10 +50,6 @@ begin
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
     needed := cdc.needed_sources(named.numbered, nodes, options);
-    if needed @? '$[*].columns[*].name ? (@ starts with "waltally_")' then
-        raise exception 'A column of a source begins with waltally_, and `*` hands it up: such names are ours.'
-            using errcode = 'WL003', hint = 'Name the columns that the query needs in place of `*`.';
-    end if;
     if is_downstream and inputs @? '$[*].table' then
         perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;

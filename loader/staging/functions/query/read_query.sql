@@ -3,8 +3,6 @@
 -- catalog prints it, and the columns.
 create or replace function cdc.read_query(named text, out printed text, out tree text, out columns jsonb)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-    stub constant text := '^pg_temp(_[0-9]+)?\.waltally_(source|enum)_[0-9a-f]+$';
 begin
     execute format('create temporary view waltally_query as %s', named);
     select
@@ -16,13 +14,11 @@ begin
             from (
                 select
                     tokens.*,
-                    lag(tokens.token) over in_order || tokens.token || lead(tokens.token) over in_order as around,
-                    tokens.token || lead(tokens.token) over in_order || lead(tokens.token, 2) over in_order as after
+                    string_agg(tokens.token, '') over (order by place rows between 1 preceding and 2 following) as near
                 from cdc.scan(pg_get_viewdef(rule.ev_class)) as tokens
-                window in_order as (order by tokens.place)
             ) as scanned
-            -- The schema of the stubs. A column may have its name.
-            where (scanned.around ~ stub or scanned.after ~ stub) is not true
+            -- The schema of the stubs, whose name a column may have.
+            where not (scanned.token ~ '^(pg_temp|\.)' and scanned.near ~ 'pg_temp(_\d+)?\.waltally_(source|enum)_')
         ),
         rule.ev_action
     into printed, tree
