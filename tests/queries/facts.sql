@@ -178,3 +178,10 @@ select amount, blob, octet_length(blob) as bytes, count(amount) as n, sum(amount
 select flag, sum(n) filter (where n > 1000) as s, sum(amount) filter (where flag) as a,
     sum(n) filter (where n > 1000) + 1 as s1, avg(n) filter (where n is null) as av
     from {a} group by flag
+
+-- ctes_of_a_row
+select (with v as (select unnest(tags) as x), w as (select * from v where x <> 'b') select max(x) from w) as x,
+    count(*) as n, sum((
+        with v as (select e as x, name from unnest(nums) as e), unread as (select * from v)
+        select sum(v.x) + count(v.name) from v where v.x >= (select min(w.x) from v as w)
+    )) as s from {a} group by 1

@@ -122,6 +122,9 @@ select a.flag, count(*) from {a} as a natural join (values (true)) as v (flag) g
 -- other names for the columns of a table | AS
 select o.b, count(*) from {a} as o (a, b) group by 1
 
+-- other names for the columns of a table | AS
+select x.i, count(x.o) from {two} as x (i, o) group by 1
+
 -- right of a LEFT JOIN | on the left
 select k, count(a.id) from (values ('a'), ('b')) as v (k) left join {a} as a on a.name = v.k
     group by 1
@@ -346,7 +349,22 @@ select format('%s', at) as m, count(*) from {a} group by 1
 -- reg
 select flag, count(*) from {a} where 'pg_class'::regclass::oid = n group by 1
 
+-- names things of the server | a view over a rows model
+select flag, count(*) from {a} where to_tsvector('english', name) @@ 'x' group by 1
+
+-- make_timestamptz() depends on the session's time zone | timezone=
+select make_timestamptz(n, 1, 1, 0, 0, 0) as x, count(*) from {a} group by 1
+
+-- to_ascii() with an encoding | translate()
+select to_ascii(name, label) as x, count(*) from {b} group by 1
+
 ---- Types.
+
+-- A cast to lab.mood, a type that is not built in | `mood = 'sad'`
+select flag, count(*) from {a} where mood = 'sad'::lab.mood group by 1
+
+-- A cast to "elsewhere"."mood" | column::text
+select flag, count(*) from {a} where cast(name as "elsewhere"."mood") is null group by 1
 
 -- not built in | column::text
 select cash, count(*) from {a} group by 1
@@ -553,8 +571,14 @@ with waltally_source_1 as (select flag from {a}) select flag, count(*) from walt
 -- Two texts that follow each other | one text
 select flag, count(*) from {a} where name = 'a' 'b' group by 1
 
--- U& | one text
+-- U& | the characters themselves
 select flag, count(*) from {a} where name = U&'a' group by 1
+
+-- U& | the characters themselves
+select flag, count(*) as U&"\0077altally_rows" from {a} group by 1
+
+-- begins with waltally_, as names of ours do, handed up by `*` | in place of `*`
+with x as (select * from {waltally_odd}) select count(*) from x
 
 -- dollars | quotation marks
 select flag, count(*) from {a} where name = $$a$$ group by 1

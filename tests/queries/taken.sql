@@ -22,6 +22,10 @@ select flag, count(*) from {a} where day < 'infinity' group by 1
 select at::date as d, date_trunc('month', day) as m, count(*) from {a}
     where at >= '2026-01-01' and at < seen and at - interval '1 day' < day group by 1, 2
 
+-- moments made of numbers | {"timezone": "Europe/Berlin"}
+select make_timestamptz(n, 1, 1, 0, 0, 0) as x, make_timestamptz(n, 1, 1, 0, 0, 0, 'Asia/Tokyo') as y,
+    count(*) from {a} group by 1, 2
+
 -- a zone of its own
 select date_trunc('day', at, 'Europe/Berlin') as d, count(*) from {a} group by 1
 
@@ -94,6 +98,12 @@ with c as (select * from {a}), d as (select * from c),
 -- a type of a cast's own, as text
 select cash::text as c, count(cash) as n, count(*) filter (where cash is null) as m from {a}
     group by 1
+
+-- names of the server's own, and of ours
+select pg_temp, pg_temp_3, count(*) from {waltally_odd} where waltally_odd.pg_temp > 0 group by 1, 2
+
+-- a logical and of columns
+select u & "n" as x, count(*) from (select n as u, n from {a}) as x group by 1
 
 -- config that says what the query says | {"unique_key": ["flag"], "surrogate_key": "id"}
 select flag, count(*) as count from {a} group by 1

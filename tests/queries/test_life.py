@@ -510,6 +510,35 @@ def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone
         life.spark_job(seed)
 
 
+NAMES = ("a(b)", "x__apply_y", "my_waltally_key", *(f"{'q' * 47}{last}" for last in "xy"), "é" * 24)
+"""Of models: like a function's signature, like one of ours, like a key's, alike and long."""
+
+
+def test_whatever_models_are_called_each_is_built_again_and_leaves_no_function(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with empty_database(cluster) as source:
+        source.execute(TABLES)
+        system = QuerySystem(source, tmp_path)
+        for key in ("shop_id", "amount"):
+            more = "note, " if key == "amount" else ""
+            query = f"select {key} as my_waltally_key, {more}count(*) as n from {{sale}} group by "
+            system.keep({name: (query + more + "1", {}) for name in NAMES})
+            source.execute("delete from cdc.baseline")
+            source.take_baseline()
+            source.execute("insert into lab.sale values (1, 1, 2, 'x'), (2, 1, 3, 'y')")
+            system.catch_up()
+            for name in NAMES:
+                asked = f'select my_waltally_key from analytics."{name}" order by 1'
+                expected = {"shop_id": [(1,)], "amount": [(2,), (3,)]}[key]
+                assert source.execute(asked) == expected, name
+            source.execute("delete from lab.sale")
+            system.catch_up()
+        system.must("teardown", "--drop-data", "--yes")
+        of_models = "select proname from pg_proc where pronamespace = 'analytics'::regnamespace"
+        assert source.execute(of_models) == []
+
+
 def test_teardown_takes_routines_and_indexes_and_leaves_the_rows(life: Life) -> None:
     named = life.target.value("select count(*) from analytics.named")
     life.must("teardown", "--drop-data", "--yes")

@@ -23,6 +23,15 @@ from compiled
 union all
 select 'the reader of a slot', left(cdc.reader_name('one'), strpos(cdc.reader_name('one'), '(') - 1), '"cdc".read_one'
 union all
+select
+    'long slots have one each',
+    (cdc.reader_name(repeat('s', 62) || '1') <> cdc.reader_name(repeat('s', 62) || '2'))::text, 'true'
+union all
+select
+    'and so have long models',
+    count(distinct cdc.routine_name('s', repeat('m', 44) || number, 'apply', '{}'))::text, '2'
+from generate_series(1, 2) as number
+union all
 select 'a key that takes null for one value', cdc.has_unique_key('app.ft', '{a}')::text, 'true'
 union all
 select 'no key', cdc.has_unique_key('app.ft', '{n}')::text, 'false'
@@ -32,6 +41,26 @@ select
     'a false, n false, twice true';
 select cdc.empty_table('app.ft') \g /dev/null
 insert into got select 'an emptied table', count(*)::text, '0' from app.ft;
+create role "table's owner";
+create role "dbt's own";
+grant usage on schema cdc, app to "dbt's own";
+grant insert on got to "dbt's own";
+alter table app.ft owner to "table's owner";
+set local role "dbt's own";
+do $$
+declare
+    remedy text;
+begin
+    perform cdc.keep_rejected_changes('app.ft');
+exception
+    when sqlstate 'WL003' then
+        get stacked diagnostics remedy = pg_exception_hint;
+        insert into got
+        values ('a table of another role', remedy, 'alter table app.ft owner to "dbt''s own"; -- then dbt build');
+end
+$$;
+reset role;
+insert into got select 'is refused', count(*)::text, '1' from got where what = 'a table of another role';
 
 select what, got, wanted from got where got is distinct from wanted;
 rollback;

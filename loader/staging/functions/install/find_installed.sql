@@ -13,7 +13,7 @@ begin
     into find_installed.oid, find_installed.version, find_installed.name
     from pg_proc as p
     where
-        p.oid = to_regprocedure(left(routine, strpos(routine, '(') - 1) || takes)
+        p.oid = to_regprocedure(regexp_replace(routine, '\([^()]*\)$', '') || takes)
         and p.prosecdef
         and not p.proretset
         and coalesce((p.proallargtypes::oid[])[p.pronargs + 1:], array[p.prorettype]) = gives::regtype[]::oid[];

@@ -5,6 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     names constant text[] := parse_ident(listed);
 begin
+    perform cdc.require_table(listed);
     if to_regclass(listed) is not null then
         return;
     end if;

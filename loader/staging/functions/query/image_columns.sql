@@ -7,9 +7,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             when not (value ->> 'is_needed')::boolean then format('null::%s', value ->> 'type')
             -- The plugin leaves out what says that hexadecimal digits follow, and prints no NaN, but for domains.
             when value ->> 'type' = 'bytea' then format(e'(''\\x'' || ltrim(image.v[($3)[%s][%s]], ''\\x''))::bytea', source_no, needed_no)
-            when value ? 'is_domain' and value ->> 'type' in ('numeric', 'float4', 'float8') then format(
-                'case when image.v[($3)[%1$s][%2$s]] not in (''NaN'', ''Infinity'', ''-Infinity'') then image.v[($3)[%1$s][%2$s]]::%3$s end',
-                source_no, needed_no, value ->> 'type'
+            when value ? 'is_domain' and value ->> 'type' in ('numeric', 'float4', 'float8') then cdc.write_finite(
+                format('image.v[($3)[%s][%s]]', source_no, needed_no),
+                format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
             )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
             else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')

@@ -37,7 +37,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 'date_trunc(text, timestamp with time zone)', 'timestamptz_pl_interval(timestamp with time zone, interval)',
                 'timestamptz_mi_interval(timestamp with time zone, interval)',
                 'interval_pl_timestamptz(interval, timestamp with time zone)', 'to_char(timestamp with time zone, text)',
-                'to_timestamp(text, text)', 'timezone(timestamp without time zone)'
+                'to_timestamp(text, text)', 'timezone(timestamp without time zone)',
+                'make_timestamptz(integer, integer, integer, integer, integer, double precision)'
             )
             or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\(|^(timezone|date_add|date_subtract)\(timestamp with time zone(, interval)?\)'
             as is_zoned,
@@ -78,11 +79,14 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when is_unbounded and not is_constant then format('%s() may take any time and space', name)
                 when signature = 'age(timestamp with time zone, timestamp with time zone)'
                     then 'age() of two moments depends on the session''s zone, whatever PostgreSQL says'
+                when signature ~ '^to_ascii\(text, '
+                    then 'to_ascii() with an encoding, which fails where there is none of that name'
                 when volatility = 'i' then null
                 when is_zoned and not has_timezone then format(
                     '%s depends on the session''s time zone', case
                         when name ~ '^(date|timestamp|time|timetz|timestamptz)$' then 'a cast to ' || name
-                        when name in ('to_timestamp', 'timezone') then case name when 'timezone' then 'AT LOCAL' else 'to_timestamp()' end
+                        when name = 'timezone' then 'AT LOCAL'
+                        when name in ('to_timestamp', 'make_timestamptz') then name || '()'
                         when signature ~ '_(lt|le|eq|ge|gt|ne)_|_interval' then 'an operation on dates or intervals with a timestamptz'
                         else name || '() of a timestamptz'
                     end
@@ -91,7 +95,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     then format('%s() with a format that is not constant, or names things in the server''s language', name)
                 when is_zoned or is_formatted then null
                 when is_spelling and has_plain_values then null
-                when signature = 'date_trunc(text, timestamp with time zone, text)' then null
+                when name in ('date_trunc', 'make_timestamptz') and signature ~ ' text\)$' then null
                 when is_spelling then format('%s() of values whose spelling depends on settings', name)
                 when name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$'
                     then format('%s() is the current time', name)
@@ -103,6 +107,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when is_unbounded and not is_constant then 'a constant in place of the column'
                 when signature = 'age(timestamp with time zone, timestamp with time zone)'
                     then 'the difference `a - b`, or age() of both `at time zone`'
+                when signature ~ '^to_ascii\(text, ' then 'translate() with the characters to replace'
                 when signature = 'timestamptz(date)'
                     then '`d::timestamp` for the date d; or `timezone=''Europe/Berlin''` (your zone) in the model''s config'
                 when is_zoned then '`timezone=''Europe/Berlin''` (your zone) in the model''s config, or `... at time zone ''Europe/Berlin''` in the query'
@@ -130,40 +135,4 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     from unnest(nodes) as node
     inner join unnest(nodes) as argument on argument.path = node.path || '.arg'
     where node.type = 'COERCEVIAIO' and not cdc.has_plain_text(cdc.node_type(argument.fields))
-    union
-    select
-        'a value of a type that is not built in, which only the source''s server knows',
-        'the column as `column::text`', node.path
-    from unnest(nodes) as node
-    left join unnest(nodes) as parent on parent.path = node.parent
-    where
-        cdc.node_type(node.fields) = 'cdc.other_value'::regtype
-        and not (
-            parent.type in ('COERCEVIAIO', 'NULLTEST')
-            -- Handed up by a join, a CTE or a sub-select.
-            or node.path ~ '\.joinaliasvars\.[0-9]+$'
-            or parent.type = 'TARGETENTRY' and parent.path ~ '\.(subquery|ctequery)\.targetList\.[0-9]+$'
-            or parent.type = 'TARGETENTRY' and parent.parent in (
-                select counted.path from unnest(nodes) as counted
-                where counted.type = 'AGGREF' and counted.fields ->> 'aggfnoid' = '2147'
-            )
-        )
-    union
-    select
-        format('%s, a type that is money, names things of the server or is not built in', format_type(own.type_oid, null)),
-        'the column as `column::text`', own.path
-    from (
-        select node.path, cdc.node_type(node.fields) as type_oid from unnest(nodes) as node
-    ) as own
-    inner join pg_type as t on t.oid = own.type_oid
-    where
-        t.oid <> 'cdc.other_value'::regtype
-        and (
-            t.typname ~ '^_?(money|reg.*)$'
-            or t.typnamespace <> 'pg_catalog'::regnamespace
-            and not exists (
-                select from pg_type as stub
-                where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
-            )
-        )
 $$;

@@ -13,7 +13,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     select 'other names for the columns of a table, which go by their order', 'AS for each of them, in a CTE'
     from unnest(nodes) as node
     inner join unnest(nodes) as entry on entry.path = node.parent and entry.type = 'RANGETBLENTRY' and entry.fields ->> 'rtekind' = '0'
-    where node.type = 'ALIAS' and node.path ~ '\.alias$' and not node.fields ? 'colnames'
+    where node.type = 'ALIAS' and node.path ~ '\.alias$' and (node.fields -> 'colnames') is distinct from 'null'
     union
     select 'a RIGHT or FULL join', 'LEFT JOIN from the other side'
     from unnest(nodes) as node

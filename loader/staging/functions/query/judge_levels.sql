@@ -23,6 +23,10 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     where
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' in ('0', '6') and node.fields ->> 'relkind' is distinct from 'v'
         and node.path ~ '\.subselect\.'
+        -- Its own CTE; what that reads is judged there.
+        and (
+            node.queries[cardinality(node.queries) - (node.fields ->> 'ctelevelsup')::integer] ~ '\.subselect(\.|$)'
+        ) is not true
     union
     select
         format('%s, which the query names beside its sources', (node.fields ->> 'relid')::oid::regclass),
@@ -33,4 +37,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'
         and (node.fields ->> 'relid')::oid::regclass::text !~ '^(pg_temp(_[0-9]+)?\.)?waltally_source_[0-9]+$'
         and node.fields ->> 'relkind' <> 'v'
+    union
+    select
+        'a column that begins with waltally_, as names of ours do, handed up by `*`',
+        'the columns that are needed by their names, in place of `*`',
+        null
+    from cdc.read_columns(nodes) as read
+    inner join pg_attribute as a on a.attrelid = read.relation and a.attnum = read.column_number
+    where starts_with(a.attname, 'waltally_')
 $$;

@@ -14,11 +14,11 @@ begin
             from (
                 select
                     tokens.*,
-                    lag(tokens.token) over (order by tokens.place) as former
+                    string_agg(tokens.token, '') over (order by place rows between 1 preceding and 2 following) as near
                 from cdc.scan(pg_get_viewdef(rule.ev_class)) as tokens
             ) as scanned
-            -- The schema of the stubs.
-            where scanned.token !~ '^pg_temp(_[0-9]+)?$' and not (scanned.token = '.' and scanned.former ~ '^pg_temp(_[0-9]+)?$')
+            -- The schema of the stubs, whose name a column may have.
+            where not (scanned.token ~ '^(pg_temp|\.)' and scanned.near ~ 'pg_temp(_\d+)?\.waltally_(source|enum)_')
         ),
         rule.ev_action
     into printed, tree

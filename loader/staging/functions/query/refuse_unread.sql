@@ -18,17 +18,34 @@ begin
         ),
         (
             one.token ~* '^"?waltally_' and not exists (
-                select from jsonb_array_elements(inputs) as own where one.token in (own ->> 'name', quote_ident(own ->> 'name'))
+                select from jsonb_array_elements(inputs) as own
+                where replace(trim('"' from one.token), '""', '"') = own ->> 'name'
             ), 'A name that begins with waltally_ is not read: such names are ours.', 'Give it another name.'
         )
     ) as said (is_so, reason, remedy)
     where said.is_so
     union all
-    select 'Two texts that follow each other, or a text that begins with U&, are not read.', 'Write one text between quotation marks.'
+    select 'Two texts that follow each other are not read.', 'Write one text between quotation marks.'
+    from unnest(code) with ordinality as one (token, place)
+    where one.token ~* $re$^e?'$re$ and code[one.place - 1] ~* $re$^e?'$re$
+    union all
+    select
+        'A text or a name that begins with U& is not read.',
+        'Write the characters themselves between quotation marks.'
+    from (
+        select own.token, lag(own.token, 2) over in_order || lag(own.token) over in_order as former
+        from cdc.scan(query) as own
+        window in_order as (order by own.place)
+    ) as one
+    where one.token ~ $re$^['"]$re$ and one.former ~* '^u&$'
+    union all
+    select
+        format('A cast to %s.%s, a type that is not built in.', one.token, code[one.place + 2]),
+        'Write a label alone beside an enum, `mood = ''sad''`, and any other column as `column::text`.'
     from unnest(code) with ordinality as one (token, place)
     where
-        one.token ~* $re$^e?'$re$
-        and (code[one.place - 1] ~* $re$^e?'$re$ or code[one.place - 1] = '&' and code[one.place - 2] ~* '^u$')
+        code[one.place + 1] = '.' and one.token not in ('pg_catalog', '"pg_catalog"')
+        and (code[one.place - 2:one.place - 1] = '{:,:}' or code[one.place - 1] ~* '^as$')
     union all
     select 'A model is one query, and this has several statements.', 'Write a model for each of them.'
     from unnest(code) with ordinality as one (token, place)

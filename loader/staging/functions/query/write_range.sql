@@ -1,7 +1,7 @@
 -- SQL that a seed or an audit runs where the tables are: the query over what `range` gives of one source (a FROM clause
 -- with its condition), and nothing of the others. A row a group: the texts of its keys, how many rows it has, and the
 -- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text. As
--- in write_deltas a sum that is not finite is an error of a row.
+-- in write_deltas a sum that is not finite is an error of a row, and as in write_row_deltas so is such a key.
 create or replace function cdc.write_range(compiled jsonb, source_no integer, range text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -31,9 +31,9 @@ $template$,
                         format('%s as %I', case
                             when source.place <> source_no or not (own.value ->> 'is_needed')::boolean
                                 then format('null::%s', own.value ->> 'type')
-                            when own.value ->> 'type' in ('numeric', 'float4', 'float8') then format(
-                                'case when %1$I not in (''NaN'', ''Infinity'', ''-Infinity'') then %1$I::%2$s end',
-                                own.value ->> 'name', own.value ->> 'type'
+                            when own.value ->> 'type' in ('numeric', 'float4', 'float8') then cdc.write_finite(
+                                quote_ident(own.value ->> 'name'),
+                                format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                             )
                             else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                         end, own.value ->> 'name'), ', ' order by own.place
@@ -44,24 +44,32 @@ $template$,
             -- Of rows every column tells them apart, and one of char(n) keeps its blanks, which a cast would take.
             'keys', coalesce((
                 select string_agg(
-                    format(
+                    case
+                        when compiled ->> 'kind' = 'rows' and one.kind = 'key'
+                            then cdc.write_row_key(compiled, own.text)
+                        else own.text
+                    end, ', ' order by one.place
+                )
+                from cdc.list_columns(compiled) as one
+                cross join lateral (
+                    select format(
                         case
                             when compiled ->> 'kind' = 'rows' and one.type = 'bpchar'
                                 then 'case when query.%1$I is not null then format(''%%s'', query.%1$I) end'
                             else 'query.%I::text'
                         end,
                         one.name
-                    ), ', ' order by one.place
-                )
-                from cdc.list_columns(compiled) as one
+                    ) as text
+                ) as own
                 where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
             'rows', case when compiled ->> 'kind' = 'rows' then '1' else format('query.%I', compiled ->> 'rows') end,
             'sums', case when compiled ->> 'kind' = 'rows' then '1' else (
                 select string_agg(format(
                     case value ->> 'type' when 'numeric'
-                        then 'case when query.%1$I in (''NaN'', ''Infinity'', ''-Infinity'') '
-                            'then (''a sum would be '' || query.%1$I)::numeric::text else query.%1$I::text end'
+                        then cdc.write_finite(
+                            'query.%1$I', 'query.%1$I::text', '(''a sum would be '' || query.%1$I)::numeric::text'
+                        )
                         else 'query.%I::text'
                     end, value ->> 'name'
                 ), ', ' order by place)

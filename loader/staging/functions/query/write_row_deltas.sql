@@ -28,8 +28,7 @@ begin
 
     select
         side.sign,
-        case when num_nulls({key_list}) = 0 and pg_column_size(row({key_list})) <= 2600
-            or cdc.check_key(num_nulls({key_list}), pg_column_size(row({key_list}))) then {first_key} end{others}
+        {first_key}{others}
     from (values {signs}) as side (sign)
     cross join lateral (
         with waltally_source_1 as (
@@ -46,8 +45,9 @@ $template$,
             'returns', cdc.write_names(columns, '%I %s'),
             'pins', cdc.routine_pins(compiled),
             'columns', cdc.image_columns(compiled -> 'sources' -> 0, 1),
-            'key_list', cdc.write_names(compiled -> 'keys', 'query.%I'),
-            'first_key', format('query.%I', columns -> 0 ->> 'name'),
+            'first_key', cdc.write_row_key(
+                compiled, format('query.%I', columns -> 0 ->> 'name'), columns -> 0 ->> 'type'
+            ),
             'others', cdc.write_names(columns - 0, e',\n        query.%I', ''),
             'query', compiled ->> 'query',
             'signs', case when (compiled ->> 'has_old_rows')::boolean then '(1), (-1)' else '(1)' end,

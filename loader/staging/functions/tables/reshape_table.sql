@@ -54,7 +54,7 @@ begin
         where x.indrelid = target and c.relname = key_name and x.indkey = '0'
     )) then
         execute format('alter table %s drop constraint if exists %I, set (fillfactor = 80)', target, key_name);
-        execute replace(key_sql, 'waltally_key', quote_ident(key_name));
+        execute replace(key_sql, ' waltally_key ', format(' %I ', key_name));
     end if;
 exception
     when dependent_objects_still_exist then

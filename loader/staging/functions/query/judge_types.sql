@@ -1,0 +1,44 @@
+-- Values of types that not every server reads alike, or that name things of the server.
+create or replace function cdc.judge_types(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select
+        'a value of a type that is not built in, which only the source''s server knows',
+        'the column as `column::text`', node.path
+    from unnest(nodes) as node
+    left join unnest(nodes) as parent on parent.path = node.parent
+    where
+        cdc.node_type(node.fields) = 'cdc.other_value'::regtype
+        and not (
+            parent.type in ('COERCEVIAIO', 'NULLTEST')
+            -- Handed up by a join, a CTE or a sub-select.
+            or node.path ~ '\.joinaliasvars\.[0-9]+$'
+            or parent.type = 'TARGETENTRY' and parent.path ~ '\.(subquery|ctequery)\.targetList\.[0-9]+$'
+            or parent.type = 'TARGETENTRY' and parent.parent in (
+                select counted.path from unnest(nodes) as counted
+                where counted.type = 'AGGREF' and counted.fields ->> 'aggfnoid' = '2147'
+            )
+        )
+    union
+    select
+        format('%s, a type that is money, names things of the server or is not built in', format_type(own.type_oid, null)),
+        case
+            when own.type = 'CONST' and t.typname ~ '^_?reg'
+                then 'what needs it in a view over a rows model, or in the query that reads that'
+            else 'the column as `column::text`'
+        end,
+        own.path
+    from (
+        select node.path, node.type, cdc.node_type(node.fields) as type_oid from unnest(nodes) as node
+    ) as own
+    inner join pg_type as t on t.oid = own.type_oid
+    where
+        t.oid <> 'cdc.other_value'::regtype
+        and (
+            t.typname ~ '^_?(money|reg.*)$'
+            or t.typnamespace <> 'pg_catalog'::regnamespace
+            and not exists (
+                select from pg_type as stub
+                where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
+            )
+        )
+$$;
