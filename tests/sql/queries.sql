@@ -23,6 +23,10 @@ from compiled
 union all
 select 'the reader of a slot', left(cdc.reader_name('one'), strpos(cdc.reader_name('one'), '(') - 1), '"cdc".read_one'
 union all
+select
+    'the readers of two long slots',
+    (cdc.reader_name(repeat('s', 59)) <> cdc.reader_name(repeat('s', 60)))::text, 'true'
+union all
 select 'a key that takes null for one value', cdc.has_unique_key('app.ft', '{a}')::text, 'true'
 union all
 select 'no key', cdc.has_unique_key('app.ft', '{n}')::text, 'false'

@@ -9,7 +9,7 @@ declare
     compiled constant jsonb := cdc.compile_query(query, cdc.model_inputs(relations), options);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
-    routine constant text := format('%I.%I', model_schema, left(model_name, 44) || '__apply_' || left(md5(compiled::text), 8));
+    routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
     signature constant text := routine || '(text, text, anyarray, anyarray, anycompatiblearray)';
     is_new constant boolean := to_regclass(relation) is null;
 begin

@@ -8,12 +8,10 @@ create or replace function cdc.install_query(
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     compiled constant jsonb := cdc.compile_model(slot, model_name, query, cdc.source_columns(slot, relations), options);
-    -- The routines of a former query stay until the baseline of the new one is there.
-    mark constant text := left(md5(compiled::text), 8);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
-    routine constant text := format('%I.%I', model_schema, left(model_name, 44) || '__apply_' || mark);
-    deltas constant text := format('%I.%I', model_schema, left(model_name, 44) || '__deltas_' || mark);
+    routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
+    deltas constant text := cdc.routine_name(model_schema, model_table, 'deltas', compiled);
     functions constant text[] := array[
         routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
         deltas || '(cdc.change[], integer[], integer[])'

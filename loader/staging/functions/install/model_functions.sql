@@ -11,7 +11,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
         values
         (routines.routine),
         (
-            replace(left(routines.routine, strpos(routines.routine, '(') - 1), '__apply_', '__deltas_')
+            regexp_replace(routines.routine, '__apply_([0-9a-f]{8}"?)\(.*', '__deltas_\1')
             || '(cdc.change[], integer[], integer[])'
         )
     ) as made (name)

@@ -3,6 +3,9 @@
 create or replace function cdc.reader_name(slot text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-    return format('cdc.%I(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)', 'read_' || left(slot, 58));
+    return format(
+        'cdc.%I(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean)',
+        'read_' || case when length(slot) > 58 then left(slot, 25) || '_' || md5(slot) else slot end
+    );
 end
 $$;
