@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
 
 from testkit.commands import wait_until
@@ -579,6 +580,15 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     life.keep({name: MODELS[name] for name in ("sales", "shops")})
     assert life.target.value(indexes) == 0
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
+
+
+def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
+    ask = """select cdc.require_table('analytics."na.med"', 'analytics.na.med')"""
+    life.target.execute(ask)
+    life.target.execute('create schema "analytics.na"; create table "analytics.na".med ()')
+    with pytest.raises(psycopg2.Error, match="are one name to waltally"):
+        life.target.execute(ask)
+    life.target.execute('drop schema "analytics.na" cascade')
 
 
 def test_no_routine_of_a_former_query_is_left(life: Life) -> None:

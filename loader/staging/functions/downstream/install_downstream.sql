@@ -13,7 +13,7 @@ declare
     signature constant text := routine || '(text, text, anyarray, anyarray, anycompatiblearray)';
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.require_table(relation);
+    perform cdc.require_table(relation, model_key);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
     end if;

@@ -18,7 +18,7 @@ declare
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.require_table(relation);
+    perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
