@@ -24,6 +24,7 @@ TRIED_WHOLE = ("query", "reader", "downstream")
 SHOWN = {
     # Parts of an installation, which tests/dbt/test_queries.py makes by dbt.
     *("former_query", "model_functions", "registered_reading", "source_columns"),
+    "routine_name",  # tests/queries/test_life.py
     # Parts of engine='spark' for a query: tests/spark/test_moves.py.
     *("own_places", "add_moved"),
     "require_table",  # tests/dbt/test_copies.py

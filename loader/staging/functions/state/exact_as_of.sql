@@ -24,14 +24,7 @@ begin
                 own.slot_name = slot
                 and (
                     model is null and not cdc.is_copy(slot, array[own.model_name])
-                    or exists (
-                        select from cdc.registered_model as known
-                        where
-                            known.slot_name = slot
-                            and known.declared_name = model
-                            and known.relation_schema || '.' || known.relation_name = own.model_name
-                    )
-                    or own.model_name = model and cdc.is_copy(slot, array[own.model_name])
+                    or case when cdc.is_copy(slot, array[own.model_name]) then own.model_name else plans.declared_name end = model
                     -- A model over models is as far as what it reads.
                     or exists (
                         select from cdc.plan_downstream(slot) as rolled
