@@ -515,7 +515,7 @@ def test_long_names_that_begin_alike_have_routines_of_their_own(
     with empty_database(cluster) as database:
         system = QuerySystem(database, tmp_path)
         system.source.execute(TABLES)
-        models = {name: (query, {}) for name in names}
+        models: dict[str, tuple[str, dict[str, Any]]] = {name: (query, {}) for name in names}
         system.keep(models)
         system.target.take_baseline()
         system.source.execute("insert into lab.sale select n, 1, n from generate_series(1, 3) as n")
@@ -531,7 +531,9 @@ def test_long_names_that_begin_alike_have_routines_of_their_own(
 
         assert counted() == dict.fromkeys(models, 3)
         # The former query goes on: its routine is not that of the new one.
-        changed = {name: (query.replace("count(*)", "2 * count(*)"), {}) for name in names}
+        changed: dict[str, tuple[str, dict[str, Any]]] = {
+            name: (query.replace("count(*)", "2 * count(*)"), {}) for name in names
+        }
         system.keep(changed, is_refresh=False)
         system.source.execute("delete from lab.sale where id = 3")
         system.catch_up()
