@@ -39,4 +39,6 @@ def test_the_trouble_of_one_schema_is_not_that_of_another(pipeline: Pipeline) ->
     assert (code, f"{MODEL} failed: " in said) == (48, True)
     fresh = "select cdc.exact_as_of(%s) = cdc.exact_as_of(%s, 'ft_service_stats')"
     assert pipeline.target.value(fresh, pipeline.slot, pipeline.slot)
+    is_older = "select cdc.exact_as_of(%s, %s) < cdc.exact_as_of(%s)"
+    assert pipeline.target.value(is_older, pipeline.slot, MODEL, pipeline.slot)
     assert pipeline.model() == pipeline.recount()

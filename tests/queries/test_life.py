@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
 
 from testkit.commands import wait_until
@@ -259,6 +260,62 @@ def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> N
     life.must_be_exact()
 
 
+def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail(
+    life: Life,
+) -> None:
+    dsn = life.target.cluster.dsn(life.target.name)
+    behind = "select from cdc.apply(%s, part => 'behind')"
+    with (
+        closing(connect(dsn)) as builder,
+        closing(connect(dsn)) as filler,
+        ThreadPoolExecutor() as pool,
+    ):
+        builder.ask("select pg_advisory_lock(cdc.lock_key('model', 'analytics.sales'))")
+        life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
+        filling = pool.submit(filler.ask, behind, (life.slot,))
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+        wait_until(lambda: life.target.value(waiting) == 1, "it waits")
+        query, _ = MODELS["named"]
+        life.declare({**MODELS, "named": (query.replace("sum(a.n)", "2 * sum(a.n)"), {})})
+        life._install_above("named")
+        builder.ask("select pg_advisory_unlock_all()")
+        filling.result()
+    assert life.state("named")[0] == "waits"
+    life.must_be_exact()
+
+
+def test_two_threads_of_dbt_that_install_models_below_one_know_its_level(life: Life) -> None:
+    below = "select {} as n, count(*) as k from {{{}}} group by 1"
+    added: dict[str, tuple[str, dict[str, Any]]] = {
+        "low_one": (below.format("n", "sales"), {}),
+        "low_two": (below.format("amount", "sales"), {}),
+        "high": (
+            "select count(*) as n from {low_one} as a inner join {low_two} as b using (n)",
+            {},
+        ),
+    }
+    life.keep({**MODELS, **added}, is_refresh=False)
+    level = "select level from cdc.downstream_model where name = 'high'"
+    assert life.target.value(level) == 2
+    added["low_one"] = below.format("sizes", "most"), {}
+    added["low_two"] = below.format("amount", "named"), {}
+    life.declare({**MODELS, **added})
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as one,
+        ThreadPoolExecutor() as pool,
+    ):
+        one.autocommit = False
+        own, life.target.connection = life.target.connection, one
+        life._install_above("low_one")
+        life.target.connection = own
+        other = pool.submit(life._install_above, "low_two")
+        waiting = "select count(*) from pg_locks where not granted"
+        wait_until(lambda: one.ask(waiting) == [(1,)], "it waits")
+        one.commit()
+        other.result()
+    assert life.target.value(level) == 4
+
+
 def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
     query = life.target.value(
         "select cdc.write_difference(declaration, 'analytics.named', 9)"
@@ -446,6 +503,40 @@ def test_no_index_is_made_twice_nor_taken_from_a_model_that_needs_it(
             assert session.notices == []
 
 
+def test_long_names_that_begin_alike_have_routines_of_their_own(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    begin = "of_every_sale_in_every_shop_since_the_first_"
+    names = [begin + "one", begin + "two", "ä" * 24, "sale__apply_of_shop"]
+    query = "select shop_id, count(*) as n from {sale} group by 1"
+    with empty_database(cluster) as database:
+        system = QuerySystem(database, tmp_path)
+        system.source.execute(TABLES)
+        models: dict[str, tuple[str, dict[str, Any]]] = {name: (query, {}) for name in names}
+        system.keep(models)
+        system.target.take_baseline()
+        system.source.execute("insert into lab.sale select n, 1, n from generate_series(1, 3) as n")
+        system.catch_up()
+
+        def counted() -> dict[str, Any]:
+            states = system.target.execute("select model_name, state from cdc.model_state")
+            assert dict(states) == dict.fromkeys(models, "follows")
+            return {
+                name: system.target.value(f'select sum(n)::int from analytics."{name}"')
+                for name in models
+            }
+
+        assert counted() == dict.fromkeys(models, 3)
+        # The former query goes on: its routine is not that of the new one.
+        changed: dict[str, tuple[str, dict[str, Any]]] = {
+            name: (query.replace("count(*)", "2 * count(*)"), {}) for name in names
+        }
+        system.keep(changed, is_refresh=False)
+        system.source.execute("delete from lab.sale where id = 3")
+        system.catch_up()
+        assert counted() == dict.fromkeys(models, 2)
+
+
 def test_what_spark_applies_is_told_too(life: Life) -> None:
     life.keep({**MODELS, "sales": (MODELS["sales"][0], {"engine": "spark"})})
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
@@ -488,6 +579,33 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     life.keep({name: MODELS[name] for name in ("sales", "shops")})
     assert life.target.value(indexes) == 0
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
+
+
+def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
+    ask = """select cdc.require_table('analytics."na.med"', 'analytics.na.med')"""
+    life.target.execute(ask)
+    life.target.execute('create schema "analytics.na"; create table "analytics.na".med ()')
+    with pytest.raises(psycopg2.Error, match="are one name to waltally"):
+        life.target.execute(ask)
+    life.target.execute('drop schema "analytics.na" cascade')
+
+
+def test_no_routine_of_a_former_query_is_left(life: Life) -> None:
+    made = "select count(*) from pg_proc where pronamespace = 'analytics'::regnamespace"
+    begun = life.target.value(made)
+    changed = {**MODELS, "named": (MODELS["named"][0].replace("sum(a.n)", "2 * sum(a.n)"), {})}
+    life.keep(changed, is_refresh=False)
+    assert life.target.value(made) == begun
+    changed["sales"] = MODELS["sales"][0].replace("count(*)", "2 * count(*)"), {}
+    life.keep(changed, is_refresh=False)
+    life.catch_up()
+    # The former query of a model over a table goes on until the seed.
+    assert life.target.value(made) == begun + 2
+    life.target.execute("truncate cdc.baseline")
+    life.target.take_baseline()
+    life.catch_up()
+    life.keep(changed, is_refresh=False)
+    assert life.target.value(made) == begun
 
 
 def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone(

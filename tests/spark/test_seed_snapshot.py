@@ -20,6 +20,7 @@ from waltally_jobs.evaluation import snapshot
 
 from testkit.commands import wait_until
 from testkit.model import notify
+from testkit.pipeline import Pipeline
 from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
 from waltally.database import Connection
 
@@ -270,6 +271,35 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
                 assert not counting.done()
         if not is_late:
             assert counting.result(60) == 1
+
+
+def test_the_log_is_not_pruned_between_the_check_and_the_baseline(pipeline: Pipeline) -> None:
+    pipeline.source.begin_block()
+    pipeline.begin()
+    with (
+        pipeline.follow("--build"),
+        closing(pipeline.session("postgres")) as holder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        with holder.transaction():
+            holder.ask("lock table cdc.baseline_group in share mode")
+            seed = pool.submit(pipeline.spark_job, "spark-submit spark/seed.py")
+            waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
+            wait_until(lambda: pipeline.target.value(waiting, "cdc.baseline_group"))
+            for _ in range(2):
+                pipeline.source.begin_block()
+                pipeline.source.insert(2)
+                pipeline.must("wait")
+            # Else a rebuild from the baseline of before would keep it.
+            pipeline.target.execute(
+                "insert into cdc.archive_position (slot_name, location, from_lsn, archived_lsn)"
+                " select slot_name, '/archive', start_lsn, position_lsn from cdc.slot_position"
+            )
+            pipeline.refused("prune", "--keep", "0s", "--timeout", "1")
+        seed.result()
+    pipeline.build()
+    assert pipeline.differences() == []
+    assert "Dropped 2 partitions" in pipeline.must("prune", "--keep", "0s")
 
 
 def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(

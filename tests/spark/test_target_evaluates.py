@@ -73,7 +73,9 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
             "alter table lab.odd replica identity full"
         )
         pads = "select id, pad from {a}"
-        system.keep({"numbers": (query, {}), "keys": ("select k, b from {odd}", {}), "pads": (pads, {})})
+        system.keep(
+            {"numbers": (query, {}), "keys": ("select k, b from {odd}", {}), "pads": (pads, {})}
+        )
         insert = (
             "insert into lab.a (id, price, raw, name, amount) values (%s, 1.50, '00', '1', 'NaN'),"
             " (%s, repeat('9', 1200)::numeric, '00', '1', 0), (%s, 2, repeat('x', 1200)::bytea, '1', 0),"

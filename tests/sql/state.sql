@@ -66,6 +66,12 @@ insert into got
 select 'a lock says so', reason, 'it could not be locked: no' from cdc.explain_models('s');
 update cdc.installed_model set error = null, is_locked = false;
 
+create table cdc.change_log_all partition of cdc.change_log default;
+insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, payload)
+values ('s', '0/30', 1, 1, '2026-01-01 00:00+00', ''), ('s', '0/95', 1, 2, '2026-01-02 00:00+00', '');
+insert into got
+select 'what is applied is exact until the next change', cdc.exact_as_of('s', 'ft')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
+
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values
 ('s', 'h', 'a', '{"x": "0/10", "y": "0/20", "gap": "0/99", "*": "0/30"}'),
@@ -95,6 +101,10 @@ select
 from cdc.baseline_limits('s', '{ft}');
 update cdc.model_watermark set baseline_id = null;
 update cdc.logged_table set held_since = '{}' where table_name = 'orders';
+insert into got
+select 'what stands before a gap is exact until the newest change before', cdc.exact_as_of('s', 'ft')::text, ('2026-01-01 00:00+00'::timestamptz)::text
+union all
+select 'also of a slot', cdc.exact_as_of('s')::text, ('2026-01-01 00:00+00'::timestamptz)::text;
 insert into got
 select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-submit spark/seed.py --model ft`' from verdict;
 update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
@@ -130,6 +140,17 @@ set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft"
 insert into got
 select 'its input has lost a column', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, t, app.ft, which it reads, has other columns or another key than it was compiled for, `dbt build`'
+from cdc.plan_downstream('s');
+update cdc.model_watermark set declaration = '{"query": "former"}';
+insert into got
+select 'which comes with its baseline', concat_ws(', ', state, is_finding, reason, remedy),
+    'waits, f, app.ft, which it reads, waits: its rows were counted by another declaration, `spark-submit spark/apply.py`'
+from cdc.plan_downstream('s');
+update cdc.installed_model set former = '{"declaration": {"query": "former"}, "routine": "f()"}', former_table_nos = '{1}';
+insert into got
+select 'or a seed', concat_ws(', ', state, is_finding, reason, remedy),
+    'waits, f, app.ft, which it reads, follows: its query has changed: until a seed has counted it, the former query is '
+    'applied, `spark-submit spark/seed.py --model ft`'
 from cdc.plan_downstream('s');
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.

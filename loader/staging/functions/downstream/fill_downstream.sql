@@ -16,10 +16,11 @@ begin
             if not cdc.lock_to_fill(plan.model_name, plan.inputs, is_patient) then
                 raise exception 'another session builds an input' using errcode = 'WL001';
             end if;
-            -- What is asked for from now on is asked for again.
-            delete from cdc.to_fill as asked where asked.model_name = plan.model_name;
+            -- What is asked for from now on is asked for again. Of another query, the plan has neither routine nor inputs.
+            delete from cdc.to_fill as asked using cdc.downstream_model as own
+            where asked.model_name = plan.model_name and own.model_name = plan.model_name and own.routine = plan.routine;
             if not found then
-                raise exception 'another session has filled it meanwhile' using errcode = 'WL001';
+                raise exception 'another session has filled it, or dbt has installed it, meanwhile' using errcode = 'WL001';
             end if;
             target := cdc.find_installed(
                 plan.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']

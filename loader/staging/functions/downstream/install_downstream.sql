@@ -9,11 +9,11 @@ declare
     compiled constant jsonb := cdc.compile_query(query, cdc.model_inputs(relations), options);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
-    routine constant text := cdc.routine_name(model_schema, model_name, 'apply', compiled);
+    routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
     signature constant text := routine || '(text, text, anyarray, anyarray, anycompatiblearray)';
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.require_table(relation);
+    perform cdc.require_table(relation, model_key);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
     end if;

@@ -9,8 +9,7 @@ returns table (
     -- an input that has other columns or another key than it was compiled for.
     waits_for text, not_built text, filled_after text, asked_because text,
     -- What has changed in the server of what it relies on.
-    changed_meaning text[],
-    changed_input text,
+    changed_meaning text[], changed_input text,
     input_state text, input_reason text, input_remedy text, verdict text
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -58,14 +57,14 @@ begin
     )
 
     select
-        found.*,
-        own.changed_input,
-        waiting.state,
-        waiting.reason,
-        waiting.remedy,
+        found.model_name, found.name, found.routine, found.error, found.remedy, found.retry_at, found.inputs, found.applied_lsn,
+        found.newest_lsn, found.is_of_spark, coalesce(own.changing_input, found.waits_for), found.not_built,
+        found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
+        waiting.state, waiting.reason, waiting.remedy,
         case
             when found.not_built = found.waits_for then 'an input waits'
             when found.not_built is not null then 'an input is not built'
+            when own.changing_input is not null then 'an input waits'
             when own.changed_input is not null then 'compiled before'
             when found.filled_after is not null then 'an input is to be filled'
             when found.asked_because is not null then 'to be filled'
@@ -74,7 +73,10 @@ begin
             else 'follows'
         end
     from found
-    left join plans as waiting on waiting.model_name = found.waits_for
-    cross join lateral (select cdc.changed_input(found.model_name) as changed_input offset 0) as own;
+    cross join lateral (select cdc.changed_input(found.model_name) as changed_input offset 0) as changed
+    cross join lateral (
+        select changed.changed_input, case when changed.changed_input is not null then cdc.changing_input(slot, found.inputs) end as changing_input
+    ) as own
+    left join plans as waiting on waiting.model_name = coalesce(own.changing_input, found.waits_for);
 end
 $$;

@@ -7,6 +7,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     former jsonb;
 begin
+    -- Two threads of dbt that install models below one would each count its level without the other.
+    perform pg_advisory_xact_lock(cdc.lock_key('reader', 'models over models'));
     perform cdc.note_functions(model, array[routine]);
     -- The same model in another schema, which its project has left.
     delete from cdc.downstream_model as own

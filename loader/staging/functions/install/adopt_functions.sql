@@ -24,6 +24,7 @@ begin
             former.model_name = model
             and former.kind = 'function'
             and former.name::regprocedure <> all (functions::regprocedure[])
+            and pg_has_role(former.owner, 'usage')
     loop
         execute format('drop function %s', function);
     end loop;

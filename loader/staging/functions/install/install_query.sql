@@ -10,15 +10,15 @@ declare
     compiled constant jsonb := cdc.compile_model(slot, model_name, query, cdc.source_columns(slot, relations), options);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
-    routine constant text := cdc.routine_name(model_schema, model_name, 'apply', compiled);
-    deltas constant text := cdc.routine_name(model_schema, model_name, 'deltas', compiled);
+    routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
+    deltas constant text := cdc.routine_name(model_schema, model_table, 'deltas', compiled);
     functions constant text[] := array[
         routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
         deltas || '(cdc.change[], integer[], integer[])'
     ];
     is_new constant boolean := to_regclass(relation) is null;
 begin
-    perform cdc.require_table(relation);
+    perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));

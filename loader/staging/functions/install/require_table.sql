@@ -1,13 +1,27 @@
 -- Refuse to install a model whose name a view or the like has, or another role's table: nobody could build it, and
--- what that role makes of it, as a trigger, would run with the caller's rights.
-create or replace function cdc.require_table(relation text) returns void
+-- what that role makes of it, as a trigger, would run with the caller's rights. Or one whose key, "schema.table", is
+-- that of another table: schema "a.b" may have a c, and schema a a "b.c".
+create or replace function cdc.require_table(relation text, model_key text default null) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     kind constant text := (
         select case c.relkind when 'v' then 'view' when 'm' then 'materialized view' else 'relation' end
         from pg_class as c where c.oid = to_regclass(relation) and c.relkind not in ('r', 'p')
     );
+    other constant text := (
+        select min(c.oid::regclass::text)
+        from pg_class as c
+        inner join pg_namespace as n on n.oid = c.relnamespace
+        where
+            model_key like '%.%.%'
+            and n.nspname || '.' || c.relname = model_key
+            and format('%I.%I', n.nspname, c.relname) <> relation
+    );
 begin
+    if other is not null then
+        raise exception '% and % are one name to waltally: %', relation, other, model_key
+            using errcode = 'WL003', hint = 'Name one of them without a dot.';
+    end if;
     if kind is not null then
         raise exception '% is a %, and rows are added to a table', relation, kind
             using errcode = 'WL003', hint = format('drop %s %s; -- then dbt build', kind, relation);

@@ -1,35 +1,36 @@
 -- Until when everything that was committed is in a model, or without a name in every model of the slot but copies: for
 -- a page that says how fresh its numbers are. Null where nothing was applied yet, and of a model over models that does
--- not follow.
+-- not follow. The model has its name as in model_state.
 create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set jit = off as $$
 begin
     perform cdc.see_partitions();
     if exists (
         select from cdc.plan_downstream(slot) as rolled
-        where rolled.declared_name = model and (rolled.step is not null or rolled.is_finding)
+        where
+            case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end = model
+            and (rolled.step is not null or rolled.is_finding)
     ) then
         return null;
     end if;
     return (
         with mark as (
-            select min(coalesce(own.lost_lsn, own.applied_lsn)) as applied_lsn
+            select
+                min(coalesce(own.lost_lsn, own.applied_lsn)) as applied_lsn,
+                bool_or(plans.step is distinct from 'add') as is_stopped
             from cdc.model_watermark as own
+            left join cdc.plan_models(slot) as plans on plans.model_name = own.model_name
             where
                 own.slot_name = slot
                 and (
                     model is null and not cdc.is_copy(slot, array[own.model_name])
-                    or exists (
-                        select from cdc.registered_model as known
-                        where
-                            known.slot_name = slot
-                            and known.declared_name = model
-                            and known.relation_schema || '.' || known.relation_name = own.model_name
-                    )
+                    or case when cdc.is_copy(slot, array[own.model_name]) then own.model_name else plans.declared_name end = model
                     -- A model over models is as far as what it reads.
                     or exists (
                         select from cdc.plan_downstream(slot) as rolled
-                        where rolled.declared_name = model and own.model_name = any (rolled.inputs)
+                        where
+                            case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end = model
+                            and own.model_name = any (rolled.inputs)
                     )
                 )
         )
@@ -37,6 +38,8 @@ begin
         select
             case
                 when mark.applied_lsn is null then null
+                -- The log may lack what came next.
+                when mark.is_stopped then newest.committed_at
                 -- Everything before this one is applied.
                 when waiting.committed_at is not null then waiting.committed_at
                 -- An idle loader leaves so little WAL unread.
