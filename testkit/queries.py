@@ -32,19 +32,8 @@ class QuerySystem(System):
         self.target.execute("create schema if not exists analytics")
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
         for name, (text, config) in self.models.items():
-            if above := read[name].models:
-                relations = [
-                    {
-                        **{"relation": called, "model": str(model), "materialized": kind},
-                        **{"schema": model.schema, "name": model.name},
-                    }
-                    for called, model, kind in above
-                ]
-                self.target.execute(
-                    "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null,"
-                    " false)",
-                    *(name, name, text, json.dumps(relations), json.dumps(config)),
-                )
+            if read[name].models:
+                self.install_above(name)
                 continue
             tables = [
                 {"relation": called, "table": str(table)} for called, table in read[name].sources
@@ -54,6 +43,22 @@ class QuerySystem(System):
                 " 'analytics.rejected_changes', %s)",
                 *(self.slot, name, name, text, json.dumps(tables), json.dumps(config), is_refresh),
             )
+
+    def install_above(self, name: str) -> None:
+        """Install a model over models, as it is declared."""
+        read = {query.name: query for query in read_manifest(self.source.manifest).queries}
+        relations = [
+            {
+                **{"relation": called, "model": str(model), "materialized": kind},
+                **{"schema": model.schema, "name": model.name},
+            }
+            for called, model, kind in read[name].models
+        ]
+        text, config = self.models[name]
+        self.target.execute(
+            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, false)",
+            *(name, name, text, json.dumps(relations), json.dumps(config)),
+        )
 
     def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         """Let setup find these models."""

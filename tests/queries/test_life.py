@@ -277,7 +277,7 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
         wait_until(lambda: life.target.value(waiting) == 1, "it waits")
         query, _ = MODELS["named"]
         life.declare({**MODELS, "named": (query.replace("sum(a.n)", "2 * sum(a.n)"), {})})
-        life._install_above("named")
+        life.install_above("named")
         builder.ask("select pg_advisory_unlock_all()")
         filling.result()
     assert life.state("named")[0] == "waits"
@@ -306,9 +306,9 @@ def test_two_threads_of_dbt_that_install_models_below_one_know_its_level(life: L
     ):
         one.autocommit = False
         own, life.target.connection = life.target.connection, one
-        life._install_above("low_one")
+        life.install_above("low_one")
         life.target.connection = own
-        other = pool.submit(life._install_above, "low_two")
+        other = pool.submit(life.install_above, "low_two")
         waiting = "select count(*) from pg_locks where not granted"
         wait_until(lambda: one.ask(waiting) == [(1,)], "it waits")
         one.commit()
