@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from testkit.proxy import Listener
 
@@ -33,16 +33,16 @@ class Pooler(Listener):
         with client, suppress(OSError, struct.error):
             login = _login(client)
             session, greeting = self._open(login)
+            pool = self._idle.setdefault(login, [])
+            pool.append(session)
             client.sendall(greeting)
-            self._idle.setdefault(login, []).append(session)
             while (asked := client.recv(_PIECE)) and asked[:1] != b"X":
-                pool = self._idle[login]
-                session = pool.pop() if pool else self._open(login)[0]
-                session.sendall(asked)
-                if _relay(client, session):
-                    pool.append(session)
-                else:
-                    session.close()
+                with ExitStack() as stack:
+                    session = stack.enter_context(pool.pop() if pool else self._open(login)[0])
+                    session.sendall(asked)
+                    if _relay(client, session):
+                        stack.pop_all()
+                        pool.append(session)
 
     def _open(self, login: bytes) -> tuple[socket.socket, bytes]:
         """Return a session of the server, and what it says first."""

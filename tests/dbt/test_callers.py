@@ -260,3 +260,18 @@ def test_an_install_that_is_killed_is_repeated_exactly(
         return built.counts() == application.counts()
 
     wait_until(is_exact, "it is exact")
+
+
+@pytest.mark.slow
+def test_two_first_builds_at_once(fresh: Warehouse) -> None:
+    """Both find neither schema nor table; one makes them, the other must not apply again."""
+    fresh.append([change("I", LIVE, new=row())])
+    with fresh.holding("create schema analytics"):
+        run = ("run", "--select", "rejected_changes", MODEL)
+        both = [fresh.start_dbt(*run) for _ in range(2)]
+        fresh.wait_for_waiting(2)
+    for each in both:
+        each.join(120)
+        assert each.exitcode == 0
+    fresh.apply()
+    assert list(fresh.counts().values()) == [(1, 0)]

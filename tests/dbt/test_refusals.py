@@ -179,3 +179,16 @@ def test_where_the_log_is_pruned_after_the_baseline_only_a_rebuild_is_refused(
     warehouse.seed_model("ft_key_types", {LIVE: {group: [7]}})
     warehouse.build("ft_key_types")
     assert warehouse.value("select sum(count) from analytics.ft_key_types") == 7
+
+
+def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
+    """The watermark by the next apply, the table by any build."""
+    follows(warehouse)
+    warehouse.execute("delete from cdc.model_watermark")
+    warehouse.build(MODEL)
+    assert list(warehouse.counts().values()) == [(1, 0)]
+    warehouse.execute("drop table analytics.ft_service_stats cascade")
+    warehouse.must("run", "--select", MODEL)
+    assert list(warehouse.counts().values()) == [(1, 0)]
+    applied = "select applied_lsn::text from cdc.model_watermark"
+    assert warehouse.value(applied) == lsn.show(warehouse.position)

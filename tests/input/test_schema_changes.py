@@ -5,6 +5,7 @@ from __future__ import annotations
 from testkit.pipeline import Pipeline
 from tests.input.test_values import churn
 
+MISSING = "the row has no column notification_status"
 NOT_CARRIED = "the replica identity does not carry the old "
 
 
@@ -60,3 +61,27 @@ def test_an_identity_narrowed_for_a_while_is_rejected_for_that_while(pipeline: P
     assert [action for action, _ in rejected] == ["U", "D", "D", "D", "D"]
     lost = [NOT_CARRIED] * 2 + ["the replica identity carries no old row"] * 3
     assert all(said.startswith(words) for (_, said), words in zip(rejected, lost, strict=True))
+
+
+def test_a_renamed_dimension_is_rejected_until_it_is_back(pipeline: Pipeline) -> None:
+    pipeline.set_up()
+    pipeline.source.insert(3)
+    pipeline.catch_up()
+    pipeline.source.execute("alter table notifications rename notification_status to status")
+    pipeline.source.execute(
+        'insert into notifications ("to", service_id, template_id, notification_type, status) '
+        "select 'x', service_id, id, 'sms', 'created' from templates limit 1"
+    )
+    pipeline.source.execute(
+        "update notifications set status = 'sent' where notification_type = 'sms'"
+    )
+    pipeline.source.execute("delete from notifications where notification_type = 'sms'")
+    pipeline.source.execute("alter table notifications rename status to notification_status")
+    pipeline.source.insert(2, status="sent")
+    pipeline.catch_up()
+    assert pipeline.rejected() == [
+        ("I", MISSING),
+        ("U", MISSING),
+        ("D", NOT_CARRIED + "notification_status"),
+    ]
+    assert pipeline.model() == pipeline.recount()

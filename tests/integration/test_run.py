@@ -6,7 +6,7 @@ import psycopg2
 import pytest
 
 from testkit.commands import wait_until
-from testkit.databases import Database
+from testkit.databases import Database, paste
 from testkit.following import is_copying, peak_memory
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
@@ -101,3 +101,39 @@ def test_no_writer_is_held_up_by_setup_or_run(pipeline: Pipeline) -> None:
     assert setup.returncode == 0, setup.communicate()
     setup.communicate()
     writer.close()
+
+
+def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_attach(
+    source: Database,
+) -> None:
+    source.begin_block()
+    source.must("setup")
+    with source.follow() as running:
+        source.insert(3)
+        wait_until(lambda: source.staged() == 3, "it has stored something")
+        partition = source.value("select distinct tableoid::regclass::text from cdc.change_log")
+        source.execute(f"alter table cdc.change_log detach partition {partition}")
+        source.insert(2)
+        assert running.process.wait(timeout=120) == 20, running.said()
+    remedies = [line for line in running.said().splitlines() if "attach partition" in line]
+    paste(source.cluster, source.name, remedies[-1].partition("Try: ")[2])
+    source.must("run", "--once")
+    assert source.staged() == 5
+
+
+def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
+    source.begin_block()
+    source.must("setup")
+    source.insert(3)
+    present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")
+    names = [f"change_log_{present + number:010x}" for number in range(4)]
+    for name in names:
+        source.execute(f"create table cdc.{name} (slot_name text)")
+    for _ in range(2):
+        done = source.loader("run", "--once")
+        assert done.returncode == 20, done.stderr
+        paste(source.cluster, source.name, done.stderr.partition("Try: ")[2].splitlines()[0])
+    source.must("run", "--once")
+    assert source.staged() == 3
+    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{10}_other$'"
+    assert source.value(others) == 2

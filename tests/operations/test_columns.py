@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from testkit.databases import Database
+from testkit.databases import Database, empty_database
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
+from testkit.servers import Cluster
 from tests.operations.secret_watch import files_with
 
 MARKER = "zebra-4711"
@@ -167,3 +168,19 @@ def test_keys_are_kept_as_the_source_has_them(pipeline: Pipeline) -> None:
         for image in ("columns", "identity"):
             names = {column["name"] for column in change.get(image, [])}
             assert names in (set(), kept[change["table"]]), payload
+
+
+def test_another_encoding_passes_byte_by_byte(cluster: Cluster) -> None:
+    latin = "encoding 'LATIN1' template template0"
+    with empty_database(cluster, options=latin) as database:
+        database.load_notify()
+        database.execute('alter table notifications add "größe" text, add "geheim" text')
+        database.must("setup")
+        database.insert(1)
+        database.execute(f"update notifications set \"größe\" = 'süß', geheim = '{MARKER} ü'")
+        database.must("run", "--once", "--columns", "größe")
+        _, (_, _, payload) = change_log(database)
+        assert '{"name":"größe","value":"süß"}' in payload
+        assert MARKER not in payload
+        assert "someone" not in payload
+        assert database.value("select count(*) from cdc.change_log where action = 'U'") == 1

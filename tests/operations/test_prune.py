@@ -347,3 +347,14 @@ def test_a_renewed_source_with_lower_wal_meets_no_old_rows(pipeline: Pipeline) -
     )
     assert pipeline.target.value(of_the_new_log) == 4
     assert tables(pipeline.target) == len(partitions(pipeline.target))
+
+
+def test_a_log_begins_anew_while_a_prune_waits(pipeline: Pipeline) -> None:
+    with waiting_prune(pipeline) as (waiting, reader):
+        pipeline.must("setup", "--renew")
+        began = pipeline.target.value("select start_lsn from cdc.slot_position")
+        reader.rollback()
+        assert waiting.communicate(timeout=120)[1] == ""
+    assert pipeline.target.value("select start_lsn from cdc.slot_position") == began
+    pipeline.source.insert(2, "sent")
+    pipeline.must("run", "--once")

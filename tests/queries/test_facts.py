@@ -87,7 +87,7 @@ def test_more_than_a_thousand_such_rows_of_one_transaction_stop_the_model(lab: L
         return int(
             lab.value(
                 "select cardinality(bad) from cdc.find_bad_images('lab.stops_deltas', array("
-                " select row(%s, 'I', null, null, false, null, null, array_fill('0'::text, '{9}'),"
+                " select row(%s, 'I', null, null, false, null, null, array_fill('0'::text, '{40}'),"
                 " %s, '0/1'::pg_lsn + n %% %s, null)::cdc.change from generate_series(1, %s) as n"
                 "), %s, %s::integer[])",
                 *(model.table_nos[0], alike, transactions, changes, model.table_nos, model.places),

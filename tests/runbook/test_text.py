@@ -22,7 +22,7 @@ SHOWN_BY = {
     "Fail over to a standby": ["integration/test_failover_slots.py", "trouble/test_failover.py"],
     "Decode on a standby": ["integration/test_standby_source.py"],
     "Restore the target from a backup": ["trouble/test_target.py"],
-    "Rebuild the warehouse from an archive": ["spark/test_seed_archive.py"],
+    "Rebuild the warehouse from an archive": ["spark/test_from_archive.py"],
     "Move the warehouse": ["runbook/test_warehouse.py"],
     "Change the replica identity online": ["runbook/test_tables.py"],
     "Add a column": ["input/test_schema_changes.py"],
@@ -30,7 +30,7 @@ SHOWN_BY = {
     "Stop for a week": ["runbook/test_stop.py"],
     "The source's disk is full": ["runbook/test_stop.py"],
     "Rotate a password": ["runbook/test_warehouse.py"],
-    "Changes were rejected": ["runbook/test_tables.py", "spark/test_retry.py"],
+    "Changes were rejected": ["runbook/test_tables.py", "spark/test_seed_purged.py"],
     "The audit differs": ["runbook/test_day_one.py"],
     "Upgrade waltally": ["runbook/test_upgrade.py"],
 }

@@ -244,3 +244,30 @@ def test_an_update_of_the_archive_that_was_rejected_is_no_purge_and_a_delete_no_
         audited.build()
         assert [action for action, _ in audited.rejected()] == ["D"] * 3
         assert is_exact_again(audited)
+
+
+def test_a_model_that_was_emptied_by_hand_keeps_its_purges(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """No seed could know them before it is built again, which its remedy says."""
+    models = {"purged": MODELS["purged"]}
+    found = "select channel, order_count, amount from analytics.purged order by 1"
+    with empty_database(cluster) as database:
+        kept = Kept(database, tmp_path)
+        kept.write(30)
+        kept.write(30, "old_orders")
+        kept.keep(models)
+        kept.must_run("seed")
+        kept.catch_up()
+        database.execute("delete from old_orders where id < 5")
+        kept.catch_up()
+        before = database.execute(found)
+        database.execute("truncate analytics.purged")
+        database.execute("update orders set channel = 'moved' where channel = 'web'")
+        kept.catch_up()
+        remedy = database.value("select remedy from cdc.model_state")
+        assert remedy.startswith("`dbt build --full-refresh --select purged`; if it fails again")
+        kept.keep(models, is_refresh=True)
+        database.execute("update orders set channel = 'web' where channel = 'moved'")
+        kept.catch_up()
+        assert database.execute(found) == before

@@ -261,3 +261,15 @@ def test_a_reader_gives_way_to_an_exclusive_lock(
         reader = copies.transfer(held.conninfo, held.name, "select id from public.services", *place)
         with pytest.raises(ReadFailed, match="lock timeout"):
             next(reader)
+
+
+def test_a_declaration_that_changes_while_it_is_counted_is_refused(
+    source: Source, when_counted: WhenCounted
+) -> None:
+    source.previous_seed()
+    other = counting("public.notifications", "reference")
+    when_counted(lambda _: source.register(ft_service_stats=other))
+    with pytest.raises(CountingFailed, match="declaration of ft_service_stats") as caught:
+        seed(replace(job_settings(source), forget_purged=True))
+    assert caught.value.remedy == "run the seed again"
+    assert source.has_previous_seed()

@@ -326,3 +326,14 @@ def test_what_a_task_itself_raises_is_said(spark: SparkSession) -> None:
     says = "^a task failed: ZeroDivisionError: a rule of ours divides$"
     with pytest.raises(CountingFailed, match=says), spark_errors("seed"):
         spark.range(1).mapInArrow(fail, "id bigint").collect()
+
+
+def test_partitions_that_come_after_the_snapshot_are_in_the_next(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.execute(PARTITIONED.format("for values in ('a')"))
+    source.execute("create table late (like notifications)")
+    attach = "alter table notifications attach partition late default"
+    with before_the_locks(monkeypatch, lambda: source.execute(attach)), exported(source) as held:
+        found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
+    assert found >= {"public.late", "public.leaf"}

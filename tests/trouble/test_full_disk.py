@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testkit.databases import Database, empty_database
+from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, administer
+from testkit.servers import Cluster, Server, administer
 
 
 @contextmanager
@@ -38,24 +38,40 @@ def test_a_full_disk_at_the_target(source: Database, cluster: Cluster, tmp_path:
         try:
             with empty_database(cluster, WAREHOUSE, "tablespace small") as target:
                 pipeline = Pipeline(source, tmp_path, target)
-                pipeline.begin()
-                with pipeline.follow() as running:
-                    fill(ballast)
-                    source.insert(500, text="x" * 20_000)
-                    running.wait_for("The target has no disk space", 2)
-                    assert "cannot be reached" not in running.said()
-                    assert re.search(r"everything before \S+ is stored", running.said())
-                    assert pipeline.staged() == 5
-                    ballast.unlink()
-                    pipeline.wait_for_staged(505)
-                    running.end()
-                pipeline.goes_on()
+                outlasts(pipeline, ballast, "The target has no disk space")
         finally:
             administer(cluster, "drop tablespace small")
     place.rmdir()
 
 
-def fill(ballast: Path) -> None:
-    with pytest.raises(OSError, match="No space left"), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(65536))
+def outlasts(pipeline: Pipeline, ballast: Path, words: str) -> None:
+    """A loader waits while the ballast fills the disk, says so, and goes on without it."""
+    pipeline.begin()
+    with pipeline.follow() as running:
+        with pytest.raises(OSError, match="No space left"), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(65536))
+        pipeline.source.insert(500, text="x" * 20_000)
+        running.wait_for(words, 2)
+        assert "cannot be reached" not in running.said()
+        assert re.search(r"everything before \S+ is stored", running.said())
+        assert pipeline.staged() == 5
+        ballast.unlink()
+        pipeline.wait_for_staged(505)
+        running.end()
+    pipeline.goes_on()
+
+
+def test_a_full_disk_where_the_source_decodes(tmp_path: Path) -> None:
+    """The server decodes a large transaction on disk: it is there, and has no room."""
+    server = Server({"fsync": "off", "logical_decoding_work_mem": "64kB"})
+    slots = server.data / "pg_replslot"
+    try:
+        server.create()
+        with small_disk(slots, f"size=24m,mode=0700,uid={slots.stat().st_uid}") as ballast:
+            server.start()
+            with application_database(server, WAREHOUSE) as source:
+                outlasts(Pipeline(source, tmp_path), ballast, "The source has no disk space")
+            server.stop("immediate")
+    finally:
+        server.remove()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from loader.applying import applier
 from loader.applying.applier import Applier
 from loader.capture import handshake, reader, stream
-from loader.capture.events import BuildBroke, Built, Event, RunState
+from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
 from loader.staging.records import ModelState
@@ -151,3 +152,33 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     broken = [event for event in events if isinstance(event, BuildBroke)]
     assert [str(event.error).count("nobody foresaw this") for event in broken] == [1, 1]
     assert not isinstance(broken[0].error, BuildFailed)
+
+
+def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.begin()
+    events: list[Event] = []
+    pauses: list[float] = []
+    usual = Applier._apply_front
+
+    def apply_front(background: Applier) -> tuple[bool, float]:
+        is_more, pause = usual(background)
+        pauses.append(pause)
+        return is_more, pause
+
+    monkeypatch.setattr(Applier, "_apply_front", apply_front)
+    monkeypatch.setattr(limits, "longest_pause", 3600.0)
+    share = 1e-6
+    run_state = RunState()
+    background = Applier(pipeline.loader_settings, run_state, events.append, share)
+    background.start()
+    wait_until(lambda: pauses, "what was staged before is applied")
+    pipeline.source.insert(1)
+    pipeline.stage()
+    background.notice(Committed(changes=1, transactions=1, seconds=0.0))
+    background.close()
+    assert sum(isinstance(event, Built) for event in events) == 2
+    assert pauses == [3600.0, 3600.0], "without the stop it would still wait"
+    assert run_state.apply_due_at > time.monotonic() + 60, "the next batch gathers meanwhile"
+    assert pipeline.differences() == [], "the last batch is applied at the stop"

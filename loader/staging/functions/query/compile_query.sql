@@ -5,7 +5,7 @@
 -- keys             what the query groups by; of a table's rows, its primary key
 -- kept             of a fact, what is added up for each group: "counted_by" names the number of values of a sum
 -- derived          of a fact, columns that are expressions of what is kept
--- query            gives keys and kept, over sources called waltally_source_1, waltally_source_2, …
+-- query            gives keys and kept, over sources called waltally_source_1, and so on
 --
 -- The arguments:
 --

@@ -26,7 +26,7 @@ begin
             );
             alter table pg_temp.waltally_totals drop column waltally_derived;
         exception
-            when undefined_column then
+            when undefined_column or undefined_table then
                 raise exception '%: a column that is not grouped beside totals.', derived ->> 'name'
                     using errcode = 'WL003', hint = 'Select the column and group by it, and add both up in a view.';
             when invalid_object_definition or feature_not_supported or syntax_error then
