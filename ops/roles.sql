@@ -184,7 +184,7 @@ from (
     ('apply', :'spark'),
     ('install_model', :'dbt'),
     ('register_downstream', :'dbt'),
-    ('slice_size', :'dbt'),
+    ('batch_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),
     ('explain_models', :'dbt'),
@@ -199,7 +199,7 @@ from (
     ('plan_models', :'spark'),
     ('explain_models', :'spark'),
     ('plan_downstream', :'spark'),
-    ('slice_end', :'spark'),
+    ('batch_end', :'spark'),
     ('explain_models', :'reader'),
     ('plan_downstream', :'reader'),
     ('wait_for', :'reader')

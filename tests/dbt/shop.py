@@ -197,10 +197,10 @@ class Shop(System):
             connection.commit()
 
     def apply_in_batches(self, dice: Random) -> None:
-        """Stage all, and apply it in slices of a few changes and up to random positions."""
+        """Stage all, and apply it in batches of a few changes and up to random positions."""
         self.stage()
         size = (
-            "create or replace function cdc.slice_size() returns bigint language sql immutable"
+            "create or replace function cdc.batch_size() returns bigint language sql immutable"
             " as 'select {}::bigint'"
         )
         self.target.execute(size.format(dice.choice((1, 3, 20, 200_000))))

@@ -341,10 +341,10 @@ class Warehouse:
         """Let the pause of each model that failed be over."""
         self.execute("update cdc.installed_model set retry_at = now() where error is not null")
 
-    def slice(self, size: int) -> None:
+    def batch_of(self, size: int) -> None:
         """Let each model take so many changes at once."""
         self.execute(
-            "create or replace function cdc.slice_size() returns bigint language sql immutable "
+            "create or replace function cdc.batch_size() returns bigint language sql immutable "
             f"as 'select {size}::bigint'"
         )
 

@@ -7,7 +7,7 @@ from tests.dbt.staged import MODEL, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 
 
-def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
+def test_batches_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     application = Application(5)
     warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
     warehouse.build(MODEL)
@@ -20,17 +20,17 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
         "select max(size) from (select count(*) as size from cdc.change_log group by commit_lsn) "
         "as transactions"
     )
-    slices, waiting = 0, warehouse.value(ahead)
+    batches, waiting = 0, warehouse.value(ahead)
     # Some transactions are larger than this, and go whole.
-    warehouse.slice(4)
+    warehouse.batch_of(4)
     while waiting:
         states = warehouse.apply_once()
         (model,) = (each for each in states if each.name == MODEL)
-        slices += 1
+        batches += 1
         before, waiting = waiting, warehouse.value(ahead)
         assert 0 < before - waiting <= max(4, largest)
         assert model.is_behind == (waiting > 0)
-    assert slices > 3
+    assert batches > 3
     assert warehouse.counts() == application.counts()
     written = "select xmin::text from cdc.model_watermark order by model_name"
     before = warehouse.execute(written)
@@ -38,9 +38,9 @@ def test_slices_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
     assert warehouse.execute(written) == before, "an empty batch writes nothing"
 
 
-def test_the_loader_applies_all_slices_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:
+def test_the_loader_applies_all_batches_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:
     warehouse.build(MODEL)
-    warehouse.slice(10)
+    warehouse.batch_of(10)
     warehouse.append(*([change("I", LIVE, new=row(id=str(number)))] for number in range(25)))
     warehouse.append([{"action": "Z"}])
     for _ in ("a backlog", "a rebuild"):

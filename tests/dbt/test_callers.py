@@ -160,13 +160,13 @@ def test_a_lock_on_one_model_holds_up_no_other(built: Warehouse, application: Ap
 
 
 def test_dbt_ends_when_its_model_has_everything(built: Warehouse, application: Application) -> None:
-    """It calls as often as there are slices, and again for what somebody has locked."""
+    """It calls as often as there are batches, and again for what somebody has locked."""
 
     def runs() -> None:
         built.must("run", "--select", "ft_key_types")
         assert dict(built.execute(MOVED))["ft_key_types"] == lsn.show(built.position)
 
-    built.slice(5)
+    built.batch_of(5)
     runs()
     built.append(*(application.transaction() for _ in range(20)))
     with built.waiting("select from analytics.ft_key_types for update", runs):

@@ -9,7 +9,7 @@ from testkit.databases import Database
 from waltally import session_settings
 
 FORMER = """
-create or replace function cdc.slice_size() returns bigint language sql as 'select 1::bigint';
+create or replace function cdc.batch_size() returns bigint language sql as 'select 1::bigint';
 create or replace function cdc.of_the_past(slot text) returns text language sql as 'select slot';
 """
 
@@ -21,14 +21,14 @@ def test_setup_replaces_them_and_until_then_nothing_works(
     with monkeypatch.context() as former:
         former.setattr(migrate, "functions", lambda: (*known, FORMER))
         source.must("setup")
-    assert source.value("select cdc.slice_size()") == 1
+    assert source.value("select cdc.batch_size()") == 1
     source.execute("grant execute on function cdc.apply(text, pg_lsn, text) to pg_monitor")
     for command in (("run", "--once"), ("status",), ("setup", "--check")):
         code, said = source.refused(*command)
         assert (code, "are of another version of waltally" in said) == (20, True), command
         assert "Try: run `loader setup`" in said, command
     assert "made the functions of schema cdc\n" in source.must("setup")
-    assert source.value("select cdc.slice_size()") == 200000
+    assert source.value("select cdc.batch_size()") == 200000
     assert source.value("select to_regprocedure('cdc.of_the_past(text)') is null")
     rights = (
         "select proacl::text from pg_proc where oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure"

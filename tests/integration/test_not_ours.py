@@ -80,7 +80,7 @@ def test_a_purge_leaves_the_application_s_tables_in_the_schema(source: Database)
     source.execute(
         "create table change_log_0badcafe (id int);"
         "create table schema_migrations (version int);"
-        "create function slice_end(text) returns text language sql return $1"
+        "create function batch_end(text) returns text language sql return $1"
     )
     before = [source.execute(query) for query in (tables, functions)]
     source.must("setup", LOADER_SCHEMA="public")

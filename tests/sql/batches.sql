@@ -20,12 +20,12 @@ from (
 select failed.*
 from (
     values
-    -- slice_end: whole transactions
-    ('all of it fits', cdc.slice_end('s', '0/10', '0/90', 100)::text, '(0/90,f)'),
-    ('it ends where a transaction begins', cdc.slice_end('s', '0/10', '0/90', 3)::text, '(0/30,f)'),
-    ('a transaction that is larger goes whole', cdc.slice_end('s', '0/30', '0/90', 2)::text, '(0/40,t)'),
-    ('nothing is staged', cdc.slice_end('s', '0/60', '0/90', 2)::text, '(0/90,f)'),
-    ('another slot', cdc.slice_end('t', '0/10', '0/90', 2)::text, '(0/90,f)'),
+    -- batch_end: whole transactions
+    ('all of it fits', cdc.batch_end('s', '0/10', '0/90', 100)::text, '(0/90,f)'),
+    ('it ends where a transaction begins', cdc.batch_end('s', '0/10', '0/90', 3)::text, '(0/30,f)'),
+    ('a transaction that is larger goes whole', cdc.batch_end('s', '0/30', '0/90', 2)::text, '(0/40,t)'),
+    ('nothing is staged', cdc.batch_end('s', '0/60', '0/90', 2)::text, '(0/90,f)'),
+    ('another slot', cdc.batch_end('t', '0/10', '0/90', 2)::text, '(0/90,f)'),
     -- truncated_tables
     ('tables that are truncated', cdc.truncated_tables('s', '0/10', '0/90')::text, '{public.a,public.b}'),
     ('only those of the part', cdc.truncated_tables('s', '0/30', '0/90')::text, '{public.b}'),

@@ -60,7 +60,7 @@ def ends(
 
     The last is `to_lsn`. A transaction larger than a range is a range of its own.
     """
-    query = f"select end_lsn::text from {target.table('slice_end')}(%s, %s, %s, %s)"
+    query = f"select end_lsn::text from {target.table('batch_end')}(%s, %s, %s, %s)"
     end = from_lsn
     while end < to_lsn:
         ((found,),) = target.ask(query, (target.slot, lsn.show(end), lsn.show(to_lsn), changes))

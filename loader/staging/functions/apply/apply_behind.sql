@@ -1,7 +1,7 @@
--- One step of one model that is not at the front, which is at front_lsn: a rebuild, or a slice of what it
+-- One step of one model that is not at the front, which is at front_lsn: a rebuild, or a batch of what it
 -- lacks; `until` at the latest. Return whether it was tried: it moved, or what it failed with is written down.
 create or replace function cdc.apply_behind(
-    plan cdc.model_plan, front_lsn pg_lsn, until pg_lsn, slice_size bigint
+    plan cdc.model_plan, front_lsn pg_lsn, until pg_lsn, batch_size bigint
 ) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -19,20 +19,20 @@ begin
                 and stored.error is not null;
             return false;
         end if;
-        to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, to_lsn, slice_size)).end_lsn;
+        to_lsn := (cdc.batch_end(plan.slot_name, plan.from_lsn, to_lsn, batch_size)).end_lsn;
         -- One that failed may wait for a lock again: it joins only after it has succeeded without the front's.
         if to_lsn = front_lsn and plan.error is null then
             -- The last piece: the front does not move on meanwhile.
             perform pg_advisory_xact_lock(cdc.lock_key('slot', plan.slot_name));
             front_lsn := coalesce(cdc.front_of(plan.slot_name), front_lsn);
             perform cdc.see_partitions();
-            to_lsn := (cdc.slice_end(plan.slot_name, plan.from_lsn, least(front_lsn, until), slice_size)).end_lsn;
+            to_lsn := (cdc.batch_end(plan.slot_name, plan.from_lsn, least(front_lsn, until), batch_size)).end_lsn;
         end if;
     elsif to_lsn < plan.from_lsn then
         -- Its baseline is ahead of the others: it joins them once they are there.
         return false;
     end if;
-    if cdc.try_models(array[plan], to_lsn, null, null, slice_size) = '{}' then
+    if cdc.try_models(array[plan], to_lsn, null, null, batch_size) = '{}' then
         return exists (
             select from cdc.installed_model as stored
             where

@@ -1,7 +1,7 @@
 -- The front are the models that follow and are at begin_lsn, the newest position of any, whose lock the caller holds;
--- the others that follow are left to apply_rest. Bring the front to the end of the next slice together, `until` at the
+-- the others that follow are left to apply_rest. Bring the front to the end of the next batch together, `until` at the
 -- latest, and say whether more is staged before that. A model that fails stays behind and is not in `front`; front_lsn
--- is the end of the slice all the same. A slice, what is applied at once, is read whole here, or in parts by
+-- is the end of the batch all the same. A batch, what is applied at once, is read whole here, or in parts by
 -- step_through.
 create or replace function cdc.apply_front(
     slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
@@ -29,8 +29,8 @@ begin
     if begin_lsn is null or staged_lsn <= begin_lsn then
         return;
     end if;
-    select slice.end_lsn, slice.is_large into front_lsn, is_large
-    from cdc.slice_end(slot, begin_lsn, staged_lsn, cdc.slice_size()) as slice;
+    select batch.end_lsn, batch.is_large into front_lsn, is_large
+    from cdc.batch_end(slot, begin_lsn, staged_lsn, cdc.batch_size()) as batch;
     is_more := front_lsn < staged_lsn;
     if not is_large then
         begin
@@ -56,7 +56,7 @@ begin
             concerned := concerned || plan;
         end if;
     end loop;
-    front := cdc.try_models(concerned, front_lsn, step, changes, cdc.slice_size());
+    front := cdc.try_models(concerned, front_lsn, step, changes, cdc.batch_size());
     if front <> '{}' then
         perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
     end if;

@@ -23,7 +23,7 @@ begin
         -- One that was rebuilt may be the first at the front.
         front_lsn := coalesce(front_lsn, cdc.front_of(slot));
         -- What was written down is locked: a wait for the front would be a deadlock with its caller.
-        if cdc.apply_behind(plan, front_lsn, until, cdc.slice_size()) and is_one then
+        if cdc.apply_behind(plan, front_lsn, until, cdc.batch_size()) and is_one then
             return;
         end if;
     end loop;

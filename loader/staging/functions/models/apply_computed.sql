@@ -27,7 +27,7 @@ begin
     where ready.model_name = model and ready.engine = 'spark' and ready.step is not null;
     if (plan.declaration, plan.baseline_id, plan.from_lsn)
         is distinct from (apply_computed.declaration, apply_computed.baseline_id, apply_computed.from_lsn)
-        or cdc.try_models(array[plan], to_lsn, null, null, cdc.slice_size(), computed) = '{}'
+        or cdc.try_models(array[plan], to_lsn, null, null, cdc.batch_size(), computed) = '{}'
     then
         return false;
     end if;

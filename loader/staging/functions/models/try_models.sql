@@ -3,7 +3,7 @@
 -- routines, where the caller has read them already; with a null step each model reads by itself, or Spark has
 -- `computed` what they add. An error is written down.
 create or replace function cdc.try_models(
-    plans cdc.model_plan[], to_lsn pg_lsn, step text, batch cdc.change[], slice_size bigint,
+    plans cdc.model_plan[], to_lsn pg_lsn, step text, batch cdc.change[], batch_size bigint,
     computed cdc.computed_batch default null
 ) returns text[]
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -31,13 +31,13 @@ begin
             select done.rejected_lsn, done.lost_lsn
             into plan.rejected_lsn, plan.lost_lsn
             from cdc.step_through(
-                plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, slice_size
+                plan, to_lsn, case plan.step when 'rebuild' then 'refill' else 'add' end, batch_size
             ) as done;
         end if;
         moved := moved || plan;
         names := names || plan.model_name;
     end loop;
-    perform cdc.end_models(moved, to_lsn, slice_size);
+    perform cdc.end_models(moved, to_lsn, batch_size);
     return names;
 exception
     when others then
@@ -48,7 +48,7 @@ exception
             -- In one order too: each holds the models above it from then on.
             perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
             foreach plan in array plans loop
-                names := names || cdc.try_models(array[plan], to_lsn, step, batch, slice_size);
+                names := names || cdc.try_models(array[plan], to_lsn, step, batch, batch_size);
             end loop;
             return names;
         elsif code = 'WL001' then

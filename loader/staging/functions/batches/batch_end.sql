@@ -1,6 +1,6 @@
 -- Where a batch that begins at from_lsn ends if it is to hold so many changes at most: at the end of a
 -- source transaction, to_lsn at the latest. One transaction that is larger goes whole, in several parts.
-create or replace function cdc.slice_end(
+create or replace function cdc.batch_end(
     slot text, from_lsn pg_lsn, to_lsn pg_lsn, size bigint, out end_lsn pg_lsn, out is_large boolean
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
