@@ -503,40 +503,6 @@ def test_no_index_is_made_twice_nor_taken_from_a_model_that_needs_it(
             assert session.notices == []
 
 
-def test_long_names_that_begin_alike_have_routines_of_their_own(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    begin = "of_every_sale_in_every_shop_since_the_first_"
-    names = [begin + "one", begin + "two", "ä" * 24, "sale__apply_of_shop"]
-    query = "select shop_id, count(*) as n from {sale} group by 1"
-    with empty_database(cluster) as database:
-        system = QuerySystem(database, tmp_path)
-        system.source.execute(TABLES)
-        models: dict[str, tuple[str, dict[str, Any]]] = {name: (query, {}) for name in names}
-        system.keep(models)
-        system.target.take_baseline()
-        system.source.execute("insert into lab.sale select n, 1, n from generate_series(1, 3) as n")
-        system.catch_up()
-
-        def counted() -> dict[str, Any]:
-            states = system.target.execute("select model_name, state from cdc.model_state")
-            assert dict(states) == dict.fromkeys(models, "follows")
-            return {
-                name: system.target.value(f'select sum(n)::int from analytics."{name}"')
-                for name in models
-            }
-
-        assert counted() == dict.fromkeys(models, 3)
-        # The former query goes on: its routine is not that of the new one.
-        changed: dict[str, tuple[str, dict[str, Any]]] = {
-            name: (query.replace("count(*)", "2 * count(*)"), {}) for name in names
-        }
-        system.keep(changed, is_refresh=False)
-        system.source.execute("delete from lab.sale where id = 3")
-        system.catch_up()
-        assert counted() == dict.fromkeys(models, 2)
-
-
 def test_what_spark_applies_is_told_too(life: Life) -> None:
     life.keep({**MODELS, "sales": (MODELS["sales"][0], {"engine": "spark"})})
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
