@@ -63,9 +63,9 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 
 # The tests of a file share its servers, and those of Spark a JVM. tests/conftest.py has the order:
 # xdist would start the files with the fewest tests last, and those take longest.
-test: install  ## Run every check and every test but the slow ones, three at a time
+test: install  ## Run every check and every test but the slow ones, four at a time
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CLASSES) $(CHECKS)
-	@echo "Tests on real servers, three at a time"
+	@echo "Tests on real servers, four at a time"
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
