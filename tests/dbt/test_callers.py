@@ -13,7 +13,7 @@ from loader.applying.applier import Applier
 from loader.capture.events import RunState
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
-from tests.dbt.staged import MODEL, SLOT, STEP, Warehouse
+from tests.dbt.staged import MODEL, SLOT, STAGING, STEP, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
 from waltally import lsn
 
@@ -263,8 +263,9 @@ def test_an_install_that_is_killed_is_repeated_exactly(
 
 
 @pytest.mark.slow
-def test_two_first_builds_at_once(fresh: Warehouse) -> None:
+def test_two_first_builds_at_once(warehouse: Warehouse) -> None:
     """Both find neither schema nor table; one makes them, the other must not apply again."""
+    fresh = Warehouse(warehouse.cluster, warehouse.project, STAGING)
     fresh.append([change("I", LIVE, new=row())])
     with fresh.holding("create schema analytics"):
         run = ("run", "--select", "rejected_changes", MODEL)
@@ -275,3 +276,4 @@ def test_two_first_builds_at_once(fresh: Warehouse) -> None:
         assert each.exitcode == 0
     fresh.apply()
     assert list(fresh.counts().values()) == [(1, 0)]
+    fresh.close()

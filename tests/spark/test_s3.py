@@ -70,8 +70,10 @@ def test_an_archive_is_written_to_a_bucket_and_read_from_it(
     to = ("--to", "s3://backups/waltally")
     assert "19 changes from" in job("archive", *to, "--slice-changes", "5", "--format", "delta")
     assert "nothing new" in job("archive", *to)
+    # The changes name no table, which no model can count.
+    begin = ("--at", "0/100000")
     assert "ft_service_stats:" in job(
-        "replay", "--from", "s3://backups/waltally", "--to", "s3://backups/replayed"
+        "replay", "--from", "s3://backups/waltally", "--to", "s3://backups/replayed", *begin
     )
     bucket, _ = fs.FileSystem.from_uri("s3://backups")
     replayed = pq.read_table("backups/replayed/ft_service_stats", filesystem=bucket)
