@@ -21,6 +21,15 @@ WAITING = """
 """
 
 
+REFUSED = "select count(*) from cdc.installed_model where is_locked"
+
+MET = (
+    ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
+    ("select from analytics.ft_service_stats for update", REFUSED, "it is tried again"),
+)
+"""What somebody locks, and what the apply does that meets it."""
+
+
 def write(pipeline: Pipeline) -> None:
     pipeline.source.insert(2)
     pipeline.source.execute("update notifications set notification_status = 'sent'")
@@ -118,3 +127,21 @@ def reconnects(pipeline: Pipeline) -> bool:
     except psycopg2.OperationalError:
         return False
     return True
+
+
+def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    pipeline.limits.stop_apply = 0.1
+    for lock, asked, seen in MET:
+        with (
+            pipeline.follow("--build") as running,
+            closing(psycopg2.connect(pipeline.dsns[1])) as holder,
+        ):
+            holder.cursor().execute(lock)
+            write(pipeline)
+            wait_until(lambda: pipeline.target.value(asked), seen)  # noqa: B023
+            running.end()
+        # What could not be locked is tried again a second later.
+        again = ("run", "--once", "--build")
+        wait_until(lambda: pipeline.loader(*again).returncode == 0, "the next loader applies it")  # noqa: B023
+        assert pipeline.model() == pipeline.recount()

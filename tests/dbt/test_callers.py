@@ -277,3 +277,18 @@ def test_two_first_builds_at_once(warehouse: Warehouse) -> None:
     fresh.apply()
     assert list(fresh.counts().values()) == [(1, 0)]
     fresh.close()
+
+
+def test_a_function_that_is_lost_stops_its_models(
+    built: Warehouse, application: Application
+) -> None:
+    reader = built.value("select cdc.reader_name(%s)", SLOT)
+    built.execute(f"alter function {reader} rename to lost")
+    built.apply()
+    assert [built.states()[model] for model in MODELS] == ["failed"] * 3
+    ((said, remedy),) = built.execute("select distinct error, remedy from cdc.installed_model")
+    assert "is not there" in said
+    assert remedy == "`dbt build`"
+    # As dbt does: the reader is made again.
+    built.install(*MODELS)
+    must_be_exact(built, application)

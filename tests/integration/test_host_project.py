@@ -224,3 +224,36 @@ def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it
     assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "3", "0"]
     must("prune", "--keep", "0s")
     assert "dropped the slot" in must("teardown", "--drop-data", "--yes")
+
+
+@pytest.mark.slow
+def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
+    texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
+    source.execute(
+        f"create table wide ({', '.join(f'{name} text default 0' for name in texts)}, "
+        f"{', '.join(f'{name} bigint default 1' for name in numbers)}, "
+        f"primary key ({', '.join(texts)}));"
+        "alter table wide replica identity full"
+    )
+    sums = ", ".join(f"sum({name}) as of_{name}" for name in numbers[1:])
+    wide = "{{ config(materialized='waltally') }} select"
+    places = ", ".join(str(n) for n in range(1, 33))
+    models = {
+        "ft_wide": f"{wide} {', '.join(texts)}, {sums} from {{{{ source('app', 'wide') }}}} "
+        f"group by {places}",
+        "rows_wide": f"{wide} * from {{{{ source('app', 'wide') }}}}",
+    }
+    environment = {
+        "LOADER_MANIFEST": "",
+        "DBT_PROJECT_DIR": str(project_of(tmp_path, models)),
+        **profiles(tmp_path),
+    }
+    source.must("setup", **environment)
+    source.take_baseline()
+    source.dbt("run", **environment)
+    source.execute("insert into wide (t0) values ('a'), ('b')")
+    source.execute("update wide set n367 = 7 where t0 = 'a'; delete from wide where t0 = 'b'")
+    source.must("run", "--once", "--build", **environment)
+    counted = "select t0, t31, of_n1, of_n367 from analytics.ft_wide"
+    assert source.execute(counted) == [("a", "0", 1, 7)]
+    assert source.execute("select t0, n0, n367 from analytics.rows_wide") == [("a", 1, 7)]

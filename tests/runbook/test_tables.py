@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from testkit.commands import ROOT
 from testkit.pipeline import Pipeline
 from tests.runbook.conftest import Operating
@@ -74,3 +76,28 @@ def test_rejected_changes_are_counted_by_a_new_seed(
     operator.carry_out("Changes were rejected", 0)
     assert operator.said == ""
     operator.ends_exact()
+
+
+@pytest.mark.slow
+def test_a_column_a_status_and_a_type_are_added(pipeline: Pipeline, operating: Operating) -> None:
+    operator = operating(pipeline, "full")
+    operator.start()
+    operator.write()
+    operator.carry_out("Add a column")
+    operator.write()
+    operator.carry_out("Add a status or a type")
+    operator.write()
+    operator.pause()  # it would move these rows on
+    pipeline.source.execute(
+        'insert into notifications ("to", service_id, template_id, notification_type, '
+        "notification_status) select 'someone', service_id, id, 'push', 'read-aloud' from templates"
+    )
+    operator.ends_exact()
+    with_it = "select count(*) from cdc.change_log where payload like '%%\"postage\"%%'"
+    assert pipeline.target.value(with_it) > 0
+    assert rejected(pipeline) == 0
+    groups = (
+        "select count(*) from analytics.ft_service_stats "
+        "where notification_type = 'push' and notification_status = 'read-aloud' and count = 1"
+    )
+    assert pipeline.target.value(groups) == 3
