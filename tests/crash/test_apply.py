@@ -19,9 +19,8 @@ WAITING = """
     select max(pid) from pg_stat_activity
     where wait_event_type = 'Lock' and datname = current_database()
 """
-
-
 REFUSED = "select count(*) from cdc.installed_model where is_locked"
+"""No apply waits for a table that somebody has locked: the others would get older."""
 
 MET = (
     ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
