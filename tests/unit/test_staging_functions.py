@@ -26,7 +26,7 @@ SHOWN = {
     *("former_query", "model_functions", "registered_reading", "source_columns"),
     # Parts of engine='spark' for a query: tests/spark/test_moved_changes.py.
     *("own_places", "add_moved"),
-    "require_table",  # tests/dbt/test_copies.py
+    *("command_name", "require_table"),  # tests/dbt/test_copies.py
     "unless_replaced",  # tests/operations/test_attacks.py
 }
 

@@ -2,9 +2,7 @@
 create or replace view cdc.model_state as
 select
     models.slot_name,
-    case
-        when cdc.is_copy(log.slot_name, array[models.model_name]) then models.model_name else models.declared_name
-    end as model_name,
+    cdc.command_name(log.slot_name, models.model_name, models.declared_name) as model_name,
     models.model_name as relation,
     models.state,
     models.reason,
@@ -19,9 +17,7 @@ left join cdc.model_watermark as mark
 union all
 select
     log.slot_name,
-    case
-        when cdc.is_copy(log.slot_name, rolled.inputs) then rolled.model_name else rolled.declared_name
-    end as model_name,
+    cdc.command_name(log.slot_name, rolled.model_name, rolled.declared_name, rolled.inputs) as model_name,
     rolled.model_name as relation,
     rolled.state,
     rolled.reason,

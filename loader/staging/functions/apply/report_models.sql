@@ -17,7 +17,7 @@ begin
     )
 
     select
-        case when cdc.is_copy(slot, array[said.model_name]) then said.model_name else said.declared_name end,
+        cdc.command_name(slot, said.model_name, said.declared_name),
         said.model_name,
         said.state,
         said.reason,
@@ -37,7 +37,7 @@ begin
     from said
     union all
     select
-        case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end,
+        cdc.command_name(slot, rolled.model_name, rolled.declared_name, rolled.inputs),
         rolled.model_name,
         rolled.state,
         rolled.reason,

@@ -3,14 +3,17 @@
 -- not follow. The model has its name as in model_state.
 create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp set jit = off as $$
+declare
+    -- Of a model over models.
+    is_behind boolean;
+    inputs text[];
 begin
     perform cdc.see_partitions();
-    if exists (
-        select from cdc.plan_downstream(slot) as rolled
-        where
-            case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end = model
-            and (rolled.step is not null or rolled.is_finding)
-    ) then
+    select rolled.step is not null or rolled.is_finding, rolled.inputs
+    into is_behind, inputs
+    from cdc.plan_downstream(slot) as rolled
+    where cdc.command_name(slot, rolled.model_name, rolled.declared_name, rolled.inputs) = model;
+    if is_behind then
         return null;
     end if;
     return (
@@ -24,14 +27,9 @@ begin
                 own.slot_name = slot
                 and (
                     model is null and not cdc.is_copy(slot, array[own.model_name])
-                    or case when cdc.is_copy(slot, array[own.model_name]) then own.model_name else plans.declared_name end = model
+                    or cdc.command_name(slot, own.model_name, plans.declared_name) = model
                     -- A model over models is as far as what it reads.
-                    or exists (
-                        select from cdc.plan_downstream(slot) as rolled
-                        where
-                            case when cdc.is_copy(slot, rolled.inputs) then rolled.model_name else rolled.declared_name end = model
-                            and own.model_name = any (rolled.inputs)
-                    )
+                    or own.model_name = any (inputs)
                 )
         )
 
