@@ -76,6 +76,8 @@ def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop, seed
         shop.write(dice)
         shop.apply_in_batches(dice)
         assert shop.compare(*QUERIES) == {}, shop.states()
+    exact = "select distinct cdc.exact_as_of(%s, name) is null from unnest(%s) as name"
+    assert shop.target.execute(exact, shop.slot, list(QUERIES)) == [(False,)]
 
 
 def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
