@@ -32,15 +32,15 @@ select
     log.start_lsn,
     log.position_lsn,
     log.system_identifier,
-    case when used.is_former then used.declaration else registered_model.declaration end as registered,
+    case when applied.is_former then applied.declaration else registered_model.declaration end as registered,
     registered_model.registered_at,
-    used.declaration as compiled,
-    used.is_former,
+    applied.declaration as compiled,
+    applied.is_former,
     (registered_model.declaration is not distinct from installed.declaration) as is_installed,
     installed.installed_at,
-    used.routine,
-    used.table_nos,
-    used.places,
+    applied.routine,
+    applied.table_nos,
+    applied.places,
     installed.is_refresh_asked is true as is_refresh_asked,
     installed.error,
     installed.remedy as error_remedy,
@@ -60,17 +60,17 @@ select
     baseline.system_identifier as baseline_system,
     -- Where a rebuild begins.
     coalesce(baseline.snapshot_lsn, log.start_lsn) as base_lsn,
-    asked.held_lsn,
+    found.held_lsn,
     -- What happened to its tables where the log holds them only from then on.
     (
         select string_agg(logged.table_schema || '.' || logged.table_name || ' ' || logged.gap_event, '; ')
         from cdc.logged_table as logged
         where
             logged.slot_name = registered_model.slot_name
-            and logged.gap_lsn = asked.held_lsn
+            and logged.gap_lsn = found.held_lsn
             and registered_model.needed ? (logged.table_schema || '.' || logged.table_name)
     ) as gap_event,
-    asked.other_slot
+    found.other_slot
 from model
 inner join cdc.slot_position as log on log.slot_name = model.slot_name
 left join cdc.registered_model
@@ -85,11 +85,11 @@ left join cdc.baseline
 -- setup and dbt have not both done their part.
 cross join lateral (
     select
-        going.is_former,
-        case when going.is_former then mark.declaration else installed.declaration end as declaration,
-        case when going.is_replaced then installed.former ->> 'routine' else installed.routine end as routine,
-        case when going.is_replaced then installed.former_table_nos else installed.table_nos end as table_nos,
-        case when going.is_replaced then installed.former_places else installed.places end as places
+        chosen.is_former,
+        case when chosen.is_former then mark.declaration else installed.declaration end as declaration,
+        case when chosen.is_replaced then installed.former ->> 'routine' else installed.routine end as routine,
+        case when chosen.is_replaced then installed.former_table_nos else installed.table_nos end as table_nos,
+        case when chosen.is_replaced then installed.former_places else installed.places end as places
     from (
         select
             known.is_former,
@@ -102,22 +102,22 @@ cross join lateral (
                 and (mark.declaration <> registered_model.declaration or mark.declaration <> installed.declaration),
                 false
             ) as is_former
-            -- Here, below and of going: without it the server would compare the declarations for each column that is
+            -- Here, below and of chosen: without it the server would compare the declarations for each column that is
             -- named.
             limit all offset 0
         ) as known
         limit all offset 0
-    ) as going
+    ) as chosen
     limit all offset 0
-) as used
+) as applied
 cross join lateral (
     select
         -- From which position on the log holds all that it needs; null where something is not followed yet.
         cdc.held_since(
             registered_model.slot_name,
-            case when used.is_former then cdc.needed_columns(used.declaration) else registered_model.needed end
+            case when applied.is_former then cdc.needed_columns(applied.declaration) else registered_model.needed end
         ) as held_lsn,
         cdc.other_slot(model.slot_name, model.model_name, model.declared_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0
-) as asked;
+) as found;
