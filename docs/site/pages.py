@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("*.md", "docs/**/*.md", "examples/*/*.md")
+PAGES = ("*.md", "docs/**/*.md", "examples/*/*.md", "soak/*.md")
 PICTURES = (".svg", ".png")
 DBT_DOCS = ROOT / "target" / "dbt-docs" / "index.html"
 """What docs/site/dbt_docs.py makes; the site is complete without it."""
@@ -104,8 +104,6 @@ def show_file(path: str) -> str:
     """Return the Markdown of a page that shows a file."""
     text = (ROOT / path).read_text().rstrip()
     language = _LANGUAGES.get(Path(path).suffix, "text")
-    if language == "sql" and text.startswith("{{"):
-        language = "python"  # a declaration is a call with dictionaries
     heading = f"# {posixpath.basename(path)}\n\n`{path}`"
     return f"{_UNSEARCHED}{heading}\n\n``````{language}\n{text}\n``````\n"
 
