@@ -75,7 +75,7 @@ _METRICS = {
         "How long staged changes wait to be applied; 0 where nothing staged is left to apply.",
         "model",
     ),
-    "waltally_has_rejected_changes": (
+    "waltally_model_has_rejected_changes": (
         "1 where the model met changes it could not count, until a new seed has counted them.",
         "model",
     ),
@@ -83,8 +83,8 @@ _METRICS = {
         "1 for the model's state: follows, waits or failed; `loader status` says why.",
         *("model", "state"),
     ),
-    "waltally_baseline_age_seconds": ("How old the model's baseline is.", "model"),
-    "waltally_audit_age_seconds": (
+    "waltally_model_baseline_age_seconds": ("How old the model's baseline is.", "model"),
+    "waltally_model_audit_age_seconds": (
         "How long ago an audit last found the model right; absent where none has since it was "
         "built.",
         "model",
@@ -247,10 +247,10 @@ def _of_model(status: ModelStatus) -> Iterator[_Sample]:
     for state in _MODEL_STATES:
         yield "waltally_model_state", status.state == state, model, state
     if status.baseline is not None:
-        yield "waltally_baseline_age_seconds", status.baseline.age_seconds, model
+        yield "waltally_model_baseline_age_seconds", status.baseline.age_seconds, model
     if status.audited_age_seconds is not None:
-        yield "waltally_audit_age_seconds", status.audited_age_seconds, model
+        yield "waltally_model_audit_age_seconds", status.audited_age_seconds, model
     if status.applied_lsn is not None:
         yield "waltally_model_lag_bytes", status.lag_bytes, model
         yield "waltally_model_lag_seconds", status.lag_seconds, model
-        yield "waltally_has_rejected_changes", status.rejected_lsn is not None, model
+        yield "waltally_model_has_rejected_changes", status.rejected_lsn is not None, model

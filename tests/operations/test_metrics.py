@@ -165,13 +165,15 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
 
 
 def test_the_age_of_an_audit_is_told_once_there_is_one(served: Served) -> None:
-    assert served.value("waltally_audit_age_seconds", model=MODEL) is None
+    assert served.value("waltally_model_audit_age_seconds", model=MODEL) is None
     note = "update cdc.model_watermark set audited_at = now() - %s::interval where model_name = %s"
     served.target.execute(note, "1 hour", MODEL)
-    served.wait_for("waltally_audit_age_seconds", 3600, model=MODEL)
-    assert (served.value("waltally_audit_age_seconds", model=MODEL) or 0) < 7200
+    served.wait_for("waltally_model_audit_age_seconds", 3600, model=MODEL)
+    assert (served.value("waltally_model_audit_age_seconds", model=MODEL) or 0) < 7200
     served.target.execute(note, None, MODEL)
-    wait_until(lambda: served.value("waltally_audit_age_seconds", model=MODEL) is None, "none")
+    wait_until(
+        lambda: served.value("waltally_model_audit_age_seconds", model=MODEL) is None, "none"
+    )
 
 
 def test_another_path_and_a_port_in_use_are_refused(served: Served) -> None:
@@ -224,7 +226,7 @@ def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
         "delete from notifications where ctid = (select max(ctid) from notifications)"
     )
     served.source.execute("alter table notifications replica identity full")
-    served.wait_for("waltally_has_rejected_changes", model=MODEL)
+    served.wait_for("waltally_model_has_rejected_changes", model=MODEL)
     served.wait_for("waltally_findings", kind="Unhealthy")
     assert served.value("waltally_healthy") == 0
 
