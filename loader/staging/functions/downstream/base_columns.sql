@@ -1,5 +1,5 @@
 -- By the name of each column that the select of a roll-up sees, as PostgreSQL prints it, the column of the model that
--- it is: {"orders.placed": "placed_at"}. One that is computed on the way is not there.
+-- it is: {"orders.placed": "placed_at"}; null where it is computed on the way. Of one table, also without its name.
 create or replace function cdc.base_columns(tree jsonb, inner_tree jsonb) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -8,7 +8,7 @@ begin
     -- The selects on the way to the inner one may have CTEs of their own.
     ctes := cdc.visible_ctes(inner_tree, ctes);
     return (
-        select coalesce(jsonb_object_agg(format('%I.%I', entry.value #>> '{eref,aliasname}', named.name), own.origin -> 1), '{}')
+        select coalesce(jsonb_object_agg(printed.name, own.origin -> 1), '{}')
         from jsonb_array_elements(inner_tree -> 'rtable') with ordinality as entry (value, place)
         cross join lateral jsonb_array_elements_text(entry.value #> '{eref,colnames}') with ordinality as named (name, place)
         cross join lateral (
@@ -16,7 +16,14 @@ begin
                 jsonb_build_object('_', 'VAR', 'varno', entry.place::text, 'varattno', named.place::text, 'varlevelsup', '0'), inner_tree, ctes
             ) as origin
         ) as own
-        where entry.value ->> 'rtekind' in ('0', '1', '6') and own.origin is not null
+        cross join lateral (
+            select format('%I.%I', entry.value #>> '{eref,aliasname}', named.name) as name
+            union all
+            select format('%I', named.name)
+            -- From PostgreSQL 18 on what it groups by is an entry, too.
+            where jsonb_array_length(jsonb_path_query_array(inner_tree, '$.rtable[*] ? (@.rtekind != "9")')) = 1
+        ) as printed
+        where entry.value ->> 'rtekind' in ('0', '1', '6')
     );
 end
 $$;

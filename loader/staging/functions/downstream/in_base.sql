@@ -1,30 +1,43 @@
--- An expression of a roll-up's select over the columns of the model below; null where one is computed on the way.
+-- An expression of a roll-up's select over the columns of the model below; null where one is computed on the way. From
+-- PostgreSQL 16 on a view over one table prints a column without the table's name: `later` for `made.later`.
 create or replace function cdc.in_base(compiled jsonb, expression text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with tokens as (
         select
             scanned.place,
             scanned.token,
-            lead(scanned.token) over (order by scanned.place) as next_token,
-            lead(scanned.token, 2) over (order by scanned.place) as column_token,
-            lag(scanned.token) over (order by scanned.place) as former_token,
-            lag(scanned.token, 2) over (order by scanned.place) as alias_token
+            lead(scanned.token) over near as next_token,
+            lead(scanned.token, 2) over near as column_token,
+            lag(scanned.token) over near as former_token,
+            lag(scanned.token, 2) over near as alias_token,
+            string_agg(scanned.token, '') over (near rows between 2 preceding and 1 preceding) as before
         from cdc.scan(expression) as scanned
+        window near as (order by scanned.place)
     ),
 
-    named as (
+    columns as (
         select
             tokens.*,
-            compiled #>> array['select', 'base', tokens.token || '.' || tokens.column_token] as base_name,
-            tokens.next_token = '.' and tokens.token ~ '^["[:alpha:]_]' as is_alias,
+            case
+                when tokens.token !~ '^["[:alpha:]_]' then null
+                when tokens.next_token = '.' then tokens.token || '.' || tokens.column_token
+                -- Neither a type nor a field of EXTRACT.
+                when compiled #> '{select,base}' ? tokens.token and tokens.next_token is distinct from '('
+                    and coalesce(tokens.before, '') !~ '(::|EXTRACT\(|[[:lower:][:digit:]_"'')]\s*|\.)$'
+                    then tokens.token
+            end as column_name,
             tokens.token = '.' and tokens.former_token ~ '^["[:alpha:]_]'
             or tokens.former_token = '.' and tokens.alias_token ~ '^["[:alpha:]_]' as is_part
         from tokens
+    ),
+
+    named as (
+        select columns.*, compiled #>> array['select', 'base', columns.column_name] as base_name from columns
     )
 
-    select case when bool_and(named.is_alias is not true or named.base_name is not null) then string_agg(
+    select case when bool_and(named.column_name is null or named.base_name is not null) then string_agg(
         case
-            when named.is_alias then (
+            when named.column_name is not null then (
                 select format(case when cdc.is_text(one.value ->> 'type') then '(%I collate "default")' else '%I' end, named.base_name)
                 from jsonb_array_elements(compiled #> '{inputs,0,columns}') as one (value)
                 where one.value ->> 'name' = named.base_name
