@@ -183,11 +183,6 @@ select made.region_id, count(distinct made.initial) as initials, max(made.later)
 from (select c.*, left(c.name, 1) as initial, c.id / 2.0 as later from {customer} c) as made
 group by 1
 
--- columns_with_names_of_types_and_fields
-select made.without, extract(day from made.day) as day_no, max(made.day::timestamp without time zone) as latest, count(distinct made.zone::varchar) as zones
-from (select c.region_id as without, c.name as zone, c.since as day from {customer} c) as made
-group by 1, 2
-
 -- left_of_two
 select r.name, count(p.orders) as found, count(*) as n from {customer} c
 join {region} r on r.id = c.region_id

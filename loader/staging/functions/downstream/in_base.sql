@@ -21,9 +21,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             case
                 when tokens.token !~ '^["[:alpha:]_]' then null
                 when tokens.next_token = '.' then tokens.token || '.' || tokens.column_token
-                -- Neither a type nor a field of EXTRACT.
+                -- No type; what has other words is never the expression of an index.
                 when compiled #> '{select,base}' ? tokens.token and tokens.next_token is distinct from '('
-                    and coalesce(tokens.before, '') !~ '(::|EXTRACT\(|[[:lower:][:digit:]_"'')]\s*|\.)$'
+                    and coalesce(tokens.before, '') !~ '(::|\.)$'
                     then tokens.token
             end as column_name,
             tokens.token = '.' and tokens.former_token ~ '^["[:alpha:]_]'
