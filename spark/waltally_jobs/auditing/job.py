@@ -110,7 +110,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 try:
                     queries.require_query(warehouse, model)
                     read = warehouse_model.read(warehouse, model, at)
-                    refuse(read, exported.position, known)
+                    refuse(read, known)
                     with spark_errors(work, exported.check):
                         reports.append(
                             compare(start, settings, target, source, read, exported, limit)
@@ -143,9 +143,9 @@ def comparable(
     for model in declared:
         try:
             # Before Spark starts, which takes seconds.
-            applied_lsn(target, model)
+            refuse_behind(source, model, applied_lsn(target, model))
             models.append(model)
-        except LoaderError as error:
+        except _OF_ONE as error:
             refused[model.name] = error
     if not models:
         raise combine(list(refused.values()))
@@ -164,18 +164,22 @@ def take_baselines(target: TargetSession, settings: Settings, models: Sequence[M
         time.sleep(_PAUSE_SECONDS)
 
 
-def refuse(built: Built, position: int, found: TableIdentities) -> None:
-    """Raise SourceBehind or TableReplaced where the model was built from other tables."""
-    if position < built.position:
-        raise SourceBehind(
-            f"the source's WAL ends at {lsn.show(position)}, before the position"
-            f" {lsn.show(built.position)} of {built.model.relation}: it was restored or failed over"
-            " with loss",
-            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-        )
+def refuse(built: Built, found: TableIdentities) -> None:
+    """Raise TableReplaced where the model was built from other tables."""
     finding = table_identity.replaced_finding(built.model, built.counted, found)
     if finding is not None:
         raise finding
+
+
+def refuse_behind(source: Connection, model: Model, position: int) -> None:
+    """Raise SourceBehind where the model is beyond the end of the source's WAL."""
+    ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
+    if lsn.parse(end) < position:
+        raise SourceBehind(
+            f"the source's WAL ends at {end}, before the position {lsn.show(position)} of"
+            f" {model.relation}: it was restored or failed over with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
 
 
 def compare(
