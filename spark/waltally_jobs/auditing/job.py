@@ -52,7 +52,13 @@ from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse import model as warehouse_model
-from waltally_jobs.warehouse.model import Built, applied_lsn, bring_on, is_rebuild_due
+from waltally_jobs.warehouse.model import (
+    Built,
+    applied_lsn,
+    bring_on,
+    emptied_parts,
+    is_rebuild_due,
+)
 
 Refused = dict[str, LoaderError]
 """By the name of a model or a roll-up, why it cannot be compared."""
@@ -234,7 +240,7 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
 def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
     """Return by measure why the model may count more purged rows than were written down."""
     found: dict[str, str] = {}
-    for part in built.emptied_parts(emptied):
+    for part in emptied_parts(built.model, emptied, built.baseline_lsn):
         why = (
             f"a partition of {part.table} was dropped or truncated before"
             f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"
