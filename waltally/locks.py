@@ -24,6 +24,7 @@ Kind = Literal[
     "moved",  # fills a table beside the staging tables, of this name
     "seeding",  # a seed counts a model for a slot; model_state says so
     "slot",  # brings the models of a slot that follow to the next position
+    "computed",  # of a slot: shared by those who add what Spark has computed
     "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
     "reader",  # makes a project's function that reads the change log
     "dbt schema",  # makes a schema that dbt builds in

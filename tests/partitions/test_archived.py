@@ -10,7 +10,7 @@ from waltally_jobs.warehouse import loader_progress
 
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job
-from tests.partitions.conftest import waits_for_a_seed
+from tests.partitions.conftest import full, waits_for_a_seed
 
 ARCHIVE = (
     "insert into notification_history (id, service_id, template_id, notification_type, "
@@ -18,6 +18,7 @@ ARCHIVE = (
     "notification_type, notification_status, created_at from notifications"
 )
 KEY = "alter table notification_history add primary key (id, notification_status)"
+ATTACH = "alter table notification_history attach partition history_late for values in ('late')"
 MOVE = "update notification_history set notification_status = '{}' where notification_status = '{}'"
 
 
@@ -85,9 +86,19 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
         run_job("spark-submit spark/seed.py", partitioned.environment())
         audit = run_job("spark-submit spark/audit.py", partitioned.environment())
         assert "was dropped or truncated before" not in audit
+
+        # That seed knows what went with the leaf, also where the log does not go on from it.
+        source.execute("create table history_late (like history_rest including all)")
+        source.insert(2)
+        source.execute(ARCHIVE.replace("notification_history", "history_late"))
+        source.execute("update history_late set notification_status = 'late'")
+        source.execute(full("history_late"))
+        source.execute(ATTACH)
+        running.wait_for("history_late was attached with what it held")
+        run_job("spark-submit spark/seed.py", partitioned.environment())
         running.end()
     partitioned.catch_up()
-    assert archived(partitioned) == {"sent": 10, "failed": 5}
+    assert archived(partitioned) == {"sent": 10, "failed": 5, "late": 2}
     assert partitioned.rejected() == []
 
 

@@ -6,6 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,11 @@ import psutil
 import pytest
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
-from waltally_jobs.applying.job import Applied, apply
+from waltally_jobs.applying.job import Applied, Stop, apply
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database
-from testkit.servers import Cluster
+from testkit.servers import Cluster, connect
 from tests.spark.kept import Kept
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 
@@ -187,3 +189,30 @@ def test_it_follows_without_a_session_and_ends_when_it_is_told_to(orders: Kept) 
         job.kill()
     assert re.search(r"channels is at .*: 3 changes in ", out), out
     assert "ended as it was told to; what was applied is intact" in err
+
+
+def test_a_model_that_is_applied_all_the_time_is_audited(orders: Kept) -> None:
+    """An audit lets nobody add meanwhile, and brings the model to where it compares."""
+    run(orders)
+    with (
+        closing(connect(orders.dsns[0])) as session,
+        orders.follow(),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        stop = Stop()
+        settings = ApplySettings(orders.dsns[1], orders.slot, "cdc", interval=0.01)
+        applied: list[Applied | LoaderError] = []
+
+        def write() -> None:
+            while not stop.wait(0.01):
+                session.ask("insert into orders (channel, amount) values ('web', 1)")
+
+        try:
+            others = [pool.submit(apply, settings, applied.append, stop), pool.submit(write)]
+            wait_until(lambda: len(applied) > 3 or any(each.done() for each in others))
+            found = orders.run("audit")
+        finally:
+            stop.set()
+        for each in others:
+            each.result()
+    assert found[0] == 0, found

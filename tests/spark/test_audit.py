@@ -26,7 +26,7 @@ from tests.spark.audited import (
 )
 from tests.spark.support import AT_THE_GATE, GATE, kill, submitted
 from waltally import lsn
-from waltally.errors import BuildFailed, LoaderError, NotSetUp
+from waltally.errors import BuildFailed, LoaderError, NotSetUp, SourceBehind
 
 
 def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_is_idle(
@@ -121,6 +121,14 @@ def test_a_first_baseline_adds_no_delete_and_a_later_one_those_since_the_first(
 
 
 BROKEN: list[tuple[str, str, type[LoaderError], str]] = [
+    (
+        "update cdc.slot_position set position_lsn = position_lsn + (2 ^ 40)::numeric;"
+        "update cdc.model_watermark set applied_lsn = applied_lsn + (2 ^ 40)::numeric",
+        "update cdc.slot_position set position_lsn = position_lsn - (2 ^ 40)::numeric;"
+        "update cdc.model_watermark set applied_lsn = applied_lsn - (2 ^ 40)::numeric",
+        SourceBehind,
+        "the source's WAL ends at",
+    ),
     # Only a standby shows its slot, and the audit reads the primary.
     (
         "update cdc.slot_position set on_standby = true",

@@ -300,6 +300,22 @@ def test_the_log_may_be_pruned_and_the_archive_goes_on(archived: Archived, tmp_p
     assert not any(each.difference_count for each in replay(compare, shared_session).models)
 
 
+def test_what_the_log_does_not_hold_is_not_replayed(system: QuerySystem) -> None:
+    """A model that was not registered for a while has no change of that time."""
+    total = {"total": FACTS["total"]}
+    other: dict[str, Any] = {"other": ("select count(*) as n from {b}", {})}
+    system.keep(total)
+    system.spark_job("spark-submit spark/seed.py")
+    for number, models in enumerate((total, other, total | other)):
+        system.keep(models, is_refresh=False)
+        system.source.execute("insert into lab.a (id) values (%s)", number)
+        system.source.execute("insert into lab.b (id) values (%s)", number)
+        system.catch_up()
+        system.spark_job(f"spark-submit spark/archive.py --to {system.home}")
+    with pytest.raises(ArchiveIncomplete, match=r"its changes up to .* are from .* on in the arch"):
+        system.spark_job(f"spark-submit spark/replay.py --from {system.home} --model total")
+
+
 def slice_of(begin: int, end: int, *models: Model) -> Slice:
     return Slice(ORIGIN, begin, end, 0, (), models)
 

@@ -152,7 +152,7 @@ def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]
 
 
 def compute(
-    start: Start, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+    start: Start | None, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
 ) -> Batch:
     """Write the changes before the position for each model, those that look alike as one."""
     batch_id = str(uuid.uuid4())

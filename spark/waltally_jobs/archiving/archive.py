@@ -11,7 +11,7 @@ from waltally import lsn
 from waltally.tables import Table
 from waltally_jobs.archiving import files
 from waltally_jobs.archiving.folder import Folder
-from waltally_jobs.archiving.manifests import Contents
+from waltally_jobs.archiving.manifests import Baseline, Contents
 from waltally_jobs.common import arrow, messages
 from waltally_jobs.common.arrow import Read, Start
 from waltally_jobs.common.errors import ArchiveIncomplete
@@ -50,6 +50,17 @@ class Archive:
                 f" archive holds those from {lsn.show(self.contents.from_lsn)} up to"
                 f" {lsn.show(self.contents.to_lsn)}",
                 "archive again, or ask for another position",
+            )
+
+    def require_held(self, baseline: Baseline, end: int, held: int | None, remedy: str) -> None:
+        """Raise ArchiveIncomplete where the log held what the model needs from too late on."""
+        begin = baseline.snapshot_lsn
+        if begin < end and (held is None or held > begin):
+            since = "not known to hold" if held is None else f"from {lsn.show(held)} on"
+            raise ArchiveIncomplete(
+                f"the baseline of {baseline.model.name} is at {lsn.show(begin)}, and its changes up"
+                f" to {lsn.show(end)} are {since} in the archive",
+                remedy,
             )
 
     def reads(self, begin: int, end: int) -> list[Read]:

@@ -82,37 +82,32 @@ def recorded_lsn(target: TargetSession, location: str) -> int | None:
     return lsn.parse(rows[0][0]) if rows else None
 
 
-def held(target: TargetSession) -> dict[str, int]:
+def held(target: TargetSession) -> tuple[dict[str, int], dict[str, int]]:
     """Return by model from which position on the log holds every change that it needs.
 
-    Of a table whose deletes are ignored, what went with a partition is in no change.
+    And before which position rows of a table whose deletes it ignores went with a partition.
     """
     rows = target.ask(
         f"""
-        with needing as (
-            select
-                declared_name,
-                {target.table("held_since")}(slot_name, needed) as held,
-                array(
-                    select source ->> 'table'
-                    from jsonb_array_elements(declaration -> 'sources') as source
-                    where (source ->> 'keeps_deleted')::boolean
-                ) as ignoring
-            from {target.table("registered_model")}
-            where slot_name = %s
-        )
-
-        select declared_name, greatest(held, (
-            select max(emptied_lsn)
-            from {target.table("logged_table")}
-            where slot_name = %s and table_schema || '.' || table_name = any (ignoring)
-        ))::text
-        from needing
-        where held is not null
+        select
+            declared_name,
+            {target.table("held_since")}(slot_name, needed)::text,
+            (
+                select max(emptied_lsn)::text
+                from {target.table("logged_table")} as logged
+                inner join jsonb_array_elements(declaration -> 'sources') as source
+                    on table_schema || '.' || table_name = source ->> 'table'
+                where logged.slot_name = model.slot_name and (source ->> 'keeps_deleted')::boolean
+            )
+        from {target.table("registered_model")} as model
+        where slot_name = %s
         """,
-        (target.slot, target.slot),
+        (target.slot,),
     )
-    return {name: lsn.parse(at) for name, at in rows}
+    return (
+        {name: lsn.parse(at) for name, at, _ in rows if at is not None},
+        {name: lsn.parse(at) for name, _, at in rows if at is not None},
+    )
 
 
 def record(target: TargetSession, location: str, contents: Contents) -> None:

@@ -115,9 +115,9 @@ def slices(
 ) -> Iterator[Slice]:
     """Yield the slices to archive, without rows and files; each is whole source transactions."""
     models = tuple(read_registration(target).models)
-    held = continuity.held(target)
+    known = continuity.held(target)
     for end in changes.ends(target, begin, slot.position_lsn, settings.slice_changes):
-        yield Slice(Origin.of(slot), begin, end, 0, (), models, held)
+        yield Slice(Origin.of(slot), begin, end, 0, (), models, *known)
         begin = end
 
 

@@ -51,6 +51,8 @@ class Slice:
     held: Mapping[str, int] = field(default_factory=dict)
     """By model, from which position on the log held every change that it needs; without those of
     which the log did not."""
+    emptied: Mapping[str, int] = field(default_factory=dict)
+    """By model, before which position rows whose deletes it ignores went without a change."""
     kind: Literal["changes"] = "changes"
     version: int = VERSION
 
@@ -125,22 +127,9 @@ class Contents:
                 remedy,
             )
 
-    def models(self, position: int) -> dict[str, Model]:
-        """Return by name the models as they were declared when the position was archived."""
-        before = [part for part in self.slices if part.from_lsn <= position]
-        return {model.name: model for model in before[-1].models} if before else {}
-
-    def held_lsn(self, model: Model, position: int) -> int | None:
-        """Return from where on every change that the model needs is archived, up to the position.
-
-        None where nobody said so: the model was not registered then, or declared otherwise.
-        """
-        for part in self.slices:
-            if part.from_lsn < position <= part.to_lsn:
-                same = (each for each in part.models if each.declaration == model.declaration)
-                names = [each.name for each in same if each.name == model.name]
-                return part.held.get(model.name) if names else None
-        return None
+    def at(self, position: int) -> Slice | None:
+        """Return the slice with the last changes before the position."""
+        return next((p for p in self.slices if p.from_lsn < position <= p.to_lsn), None)
 
     def baselines_of(self, name: str) -> tuple[Baseline, ...]:
         """Return the baselines of a model, in the order of positions."""

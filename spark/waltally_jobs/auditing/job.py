@@ -52,7 +52,13 @@ from waltally_jobs.evaluation import checks, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse import model as warehouse_model
-from waltally_jobs.warehouse.model import Built, applied_lsn, bring_on, is_rebuild_due
+from waltally_jobs.warehouse.model import (
+    Built,
+    applied_lsn,
+    bring_on,
+    emptied_parts,
+    is_rebuild_due,
+)
 
 Refused = dict[str, LoaderError]
 """By the name of a model or a roll-up, why it cannot be compared."""
@@ -110,7 +116,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
                 try:
                     queries.require_query(warehouse, model)
                     read = warehouse_model.read(warehouse, model, at)
-                    refuse(read, exported.position, known)
+                    refuse(read, known)
                     with spark_errors(work, exported.check):
                         reports.append(
                             compare(start, settings, target, source, read, exported, limit)
@@ -143,9 +149,9 @@ def comparable(
     for model in declared:
         try:
             # Before Spark starts, which takes seconds.
-            applied_lsn(target, model)
+            refuse_behind(source, model, applied_lsn(target, model))
             models.append(model)
-        except LoaderError as error:
+        except _OF_ONE as error:
             refused[model.name] = error
     if not models:
         raise combine(list(refused.values()))
@@ -164,18 +170,22 @@ def take_baselines(target: TargetSession, settings: Settings, models: Sequence[M
         time.sleep(_PAUSE_SECONDS)
 
 
-def refuse(built: Built, position: int, found: TableIdentities) -> None:
-    """Raise SourceBehind or TableReplaced where the model was built from other tables."""
-    if position < built.position:
-        raise SourceBehind(
-            f"the source's WAL ends at {lsn.show(position)}, before the position"
-            f" {lsn.show(built.position)} of {built.model.relation}: it was restored or failed over"
-            " with loss",
-            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-        )
+def refuse(built: Built, found: TableIdentities) -> None:
+    """Raise TableReplaced where the model was built from other tables."""
     finding = table_identity.replaced_finding(built.model, built.counted, found)
     if finding is not None:
         raise finding
+
+
+def refuse_behind(source: Connection, model: Model, position: int) -> None:
+    """Raise SourceBehind where the model is beyond the end of the source's WAL."""
+    ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
+    if lsn.parse(end) < position:
+        raise SourceBehind(
+            f"the source's WAL ends at {end}, before the position {lsn.show(position)} of"
+            f" {model.relation}: it was restored or failed over with loss",
+            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
+        )
 
 
 def compare(
@@ -230,7 +240,7 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
 def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
     """Return by measure why the model may count more purged rows than were written down."""
     found: dict[str, str] = {}
-    for part in built.emptied_parts(emptied):
+    for part in emptied_parts(built.model, emptied, built.baseline_lsn):
         why = (
             f"a partition of {part.table} was dropped or truncated before"
             f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"

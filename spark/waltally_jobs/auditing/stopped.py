@@ -12,8 +12,11 @@ from psycopg2 import errors
 from loader.source import slot_admin
 from waltally import locks, lsn
 from waltally.database import Connection
-from waltally.errors import CannotConnect, Interrupted
+from waltally.errors import CannotConnect, Interrupted, SettingError
 from waltally.models import Model
+from waltally_jobs.applying import batch
+from waltally_jobs.applying.batch import ApplySettings
+from waltally_jobs.common import changes
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, exported_snapshot
 from waltally_jobs.common.errors import AuditIncomplete, SnapshotBlocked
@@ -25,6 +28,7 @@ from waltally_jobs.warehouse.model import bring_on
 
 _POLL_SECONDS = 0.2
 _NOTIFY_SECONDS = 5.0
+_APPLYING: tuple[locks.Kind, ...] = ("slot", "computed")
 
 
 def open_snapshots(
@@ -56,6 +60,7 @@ def open_snapshots(
                 with _held(warehouse, settings) as until:
                     exported = _exported(opened, settings, target, source, models)
                     bring_on(warehouse, models, until, position=exported.position)
+                    _compute(warehouse, settings, models, exported.position)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
                 return exported, name
@@ -87,21 +92,44 @@ def _exported(
     return exported
 
 
+def _compute(
+    warehouse: TargetSession, settings: Settings, models: Sequence[Model], position: int
+) -> None:
+    """Bring the models that Spark applies to the position, where that needs no Spark."""
+    relations = {model.relation for model in models}
+    own = ApplySettings(settings.target, settings.slot, settings.schema)
+    with contextlib.suppress(SettingError):  # there is none
+        due = [
+            plan
+            for plan in batch.read(warehouse, own)
+            if plan.model.relation in relations
+            and plan.is_due(position)
+            and not plan.is_rebuild
+            and changes.count(warehouse, plan.from_lsn, position) <= batch.FEW_CHANGES
+        ]
+        if due:
+            made = batch.compute(None, warehouse, batch.FEW_CHANGES, due, position)
+            for each in made.computed:
+                batch.add(warehouse, made, each)
+
+
 @contextlib.contextmanager
 def _held(warehouse: TargetSession, settings: Settings) -> Iterator[float]:
     """Let nobody else bring the slot's models further within the block; yield until when at most.
 
-    Whoever calls cdc.apply waits, and this session does not. Raises AuditIncomplete.
+    Whoever calls cdc.apply waits, and spark/apply.py, and this session does not. Raises
+    AuditIncomplete.
     """
-    key = locks.key("slot", warehouse.slot)
-    with _not_for_ever(warehouse, settings):
-        locks.hold(warehouse, "slot", warehouse.slot)
     begun = time.monotonic()
     try:
+        with _not_for_ever(warehouse, settings):
+            for kind in _APPLYING:
+                locks.hold(warehouse, kind, warehouse.slot)
+        begun = time.monotonic()
         yield begun + settings.hold
     finally:
         with contextlib.suppress(CannotConnect, Interrupted):
-            warehouse.ask("select pg_advisory_unlock(%s)", (key,))
+            warehouse.ask("select pg_advisory_unlock_all()")
         print_status(f"apply by others was held for {time.monotonic() - begun:.3f} s")
 
 
@@ -117,8 +145,8 @@ def _not_for_ever(warehouse: TargetSession, settings: Settings) -> Iterator[None
     except Interrupted as error:
         if not isinstance(error.__cause__, errors.LockNotAvailable):
             raise
-        key = {"key": locks.key("slot", warehouse.slot)}
-        pids = ", ".join(str(pid) for (pid,) in warehouse.ask(locks.HOLDERS, key))
+        keys = [{"key": locks.key(kind, warehouse.slot)} for kind in _APPLYING]
+        pids = ", ".join(str(pid) for key in keys for (pid,) in warehouse.ask(locks.HOLDERS, key))
         raise AuditIncomplete(
             f"after {settings.timeout:.0f} s another session still applies to the slot"
             f" {warehouse.slot}: pid {pids or 'unknown'}",

@@ -75,8 +75,11 @@ def models_at(contents: Contents, position: int, names: tuple[str, ...]) -> list
     Raises SettingError for a name that the archive does not have.
     """
     # A baseline may be newer than the changes that were archived with the declaration.
-    known = {*contents.models(position)} | {
-        each.model.name for each in contents.baselines if each.snapshot_lsn <= position
+    part = contents.at(position) or contents.slices[0]
+    known = {model.name for model in part.models} | {
+        each.model.name
+        for each in contents.baselines
+        if part.from_lsn <= each.snapshot_lsn <= position
     }
     unknown = [name for name in names if name not in known]
     if unknown or not known:

@@ -43,6 +43,11 @@ def replayed(
     Raises ArchiveIncomplete.
     """
     model = baseline.model
+    part = archive.contents.at(position)
+    held = None if part is None else part.held.get(model.name)
+    seed = f"`spark-submit spark/seed.py --model {model.name}`"
+    again = f"give another position; those after {seed} are there once it is archived"
+    archive.require_held(baseline, position, held, again)
     with evaluating.tables(target) as (moved, counted):
         archived.write(target, archive, baseline, position, moved, counted, "went")
         query = _rebuilt(model, counted)

@@ -19,7 +19,7 @@ from waltally_jobs.evaluation import evaluating
 from waltally_jobs.moving import reading
 from waltally_jobs.seeding.archived import FORGET, WENT
 from waltally_jobs.warehouse import groups
-from waltally_jobs.warehouse.model import Built, read
+from waltally_jobs.warehouse.model import Built, counted, emptied_parts, read
 
 
 def write(
@@ -37,7 +37,8 @@ def write(
     rows_by_attempt: dict[int, int] = {}
     emptied = target.emptied()
     for model in models:
-        if not any(str(part.table) in emptied for part in model.tables if part.ignores_deletes):
+        # What went before the baseline was written down with it.
+        if not emptied_parts(model, emptied, counted(target, model)[0]):
             continue
         if model.name in gaps:
             raise unknown(model, "the change log does not go on from the model")
@@ -91,7 +92,7 @@ def _beyond(
         # Until the end nobody applies to it, so its position and its rows belong together.
         locks.wait(target, "model", str(model.relation))
         built = read(target, model, "")
-        parts = built.emptied_parts(emptied)
+        parts = emptied_parts(model, emptied, built.baseline_lsn)
         for part in parts:
             _require_known(built)
             target.ask(_own_groups(model, part, kept))

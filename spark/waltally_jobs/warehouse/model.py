@@ -41,17 +41,28 @@ class Built:
         """Whether its baseline and the changes since then are stored, so that it can be rebuilt."""
         return self.baseline_lsn is not None and self.log_start <= self.baseline_lsn
 
-    def emptied_parts(self, emptied: Mapping[str, int]) -> list[ModelTable]:
-        """Return the tables of which a partition went after the baseline; its rows still count.
 
-        No change said which rows these were. `emptied` is what the target session's `emptied` said
-        once the loader had come to where the tables were counted.
-        """
-        return [
-            part
-            for part in self.model.tables
-            if part.ignores_deletes and emptied.get(str(part.table), 0) > (self.baseline_lsn or 0)
-        ]
+def emptied_parts(
+    model: Model, emptied: Mapping[str, int], baseline_lsn: int | None
+) -> list[ModelTable]:
+    """Return the tables of which a partition went after the baseline; its rows still count.
+
+    No change said which rows these were. `emptied` is what the target session's `emptied` said
+    once the loader had come to where the tables were counted.
+    """
+    return [
+        part
+        for part in model.tables
+        if part.ignores_deletes and emptied.get(str(part.table), 0) > (baseline_lsn or 0)
+    ]
+
+
+def counted(target: TargetSession, model: Model) -> tuple[int | None, TableIdentities]:
+    """Return where the model's baseline is, and which tables it counted."""
+    [(_, at, identities)] = [
+        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == model.name
+    ]
+    return None if at is None else lsn.parse(str(at)), identities or {}
 
 
 def is_gap(target: TargetSession, model: Model, position: int) -> bool:
@@ -67,17 +78,10 @@ def read(target: TargetSession, model: Model, snapshot: str) -> Built:
     """
     registered = target.position()
     position = applied_lsn(target, model)
-    [(_, baseline_lsn, identities)] = [
-        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == model.name
-    ]
+    baseline_lsn, identities = counted(target, model)
+    rejected = _rejected(target, model)
     return Built(
-        model,
-        position,
-        registered.start_lsn,
-        None if baseline_lsn is None else lsn.parse(str(baseline_lsn)),
-        snapshot,
-        identities or {},
-        _rejected(target, model),
+        model, position, registered.start_lsn, baseline_lsn, snapshot, identities, rejected
     )
 
 

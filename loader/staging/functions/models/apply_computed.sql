@@ -22,6 +22,8 @@ as $$
 declare
     plan cdc.model_plan;
 begin
+    -- An audit that compares the models at a snapshot lets nobody add meanwhile.
+    perform pg_advisory_xact_lock_shared(cdc.lock_key('computed', slot));
     select ready.* into plan
     from cdc.plan_models(slot) as ready
     where ready.model_name = model and ready.engine = 'spark' and ready.step is not null;
