@@ -192,6 +192,11 @@ left join {per_customer} p on p.customer_id = c.id and p.orders > r.id group by 
 select near.name, changed.is_open, count(*) as n from {app_user} near
 left join {project} changed on changed.owner = near.id and near.name <> 'a' group by 1, 2
 
+-- left_by_two_columns_and_of_two
+select m.role, p.is_open, u.name, count(*) as n from {membership} m
+left join {project} p on p.id = m.user_id and p.owner = m.project_id
+left join {app_user} u on u.id = m.user_id and u.id = p.owner group by 1, 2, 3
+
 -- left_using
 select u.id % 2 as half, p.is_open, count(*) as n from {app_user} u
 left join {project} p using (id) group by 1, 2

@@ -177,6 +177,13 @@ delete from cdc.downstream_model where name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
+-- In another schema, app.told being a table.
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.told', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
+select cdc.note_downstream_failure('app.told', 'no') \g /dev/null
+insert into got
+select 'so is a copy whose table is there', string_agg(error, ', '), 'no, no' from cdc.downstream_model;
+delete from cdc.downstream_model where model_name = 'app.told';
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
 select cdc.note_functions('app.up', '{app.add(text),app.mine(text)}') \g /dev/null
