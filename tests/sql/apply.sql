@@ -90,6 +90,10 @@ update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
 select 'models that no change touches', cdc.move_untouched(array[planned], '0/30', '0/40'), 'app.ft' from plan;
 insert into got select 'move with the others', applied_lsn::text, '0/40' from cdc.model_watermark;
+update cdc.model_watermark set applied_lsn = '0/30';
+insert into got
+select 'one behind the front does not', concat_ws(' ', front::text, app.said()), '{}'
+from cdc.apply_front('s', array(select planned from plan), '0/50', null);
 -- A call may end at a position.
 update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
@@ -138,6 +142,17 @@ select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /de
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
 insert into got
 select 'nor does its plan hold', left(app.refusal($$select cdc.require_plan(planned) from earlier$$), 5), 'WL001';
+
+-- A change that names no table.
+create or replace function cdc.read_s(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
+language sql security definer as $$
+    select array_agg((null, null, commit_lsn, ordinal, false, 'no JSON', '{}', '{}', 1, commit_lsn, null)::cdc.change)
+    from cdc.change_log
+    where slot_name = $1 and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)
+$$;
+update cdc.model_watermark set applied_lsn = '0/30';
+select from cdc.apply('s', '0/40') \g /dev/null
+insert into got select 'concerns every model', app.said(), 'add 1';
 
 -- What Spark has read is given to the routine, after the TRUNCATE.
 insert into cdc.computed_change

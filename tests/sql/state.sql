@@ -134,6 +134,10 @@ insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
 from cdc.plan_downstream('s');
+update cdc.downstream_model set error = 'no', remedy = 'do it';
+insert into got
+select 'one that failed', concat_ws(', ', state, is_finding, reason, remedy), 'failed, t, no, do it' from cdc.plan_downstream('s');
+update cdc.downstream_model set error = null, remedy = null;
 
 update cdc.downstream_model
 set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
