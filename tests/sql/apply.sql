@@ -168,6 +168,26 @@ select cdc.add_moved(planned, ('b', '{1}', 2)::cdc.computed_batch) from plan \g 
 insert into got select 'first what is truncated, then the rest', app.said(), 'add 1, add 2';
 insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_change;
 
+update cdc.installed_model set engine = 'spark';
+select cdc.apply_rest('s', array(select planned from plan), null, null, false) \g /dev/null
+insert into got select 'the database leaves it to Spark', app.said(), null;
+insert into cdc.computed_change
+    (slot_name, model_name, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
+values ('s', 'app.ft', 'c', 1, 1, 'I', 64, false, 2, 64);
+insert into got
+select 'what was read from ' || from_lsn, cdc.apply_computed(
+    's', 'app.ft', (planned).declaration, coalesce(baseline_id, (planned).baseline_id), left(from_lsn, 4)::pg_lsn, '0/50',
+    ('c', '{1}', 1)::cdc.computed_batch
+)::text, wanted
+from plan
+cross join (values
+    ('0/30', null, 'false'),
+    ('0/40 on another baseline', gen_random_uuid(), 'false'),
+    ('0/40', null, 'true')
+) as read (from_lsn, baseline_id, wanted);
+insert into got select 'is added once', app.said(), 'add 2';
+update cdc.installed_model set engine = 'database';
+
 -- A model over it is told what it changes, unless that is too much or the model is built again.
 insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
