@@ -142,6 +142,8 @@ select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /de
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
 insert into got
 select 'nor does its plan hold', left(app.refusal($$select cdc.require_plan(planned) from earlier$$), 5), 'WL001';
+insert into got
+select 'nor is a function called that was replaced', left(app.refusal($$select cdc.unless_replaced('', 'app.said()'::regprocedure, '3')$$), 5), 'WL001';
 
 -- A change that names no table.
 create or replace function cdc.read_s(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]

@@ -156,6 +156,9 @@ select 'or a seed', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, f, app.ft, which it reads, follows: its query has changed: until a seed has counted it, the former query is '
     'applied, `spark-submit spark/seed.py --model ft`'
 from cdc.plan_downstream('s');
+insert into got
+select 'a query that changes twice', cdc.former_query(installed, '{"query": "third"}') ->> 'routine', 'f()'
+from cdc.installed_model as installed;
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
