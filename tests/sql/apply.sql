@@ -243,6 +243,14 @@ values ('app.odd', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
 select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
 
+update cdc.installed_model
+set
+    needs = '[["public.orders", ["a"], false, "public", "orders"]]',
+    former = '{"needs": [["public.orders", ["b"], true, "public", "orders"]]}';
+insert into got
+select 'a reader gives what the former query needs too', cdc.make_reader('s')::text,
+    '[["public.orders", ["a", "b"], true, "public", "orders"]]';
+
 insert into got
 select 'no end', substr(app.refusal($$select cdc.wait_for('s', '0/A0', null)$$), 7),
     'the position and the time to wait for must not be null';
