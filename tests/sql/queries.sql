@@ -26,6 +26,11 @@ select
     cdc.list_needs(query || '{"kind": "rows", "has_old_rows": false}') #>> '{0,2}', 'each'
 from compiled
 union all
+select
+    'a text of a model is compared as the database does',
+    cdc.model_columns('{"columns": [{"name": "a", "type": "text"}, {"name": "b", "type": "integer"}]}', 'own'),
+    'own.a collate "default" as a, own.b'
+union all
 select 'the reader of a slot', left(cdc.reader_name('one'), strpos(cdc.reader_name('one'), '(') - 1), '"cdc".read_one'
 union all
 select
