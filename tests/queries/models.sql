@@ -213,11 +213,6 @@ select x.kind, u.name, count(*) as n from (
     select project_id as id, 'member' as kind from {membership} union all select id, 'project' from {project}
 ) as x left join {app_user} u on u.id = x.id group by 1, 2
 
--- left_of_lateral
-select l.is_open, u.name, count(*) as n from {membership} m
-cross join lateral (select m.user_id as member, p.is_open from {project} p where p.id = m.project_id) l
-left join {app_user} u on u.id = l.member group by 1, 2
-
 -- places
 select customer_id as place, hours as sign, count(distinct channel) as channels, sum(order_count) as n
 from {days} group by 1, 2
