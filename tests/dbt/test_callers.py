@@ -56,7 +56,7 @@ def test_a_model_behind_is_not_applied_by_two_callers(
         second = pool.submit(built.apply_apart, "behind")
         built.wait_for_waiting(1, second)
         first.commit()
-        second.result()
+        assert {model.state for model in second.result()} == {"follows"}
     must_be_exact(built, application)
 
 

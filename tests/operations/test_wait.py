@@ -11,7 +11,8 @@ from testkit.pipeline import Pipeline
 from testkit.servers import Cluster
 from testkit.waiting import wait_until
 
-COUNT = "select sum(live_count) from analytics.ft_service_stats"
+MODEL = "analytics.ft_service_stats"
+COUNT = f"select sum(live_count) from {MODEL}"
 
 
 def test_what_is_committed_can_be_read_after_it_returned(apart: Pipeline) -> None:
@@ -138,7 +139,8 @@ def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: P
         return {"slot": pipeline.slot, "position": pipeline.position(), "newest": newest}
 
     for ask, before, after in (
-        ("select cdc.wait_for(%(slot)s, %(position)s, '0 s')", True, False),
+        # What wait_for asks again and again, after a look at the states.
+        (f"select cdc.holds(%(slot)s, '{{{MODEL}}}', %(position)s)", True, False),
         ("select cdc.exact_as_of(%(slot)s) = %(newest)s", False, True),
         ("select applied_lsn = %(position)s from cdc.apply(%(slot)s)", True, True),
     ):

@@ -192,6 +192,11 @@ left join {per_customer} p on p.customer_id = c.id and p.orders > r.id group by 
 select near.name, changed.is_open, count(*) as n from {app_user} near
 left join {project} changed on changed.owner = near.id and near.name <> 'a' group by 1, 2
 
+-- left_by_two_columns_and_of_two
+select d.channel, m.role, u.name, count(*) as n from {days} d
+left join {membership} m on m.user_id = d.customer_id and m.project_id = d.hours
+left join {app_user} u on u.id = m.user_id and u.id = d.hours group by 1, 2, 3
+
 -- left_using
 select u.id % 2 as half, p.is_open, count(*) as n from {app_user} u
 left join {project} p using (id) group by 1, 2
@@ -202,6 +207,11 @@ select x.kind, x.name as one, u.name as other, count(*) as n from (
     union all select m.project_id, v.name, 'member' from {membership} m left join {app_user} v on v.id = m.user_id
     union all select p.id, v.name, 'project' from {project} p left join {app_user} v on v.id = p.owner
 ) as x left join {app_user} u on u.id = x.id group by 1, 2, 3
+
+-- left_of_arms
+select x.kind, u.name, count(*) as n from (
+    select project_id as id, 'member' as kind from {membership} union all select id, 'project' from {project}
+) as x left join {app_user} u on u.id = x.id group by 1, 2
 
 -- places
 select customer_id as place, hours as sign, count(distinct channel) as channels, sum(order_count) as n

@@ -48,3 +48,6 @@ select count(*) as n from {project} p left join {app_user} u on u.id = 1
 
 -- compares no column of its right side by = | an inner join
 select count(*) as n from {project} p left join {app_user} u on u.id = p.owner or u.is_active
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p left join {membership} m on m.user_id = m.project_id

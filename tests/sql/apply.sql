@@ -90,6 +90,10 @@ update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
 select 'models that no change touches', cdc.move_untouched(array[planned], '0/30', '0/40'), 'app.ft' from plan;
 insert into got select 'move with the others', applied_lsn::text, '0/40' from cdc.model_watermark;
+update cdc.model_watermark set applied_lsn = '0/30';
+insert into got
+select 'one behind the front does not', concat_ws(' ', front::text, app.said()), '{}'
+from cdc.apply_front('s', array(select planned from plan), '0/50', null);
 -- A call may end at a position.
 update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
@@ -138,6 +142,19 @@ select cdc.note_failure(planned, '22003', 'too large', null) from earlier \g /de
 insert into got select 'what was installed meanwhile has not failed', error, null from cdc.installed_model;
 insert into got
 select 'nor does its plan hold', left(app.refusal($$select cdc.require_plan(planned) from earlier$$), 5), 'WL001';
+insert into got
+select 'nor is a function called that was replaced', left(app.refusal($$select cdc.unless_replaced('', 'app.said()'::regprocedure, '3')$$), 5), 'WL001';
+
+-- A change that names no table.
+create or replace function cdc.read_s(text, pg_lsn, pg_lsn, pg_lsn, bigint, pg_lsn, bigint, boolean) returns cdc.change[]
+language sql security definer as $$
+    select array_agg((null, null, commit_lsn, ordinal, false, 'no JSON', '{}', '{}', 1, commit_lsn, null)::cdc.change)
+    from cdc.change_log
+    where slot_name = $1 and (commit_lsn, ordinal) >= ($4, $5) and (commit_lsn, ordinal) < ($6, $7)
+$$;
+update cdc.model_watermark set applied_lsn = '0/30';
+select from cdc.apply('s', '0/40') \g /dev/null
+insert into got select 'concerns every model', app.said(), 'add 1';
 
 -- What Spark has read is given to the routine, after the TRUNCATE.
 insert into cdc.computed_change
@@ -152,6 +169,26 @@ select 'nobody says how many rows there are', left(app.refusal($$select cdc.add_
 select cdc.add_moved(planned, ('b', '{1}', 2)::cdc.computed_batch) from plan \g /dev/null
 insert into got select 'first what is truncated, then the rest', app.said(), 'add 1, add 2';
 insert into got select 'nothing is left of the batch', count(*)::text, '0' from cdc.computed_change;
+
+update cdc.installed_model set engine = 'spark';
+select cdc.apply_rest('s', array(select planned from plan), null, null, false) \g /dev/null
+insert into got select 'the database leaves it to Spark', app.said(), null;
+insert into cdc.computed_change
+    (slot_name, model_name, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
+values ('s', 'app.ft', 'c', 1, 1, 'I', 64, false, 2, 64);
+insert into got
+select 'what was read from ' || from_lsn, cdc.apply_computed(
+    's', 'app.ft', (planned).declaration, coalesce(baseline_id, (planned).baseline_id), left(from_lsn, 4)::pg_lsn, '0/50',
+    ('c', '{1}', 1)::cdc.computed_batch
+)::text, wanted
+from plan
+cross join (values
+    ('0/30', null, 'false'),
+    ('0/40 on another baseline', gen_random_uuid(), 'false'),
+    ('0/40', null, 'true')
+) as read (from_lsn, baseline_id, wanted);
+insert into got select 'is added once', app.said(), 'add 2';
+update cdc.installed_model set engine = 'database';
 
 -- A model over it is told what it changes, unless that is too much or the model is built again.
 insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
@@ -177,6 +214,13 @@ delete from cdc.downstream_model where name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
+-- In another schema, app.told being a table.
+insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+values ('app.told', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
+select cdc.note_downstream_failure('app.told', 'no') \g /dev/null
+insert into got
+select 'so is a copy whose table is there', string_agg(error, ', '), 'no, no' from cdc.downstream_model;
+delete from cdc.downstream_model where model_name = 'app.told';
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
 select cdc.note_functions('app.up', '{app.add(text),app.mine(text)}') \g /dev/null
@@ -198,6 +242,14 @@ insert into cdc.installed_function (model_name, name)
 values ('app.odd', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
 select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
+
+update cdc.installed_model
+set
+    needs = '[["public.orders", ["a"], false, "public", "orders"]]',
+    former = '{"needs": [["public.orders", ["b"], true, "public", "orders"]]}';
+insert into got
+select 'a reader gives what the former query needs too', cdc.make_reader('s')::text,
+    '[["public.orders", ["a", "b"], true, "public", "orders"]]';
 
 insert into got
 select 'no end', substr(app.refusal($$select cdc.wait_for('s', '0/A0', null)$$), 7),

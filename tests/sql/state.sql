@@ -134,6 +134,10 @@ insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
 from cdc.plan_downstream('s');
+update cdc.downstream_model set error = 'no', remedy = 'do it';
+insert into got
+select 'one that failed', concat_ws(', ', state, is_finding, reason, remedy), 'failed, t, no, do it' from cdc.plan_downstream('s');
+update cdc.downstream_model set error = null, remedy = null;
 
 update cdc.downstream_model
 set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
@@ -152,6 +156,9 @@ select 'or a seed', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, f, app.ft, which it reads, follows: its query has changed: until a seed has counted it, the former query is '
     'applied, `spark-submit spark/seed.py --model ft`'
 from cdc.plan_downstream('s');
+insert into got
+select 'a query that changes twice', cdc.former_query(installed, '{"query": "third"}') ->> 'routine', 'f()'
+from cdc.installed_model as installed;
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
 insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');

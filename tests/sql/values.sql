@@ -6,6 +6,8 @@ from (
     -- jsonb_or_null
     ('JSON', cdc.jsonb_or_null('{"a": 1}')::text, '{"a": 1}'),
     ('no JSON', cdc.jsonb_or_null('{"a": ')::text, null),
-    ('a character that no text holds', cdc.jsonb_or_null('"\u0000"')::text, null)
+    ('a character that no text holds', cdc.jsonb_or_null('"\u0000"')::text, null),
+    -- json_string
+    ('the last of a message', cdc.json_string('"a\n]}"}]}'), e'a\n]}')
 ) as failed (what, got, wanted)
 where got is distinct from wanted;

@@ -1,5 +1,4 @@
--- SQL: columns of a model's row, as a query over it sees them: a text under the database's default collation. Without
--- `is_whole` only the key and what the query needs.
+-- SQL: columns of a model's row, as a query over it sees them: a text under the database's default collation.
 create or replace function cdc.model_columns(input jsonb, row_name text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(

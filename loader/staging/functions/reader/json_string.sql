@@ -2,6 +2,6 @@
 create or replace function cdc.json_string(token text) returns text
 language plpgsql immutable strict parallel safe set search_path = pg_catalog, pg_temp as $$
 begin
-    return rtrim(token, '}] ')::jsonb #>> '{}';
+    return rtrim(token, '}]')::jsonb #>> '{}';
 end
 $$;
