@@ -48,3 +48,7 @@ select count(*) as n from {project} p left join {app_user} u on u.id = 1
 
 -- compares no column of its right side by = | an inner join
 select count(*) as n from {project} p left join {app_user} u on u.id = p.owner or u.is_active
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p
+left join {app_user} u on u.note::varchar = coalesce(left(p.id::text, 1), 'x')::bpchar
