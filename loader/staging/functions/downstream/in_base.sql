@@ -25,7 +25,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     select case when bool_and(named.is_alias is not true or named.base_name is not null) then string_agg(
         case
             when named.is_alias then (
-                select format(case when cdc.is_text(one.value ->> 'type') then '(%I collate "default")' else '%I' end, named.base_name)
+                select format(case when one.value ->> 'type' ~ '^(text|character varying|bpchar)$' then '(%I collate "default")' else '%I' end, named.base_name)
                 from jsonb_array_elements(compiled #> '{inputs,0,columns}') as one (value)
                 where one.value ->> 'name' = named.base_name
             )
