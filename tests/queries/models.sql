@@ -221,3 +221,6 @@ select m.project_id, count(distinct m.letter) as letters from {membership} m gro
 -- by_letter
 select a.letter::text as letter, count(*) as n from {membership} a join {membership} b on b.letter = a.letter
 group by 1
+
+-- by_bits
+select a.role, count(*) as n from {membership} a join {membership} b on b.bits = a.bits group by 1

@@ -43,7 +43,8 @@ BELOW = {
     "region": "select id, name from {regions}",
     "app_user": "select id, name, is_active, note from {users}",
     "membership": (
-        'select id, user_id, project_id, role, note, role::"char" as letter from {memberships}'
+        'select id, user_id, project_id, role, note, role::"char" as letter, (id % 3)::bit(2) as bits '
+        "from {memberships}"
     ),
     "project": "select id, owner, is_open from {projects}",
 }
