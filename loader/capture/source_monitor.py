@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from loader.capture.poller import Poller
 from loader.source import ddl_notes, leaf_catalog
+from loader.source.label_catalog import LabelCatalog
 from loader.source.slot import SlotInfo
 from loader.source.standbys.actions import HAS_WAITS, History, read_wait
 from waltally import lsn
@@ -89,15 +90,22 @@ class SourceMonitor(Poller[Connection, Answer]):
         self._ddl_trigger = ddl_trigger
         self.answer = Answer(False, True, 0, 0, False, ddl_trigger)
         """The newest one; that of a sound stream before there is one."""
+        self.has_altered = False
+        """Whether columns that models need are not what they were when the stream began."""
 
     def watch(
-        self, pid: int, stop: Callable[[LoaderError], None], plain: Sequence[Table] = ()
+        self,
+        pid: int,
+        stop: Callable[[LoaderError], None],
+        plain: Sequence[Table],
+        columns: LabelCatalog,
     ) -> None:
         """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end.
 
         `plain` are tables of which none was partitioned when the stream began.
         """
         self._pid = pid
+        self._columns = columns
         # A name may hold the mark of a parameter.
         is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
         self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
@@ -130,6 +138,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         if answer.has_slot:
             self.history.ask(connection)
         self.answer = answer
+        self.has_altered = not self._columns.is_as_read(connection)
         if answer.has_waits and (finding := read_wait(connection)) is not None:
             self._stop_stream(finding)
         return answer

@@ -246,7 +246,7 @@ class Stream:
         reader.start()
         self.reader = reader
         plain = () if partitions.roots else self.registration.tables
-        self.monitor.watch(hello.pid, reader.stop, plain)
+        self.monitor.watch(hello.pid, reader.stop, plain, answers.labels)
 
     @property
     def outdated(self) -> str:
@@ -255,6 +255,8 @@ class Stream:
             return "a partitioned table has other partitions, or an enum other labels"
         if self.monitor.answer.has_partitioned:
             return "a table is partitioned now"
+        if self.monitor.has_altered:
+            return "a table has another primary key, or a column another type"
         if self.monitor.has_other_ddl_notes:
             return "the source has begun to report DDL, or has stopped"
         return ""

@@ -1,7 +1,9 @@
-"""Asks a server's catalog for the labels of the enums in the columns that models need.
+"""Asks a server's catalog what the columns that models need are, and for the labels of their enums.
 
 A label keeps its oid when it is renamed, and then stored changes have its old name, while the old
-rows of changes to come have the new one.
+rows of changes to come have the new one. So it is with an attribute that a composite gets. Between
+timestamp and timestamptz ALTER TABLE may change a column without writing its rows, and another
+primary key tells a table's rows apart by other columns.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from loader.staging.logged_tables import Labels
 from waltally import lsn
 from waltally.database import Connection
-from waltally.models import Model, needed_columns, source_tables
+from waltally.models import Model, identity_columns, needed_columns, source_tables
 from waltally.tables import Table
 
 TYPES_WITHIN = """
@@ -34,12 +36,18 @@ TYPES_WITHIN = """
 
 # An enum may stand within an array, a domain, a range or a composite.
 _PARTS = f"""
-with recursive parts (label, name, type) as (
+with recursive listed as (
+    select own.*, c.oid
+    from jsonb_to_recordset(%s)
+        as own (label text, schema text, name text, columns jsonb, key jsonb)
+    inner join pg_namespace as n on n.nspname = own.schema
+    inner join pg_class as c on c.relnamespace = n.oid and c.relname = own.name
+),
+
+parts (label, name, type) as (
     select listed.label, a.attname, a.atttypid
-    from jsonb_to_recordset(%s) as listed (label text, schema text, name text, columns jsonb)
-    inner join pg_namespace as n on n.nspname = listed.schema
-    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
-    inner join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
+    from listed
+    inner join pg_attribute as a on a.attrelid = listed.oid and not a.attisdropped
     where listed.columns ? a.attname::text
     union
     select parts.label, parts.name, inner_type.type
@@ -52,10 +60,34 @@ with recursive parts (label, name, type) as (
 _READ = f"""
 {_PARTS},
 
-by_column as (
-    select parts.label, parts.name, jsonb_object_agg(e.oid, e.enumlabel) as labels
+named as (
+    select parts.label, parts.name, e.oid::text as id, e.enumlabel::text as text
     from parts
     inner join pg_enum as e on e.enumtypid = parts.type
+    union all
+    select parts.label, parts.name, 'type', string_agg(coalesce((
+        select '(' || string_agg(format_type(a.atttypid, null), ', ' order by a.attnum) || ')'
+        from pg_attribute as a
+        where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+    ), format_type(t.oid, null)), ', ' order by t.oid)
+    from parts
+    inner join pg_type as t on t.oid = parts.type
+    where t.typtype = 'c' or t.typname in ('timestamp', 'timestamptz')
+    group by 1, 2
+    union all
+    select listed.label, key.name, 'key', (
+        select string_agg(quote_ident(a.attname), ', ' order by a.attname collate "C")
+        from pg_index as i
+        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+        where i.indrelid = listed.oid and i.indisprimary
+    )
+    from listed
+    cross join jsonb_array_elements_text(listed.key) as key (name)
+),
+
+by_column as (
+    select named.label, named.name, jsonb_object_agg(named.id, named.text) as labels
+    from named
     group by 1, 2
 ),
 
@@ -83,7 +115,7 @@ select
 
 
 def list_needs(models: Sequence[Model]) -> str:
-    """Return as JSON the tables of the models, each with its needed columns."""
+    """Return as JSON the tables of the models, each with its needed columns and its rows' key."""
     return json.dumps(
         [
             {
@@ -91,6 +123,7 @@ def list_needs(models: Sequence[Model]) -> str:
                 "schema": table.schema,
                 "name": table.name,
                 "columns": needed_columns(models, table),
+                "key": identity_columns([m for m in models if m.kind == "rows"], table),
             }
             for table in source_tables(models)
         ]
@@ -98,16 +131,17 @@ def list_needs(models: Sequence[Model]) -> str:
 
 
 class LabelCatalog:
-    """The labels of the enums that models need, as one server has them at one moment."""
+    """What the columns that models need are, as one server has them at one moment."""
 
     def __init__(self, connection: Connection, models: Sequence[Model]) -> None:
-        """Read them. Raises LoaderError."""
-        self._connection = connection
+        """Read it. Raises LoaderError."""
+        self._connection, self._models = connection, models
         ((labels, enums, read_lsn),) = connection.ask(_READ, (list_needs(models),))
         self.labels: dict[Table, Labels] = {
             table: labels.get(str(table), {}) for table in source_tables(models)
         }
-        """By table."""
+        """By table: the labels of a column's enums, its "type" where that may change unseen, and
+        the "key" of the table that it is part of, where a model keeps its rows."""
         self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""
         self._enums: list[int] = enums
@@ -116,12 +150,17 @@ class LabelCatalog:
             for columns in labels.values()
             for own in columns.values()
             for oid, label in own.items()
+            if oid.isdigit()
         }
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing has a label."""
         return not self._enums
+
+    def is_as_read(self, connection: Connection) -> bool:
+        """Return whether all of it is the same in another session. Raises LoaderError."""
+        return LabelCatalog(connection, self._models).labels == self.labels
 
     def look_again(self) -> tuple[bool, str]:
         """Return whether each enum has the same labels, and the snapshot that shows it."""

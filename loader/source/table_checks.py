@@ -39,7 +39,12 @@ def countable(info: TableInfo, models: Sequence[Model]) -> list[LoaderError]:
     first = table_fit(info) or without_heirs(info)
     if first is not None:
         return [first]
-    findings = (columns_present(info, feeds), columns_stored(info), columns_readable(info))
+    findings = (
+        columns_present(info, feeds),
+        columns_stored(info),
+        columns_readable(info),
+        as_compiled(info, feeds),
+    )
     return [*filter(None, findings)]
 
 
@@ -95,6 +100,33 @@ def columns_present(
     return TableUnfit(
         f"The table {info.table} has no column {', '.join(sorted(missing))}, needed by {by_model}",
         "correct the name in the query",
+    )
+
+
+def as_compiled(info: TableInfo, feeds: Sequence[tuple[Model, ModelTable]]) -> LoaderError | None:
+    """Models read times, and tell rows apart, as the table had them when they were compiled."""
+    for model, part in feeds:
+        for source in model.declaration["sources"]:
+            for column in source["columns"] if source["table"] == part.name else ():
+                now = info.types.get(column["name"])
+                if now in _TIMES.values() and now != _TIMES.get(column["type"], now):
+                    return _not_as_compiled(info, model, f"its {column['name']} is a {now} now")
+        identity = model.declaration.get("identity", info.primary_key)
+        # Of a deferrable key nothing is known here.
+        is_known = info.primary_key or not model.declaration.get("needs_old_rows")
+        if is_known and {*identity} != {*info.primary_key}:
+            key = ", ".join(info.primary_key) or "gone or deferrable"
+            return _not_as_compiled(info, model, f"its primary key is {key} now")
+    return None
+
+
+_TIMES = {"timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone"}
+
+
+def _not_as_compiled(info: TableInfo, model: Model, what: str) -> LoaderError:
+    return TableUnfit(
+        f"The table {info.table} is not as {model.name} was compiled for it: {what}",
+        "`loader setup`, then `dbt build`, then `spark-submit spark/seed.py`",
     )
 
 

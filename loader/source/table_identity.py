@@ -22,7 +22,7 @@ class TableIdentity(TypedDict):
     column_numbers: dict[str, int]
     """The attribute numbers of the needed columns that it has."""
     labels: Labels
-    """The labels of the enums in its needed columns."""
+    """What its needed columns are: see LabelCatalog."""
 
 
 TableIdentities = Mapping[str, TableIdentity]
@@ -91,7 +91,7 @@ def replaced_finding(
         elif renamed := renamed_labels(before["labels"], now["labels"]):
             message = (
                 f"{name} was altered: {', '.join(renamed.values())}, and the counts have the "
-                "former label"
+                "former one"
             )
             remedy = "see that `loader run` runs, then `spark-submit spark/seed.py`"
         elif now["named_xid"] != before["named_xid"]:

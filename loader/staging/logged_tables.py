@@ -191,7 +191,7 @@ class Gap:
 
 
 Labels = Mapping[str, Mapping[str, str]]
-"""By column of a table and by oid, the labels of its enums."""
+"""By column of a table and by oid, the labels of its enums; its "type", and its table's "key"."""
 
 
 def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
@@ -205,7 +205,8 @@ def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
             name = now[column].get(oid)
             if name != label:
                 what = "is gone" if name is None else f"is {name!r} now"
-                events[column] = f"the label {label!r} of {column} {what}"
+                word = "label" if oid.isdigit() else oid
+                events[column] = f"the {word} {label!r} of {column} {what}"
                 break
     return events
 

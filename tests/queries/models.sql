@@ -224,3 +224,13 @@ left join {customer} c on c.id = p.place group by 1, 2, 3
 -- under_our_words
 select touched.channel, min(hours) as least, count(distinct came.made) as n
 from {days} touched cross join lateral (select hours % 3 as made) as came group by 1
+
+-- letters
+select m.project_id, count(distinct m.letter) as letters from {membership} m group by 1
+
+-- by_letter
+select a.letter::text as letter, count(*) as n from {membership} a join {membership} b on b.letter = a.letter
+group by 1
+
+-- by_bits
+select a.role, count(*) as n from {membership} a join {membership} b on b.bits = a.bits group by 1

@@ -51,3 +51,7 @@ select count(*) as n from {project} p left join {app_user} u on u.id = p.owner o
 
 -- compares no column of its right side by = | an inner join
 select count(*) as n from {project} p left join {membership} m on m.user_id = m.project_id
+
+-- compares no column of its right side by = | an inner join
+select count(*) as n from {project} p
+left join {app_user} u on u.note::varchar = coalesce(left(p.id::text, 1), 'x')::bpchar

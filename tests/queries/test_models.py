@@ -42,7 +42,10 @@ BELOW = {
     "customer": "select id, name, region_id, since from {customers}",
     "region": "select id, name from {regions}",
     "app_user": "select id, name, is_active, note from {users}",
-    "membership": "select id, user_id, project_id, role, note from {memberships}",
+    "membership": (
+        'select id, user_id, project_id, role, note, role::"char" as letter, (id % 3)::bit(2) as bits '
+        "from {memberships}"
+    ),
     "project": "select id, owner, is_open from {projects}",
 }
 

@@ -95,10 +95,15 @@ def test_a_table_that_no_slot_can_follow_is_refused(broken: TableInfo, remedy: s
 
 def test_rows_need_their_key_alone_of_an_old_row() -> None:
     rows = parsed("rows", ("shop", "amount"), "public.n", identity=["shop"])
-    narrow = replace(TABLE, identity="d", identity_columns=frozenset({"shop"}))
+    narrow = replace(
+        TABLE, identity="d", identity_columns=frozenset({"shop"}), primary_key=("shop",)
+    )
     assert table_checks.table_findings(narrow, [rows]) == []
     (found,) = table_checks.table_findings(narrow, [rows, MODEL])
     assert "does not carry Paid At, amount: " in str(found)
+    for key, said in (("id", "shop"), "id, shop"), ((), "gone or deferrable"):
+        (found,) = table_checks.table_findings(replace(narrow, primary_key=key), [rows])
+        assert f"not as rows was compiled for it: its primary key is {said} now" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 -- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
 -- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins
 -- with these columns. No index holds a value of unbounded length: that would make the input fail. The order of texts is
--- that of no index on their beginnings.
+-- that of no index on their beginnings. Bits and what a text search compares have no hash, so no index.
 create or replace function cdc.needed_indexes(compiled jsonb) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
@@ -22,7 +22,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             or input.value -> 'key' @> jsonb_build_array(jsonb_build_object('name', joined.column_name)) as is_short
         from joined
         cross join lateral (select compiled -> 'inputs' -> (joined.own_no - 1) as value) as input
-        inner join jsonb_array_elements(input.value -> 'columns') as own on own.value ->> 'name' = joined.column_name
+        inner join jsonb_array_elements(input.value -> 'columns') as own
+            on own.value ->> 'name' = joined.column_name and own.value ->> 'type' !~ '^("bit"|bit varying|tsvector|tsquery)'
     ),
 
     of_joins as (
@@ -62,9 +63,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.relation,
             of_joins.method,
             (
-                select string_agg(
-                    format('%I', name) || case when cdc.is_text(of_joins.types ->> name) then ' collate "default"' else '' end,
-                    ', ' order by place)
+                select string_agg(format('%I', name) || case when of_joins.types ->> name ~ '^(text|character varying|bpchar)$' then ' collate "default"' else '' end, ', ' order by place)
                 from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
             ) as columns,
             of_joins.short_names as plain_names

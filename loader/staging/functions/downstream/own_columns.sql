@@ -9,6 +9,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     cross join generate_series(0, 1) as number
     cross join lateral (select cdc.origin_of(demanded.sides -> number, query, ctes) as origin) as own
     -- The other side is of the other models: else it would be a condition on a row alone, which finds none.
-    where own.origin -> 0 = model and not cdc.reads_side(demanded.sides -> (1 - number), side)
+    where
+        own.origin -> 0 = model and not cdc.reads_side(demanded.sides -> (1 - number), side)
+        -- Of what is compared as char(n), rows that meet one row may differ in blanks.
+        and cdc.node_type(demanded.sides -> number) <> 'bpchar'::regtype
     order by demanded.place, number
 $$;
