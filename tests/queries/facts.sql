@@ -73,6 +73,10 @@ select 10 / small as x, count(*), sum(12 / n) as y from {a} group by 1
 select (select tag from unnest(tags) as tag) as tag, array_position(nums, 3) as place,
     name::jsonpath::text as path, count(*) as n from {a} group by 1, 2, 3
 
+-- not_finite
+select flag, sum(case id % 7 when 1 then 'NaN' when 2 then 'Infinity' when 3 then '-Infinity' else n::numeric end)
+    as s, count(*) as n from {a} group by 1
+
 -- numbers_in_texts
 select code::integer as code, sum(name::numeric) as s, count(*) as n from {a} group by 1
 
@@ -99,7 +103,7 @@ select mood, moods::text as moods, count(*) filter (where mood = 'it''s') as n,
 
 -- odd_names | {"surrogate_key": "ID x"}
 select "odd ""name}" as "x""y {keys}", count("odd ""name}") as "{relation}",
-    sum(n) as "Sum", avg(n) as "select" from {a} group by 1
+    sum(n) as "$routine$", avg(n) as "select" from {a} group by 1
 
 -- floats
 select ratio::text as ratio, r::text as r, sum(ratio::text::numeric) as s,
@@ -167,9 +171,9 @@ select flag, sum(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte
     from (select flag, n from {a} union all select flag, n from {b}) as two group by 1
 
 -- texts_beside_totals
-select code, pad, upper(code) || count(*) as u, lower(pad) || count(*) as l,
-    case when code ilike 'Ü' then count(*) end as i, case when code > 'a' then sum(n) end as s
-    from {a} group by code, pad
+select code, pad, 'ü' || code as t, upper(code) || count(*) as u, lower(pad) || count(*) as l,
+    upper('ü' || code) || count(*) as v, case when code ilike 'Ü' then count(*) end as i,
+    case when code > 'a' then sum(n) end as s from {a} group by code, pad, 3
 
 -- domains
 select amount, blob, octet_length(blob) as bytes, count(amount) as n, sum(amount) as s from {a} group by 1, 2

@@ -168,7 +168,8 @@ class Model:
             rng.shuffle(given)
             places.append([given.index(n) + 1 for n in needed])
             alone: bool | str = source["keeps_deleted"]
-            if self.is_rows and not self.compiled["has_old_rows"]:
+            # As where a model of the rows of b reads it too.
+            if table == "b" or (self.is_rows and not self.compiled["has_old_rows"]):
                 alone = "each"
             gives.append([f"lab.{table}", given, alone, "lab", table])
         width = max(map(len, places))

@@ -67,6 +67,9 @@ select k, count(*) from (select flag as k, count(*) from {a} group by 1) as x gr
 -- below the top | a model of its own
 select k, count(*) from (select flag as k, n from {a} group by 1, 2) as x group by 1
 
+-- below the top | a model of its own
+with f as (select flag, count(*) as n from {a} group by 1) select * from f where flag
+
 -- DISTINCT
 select k, count(*) from (select distinct flag as k from {a}) as x group by 1
 
@@ -282,6 +285,17 @@ select flag, count(*) from {a} where at + '1 day' > '2026-01-01 00:00+00' group 
 
 -- spelling of a timestamp with | to_char
 select at::text as t, count(*) from {a} group by 1
+
+-- of a timestamp with time zone depends on settings (column a, column b, column c, column d, column e) | to_char
+select (seen at time zone 'UTC')::text as a, (case when flag then at end)::text as b,
+    coalesce(at, at)::text as c, (array[at])[1]::text as d,
+    ((array[at] || at)::text[])[1] as e, count(*) from {a} group by 1, 2, 3, 4, 5
+
+-- the spelling of a timestamp with time zone[] | to_char
+select (array[at] || at)::text as x, count(*) from {a} group by 1
+
+-- the spelling of a record | to_char
+select row(seen)::text as x, count(*) from {a} group by 1
 
 -- can say `today` | to_date
 select name::date as d, count(*) from {a} group by 1

@@ -89,7 +89,8 @@ select x.value ->> 0 as k, count(*) from {a} cross join jsonb_array_elements(doc
 select flag, count(*) from {a} where name in ('today', 'now') or name like 'now%' group by 1
 
 -- labels of an enum that are words of the clock
-select word, count(*) from {words} where word = 'now' or word in ('pay now', 'today') group by 1
+select word, count(*) from {words}
+    where word = 'now' or word in ('pay now', 'today') and mood = 'sad' group by 1
 
 -- CTEs that only pass on
 with c as (select * from {a}), d as (select * from c),

@@ -200,12 +200,14 @@ def test_the_texts_of_a_key_fit_an_index_together(lab: Lab) -> None:
 
 
 def test_a_table_that_is_emptied_twice_takes_away_each_row_once(lab: Lab) -> None:
+    """And where another one is emptied, it takes away its own alone."""
     lab.clear()
-    query = "select count(*) as n from (select id from {a} union all select id from {b}) as two"
-    model = Model(lab, "emptied_twice", query, Random(1))
+    tables = ("a", "b", "of_extensions")
+    rows = " union all ".join(f"select id from {{{table}}}" for table in tables)
+    model = Model(lab, "emptied_twice", f"select count(*) as n from ({rows}) as three", Random(1))
     for number in (1, 2):
-        values = f"(id) values ({number})"
-        for change in (f"insert into lab.a {values}; insert into lab.b {values}", "truncate lab.a"):
+        insert = "; ".join(f"insert into lab.{table} (id) values ({number})" for table in tables)
+        for change in (insert, "truncate lab.a", "truncate lab.of_extensions"):
             lab.execute(change)
             model.catch_up()
             assert model.differences() == []

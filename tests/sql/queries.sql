@@ -52,6 +52,30 @@ select
     'a false, n false, twice true';
 select cdc.empty_table('app.ft') \g /dev/null
 insert into got select 'an emptied table', count(*)::text, '0' from app.ft;
+
+-- What is registered of a model stays where its query means the same.
+insert into cdc.slot_position (slot_name, system_identifier, source_database, position_lsn, start_lsn)
+values ('s', '1', 'app', '0/20', '0/10');
+create temporary table source as
+select
+    'select a, count(*) as n from "d"."app"."t" group by 1' as text,
+    '[{"relation": "\"d\".\"app\".\"t\"", "name": "t", "table": "app.t", "schema": "app", "key": [], "columns": [
+        {"name": "a", "type": "integer"}]}]'::jsonb as sources;
+insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, reading)
+select 's', 'm', '"registered"', 'app', 'm', '{}', to_jsonb(source) || '{"options": {}}' from source;
+insert into got
+select
+    compiled.what, (cdc.compile_model('s', 'm', compiled.text, compiled.sources, '{}') = '"registered"')::text,
+    compiled.wanted
+from (
+    select 'another column and text' as what, replace(text, ' as ', '  AS ') as text, jsonb_insert(
+        sources, '{0,columns,0}', '{"name": "b", "type": "text"}'
+    ) as sources, 'true' as wanted from source
+    union all
+    select 'another meaning', replace(text, '(*)', '(a)'), sources, 'false' from source
+    union all
+    select 'a column of another type', text, jsonb_set(sources, '{0,columns,0,type}', '"text"'), 'false' from source
+) as compiled;
 create role "table's owner";
 create role "dbt's own";
 grant usage on schema cdc, app to "dbt's own";

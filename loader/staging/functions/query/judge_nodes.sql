@@ -53,7 +53,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     where
         parts.clause not in (
             'canSetTag', 'targetList', 'rtable', 'rteperminfos', 'jointree', 'cteList', 'groupClause', 'sortClause',
-            'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE', 'constraintDeps',
+            'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE',
             -- Beside the clauses that are refused.
             'hasWindowFuncs', 'hasForUpdate'
         )

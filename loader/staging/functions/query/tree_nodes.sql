@@ -43,9 +43,7 @@ language sql stable strict set search_path = pg_catalog, pg_temp as $$
         (
             select jsonb_object_agg(field.key, field.value)
             from jsonb_each(walk.value) as field
-            where
-                jsonb_typeof(field.value) not in ('object', 'array')
-                or field.value ->> 0 in ('i', 'o')
+            where jsonb_typeof(field.value) not in ('object', 'array')
         ) || case
             when walk.value ->> '_' in ('SUBLINK', 'COLLATEEXPR', 'NAMEDARGEXPR')
                 then jsonb_build_object('resulttype', cdc.expression_type(walk.value))
