@@ -281,9 +281,8 @@ class Keep:
 
 def _sorted_by(select: pb.SelectStmt) -> list[pb.Node]:
     """Return what ORDER BY sorts by, without the names of selected columns."""
-    outputs = [[target.res_target.name] for target in select.target_list]
     values = [node.sort_by.node for node in select.sort_clause]
-    return [value for value in values if tree.names(value.column_ref) not in outputs]
+    return [value for value in values if not tree.is_output(select, value)]
 
 
 def complete_groups(scope: Scope) -> None:

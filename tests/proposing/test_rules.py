@@ -155,6 +155,25 @@ CASES = {
         "SELECT COALESCE(sum(c.n), 0)::bigint AS n FROM report_2 c"
         " WHERE EXISTS (SELECT 1 FROM report o WHERE o.customer_id = c.id)",
     ),
+    "a set of EXCEPT ALL counts the rows of its arms": (
+        "select count(*) as n from orders where status in"
+        " (select channel from orders except all select country from customers)",
+        [
+            "select id, channel from orders",
+            "select id, country from customers",
+            "SELECT status AS status, count(*) AS n FROM orders orders GROUP BY 1",
+        ],
+        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders WHERE orders.status IN"
+        " (SELECT channel FROM orders_rows orders EXCEPT ALL SELECT country FROM customers_rows customers)",
+    ),
+    "a column may be named with its schema, and a comment may be the end": (
+        'select "lab"."orders"."status", count(*) as n from lab.orders'
+        " where lab.orders . amount > 5 group by lab.orders.status -- all",
+        [
+            "SELECT orders.status AS status, count(*) AS n FROM orders orders WHERE orders.amount > 5 GROUP BY 1"
+        ],
+        "SELECT orders.status AS status, orders.n AS n FROM report orders",
+    ),
     "a condition on a parameter moves out of a sub-select": (
         "select status, count(*) as n from (select status from orders where channel = 'web'"
         " /* :channel */ and amount > 1) as o group by 1",
@@ -256,7 +275,7 @@ def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
 
 
 def test_a_limit_is_left_out_of_the_proof_as_ties_may_be_cut_anywhere(shop: Database) -> None:
-    query = "select status, count(*) as n from orders group by 1 order by n > 0 limit 1"
+    query = "select status, count(*) as n from orders group by 1 order by count(*) > 0 limit 1"
     proof = split(shop, query).prove()
     assert (proof.rows, proof.missing, proof.surplus) == (3, [], [])
 
