@@ -174,6 +174,15 @@ CASES = {
         ],
         "SELECT orders.status AS status, orders.n AS n FROM report orders",
     ),
+    "a condition with OR stays one where another is added": (
+        "select count(*) filter (where (status = 'open' or placed_at < now()) and placed_at > now() - interval '1 year')"
+        " as n from orders",
+        [
+            "SELECT status = 'open' AS key_1, placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1, 2"
+        ],
+        "SELECT COALESCE(sum(orders.n) FILTER (WHERE (orders.key_1 OR orders.placed_at < now())"
+        " AND orders.placed_at > (now() - '1 year'::interval)), 0)::bigint AS n FROM report orders",
+    ),
     "a condition on a parameter moves out of a sub-select": (
         "select status, count(*) as n from (select status from orders where channel = 'web'"
         " /* :channel */ and amount > 1) as o group by 1",
