@@ -131,6 +131,17 @@ CASES = {
         ],
         "SELECT m.country AS country, COALESCE(m.n, 0)::bigint AS n FROM report m",
     ),
+    "a copied column may have a word of SQL as its name": (
+        'select c."group", count(*) as n from orders as o join customers as c on c.id = o.customer_id'
+        " group by 1",
+        [
+            "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
+            'select id, "group" from customers',
+            'SELECT c."group" AS "group", sum(o.n) AS n FROM report_orders o'
+            " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
+        ],
+        'SELECT m."group" AS "group", COALESCE(m.n, 0)::bigint AS n FROM report m',
+    ),
     "the columns, and no expressions, of a table that an outer join may leave out are keys": (
         "select c.id, sum(coalesce(o.amount, 5)) as total from customers as c left join orders as o"
         " on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by c.id",
@@ -219,6 +230,7 @@ def shop(database: Database) -> Database:
     database.execute(
         "create view lab.priced as select id, status from lab.orders where amount is not null;"
         "create type lab.mood as enum ('good', 'bad');"
+        "alter table lab.customers add \"group\" text default 'a';"
         "alter table lab.orders add details jsonb, add took interval, add mood lab.mood default 'bad';"
         "update lab.orders set details = to_jsonb(id % 4),"
         " took = (array['1 day', '24:00', '36:00']::interval[])[id % 3 + 1]"
