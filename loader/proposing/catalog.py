@@ -102,7 +102,7 @@ class Catalog:
     """A read-only session at the source."""
 
     def __init__(self, connection: Connection, timezone: str) -> None:
-        self.connection = connection
+        self.connection, self.zone = connection, timezone
         connection.give_up_locks()
         connection.ask("select set_config('default_transaction_read_only', 'on', false)")
         if timezone:

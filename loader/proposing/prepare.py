@@ -15,6 +15,7 @@ from loader.proposing.book import Book, Parameter
 from loader.proposing.reading import is_aggregate
 from loader.proposing.refuse import refuse, refuse_names
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
+from loader.proposing.zone import write_zone
 from waltally.errors import SettingError
 from waltally.tables import quoted
 
@@ -62,6 +63,7 @@ def prepare(
         original = f"{original.strip()}\n"
         write_out(book, select)
         book.catalog.check(book.plain(original))
+        write_zone(book, select)
         _spell_groups(book, select)
         refuse_names(book, select)
         asked.append(Asked(original, select))

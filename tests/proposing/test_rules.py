@@ -301,6 +301,42 @@ def test_a_limit_is_left_out_of_the_proof_as_ties_may_be_cut_anywhere(shop: Data
     assert (proof.rows, proof.missing, proof.surplus) == (3, [], [])
 
 
+@pytest.mark.parametrize(
+    ("asked", "read"),
+    [
+        (
+            "placed_at >= current_date - 7",
+            "day >= ((now() AT TIME ZONE 'Z')::date - 7)::timestamp AT TIME ZONE 'Z'",
+        ),
+        ("placed_at::date = current_date", "key_1 = (now() AT TIME ZONE 'Z')::date"),
+        ("placed_at::date < now()::date", "key_1 < (now() AT TIME ZONE 'Z')::date"),
+        (
+            "placed_at < date_trunc('month', now()) - interval '1 month'",
+            "day < (date_trunc('month', now() AT TIME ZONE 'Z') AT TIME ZONE 'Z' AT TIME ZONE 'Z'"
+            " - '1 month'::interval) AT TIME ZONE 'Z'",
+        ),
+        (
+            "placed_at < date_trunc('day', now()) - interval '12 hours'",
+            "hour < (date_trunc('day', now() AT TIME ZONE 'Z') AT TIME ZONE 'Z'"
+            " - '12 hours'::interval)",
+        ),
+        (
+            "placed_at at time zone 'Z' < date_trunc('day', localtimestamp)",
+            "day < date_trunc('day', (now() AT TIME ZONE 'Z')::timestamp)",
+        ),
+    ],
+)
+def test_a_view_means_its_own_zone_by_today_and_not_the_reader_s(
+    shop: Database, asked: str, read: str
+) -> None:
+    zone = "Europe/Berlin"
+    text = f"select count(*) as n from orders where {asked}".replace("'Z'", f"'{zone}'")
+    halves = split(shop, text, zone)
+    assert halves.reads.endswith(f"orders.{read}".replace("'Z'", f"'{zone}'"))
+    proof = halves.prove()
+    assert (proof.missing, proof.surplus) == ([], [])
+
+
 @pytest.mark.parametrize("other", ["status as other, n", "status, n::int as n"])
 def test_a_view_with_other_columns_is_refused(shop: Database, other: str) -> None:
     halves = split(shop, "select status, count(*) as n from orders group by 1")
