@@ -154,6 +154,18 @@ CASES = {
         " FROM customers_rows c LEFT JOIN report_orders o ON o.customer_id = c.id"
         " AND o.placed_at > (now() - '1 day'::interval) GROUP BY c.id",
     ),
+    "and casts of them, as a key has not the spelling of its values": (
+        "select coalesce(o.amount::text, '-') as amount, count(*) as n from customers as c"
+        " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1",
+        [
+            "SELECT o.amount::text AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+            " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
+            "select id from customers",
+        ],
+        "SELECT COALESCE(o.key_1, '-') AS amount, COALESCE(sum(COALESCE(o.n, 1)), 0)::bigint AS n"
+        " FROM customers_rows c LEFT JOIN report_orders o ON o.customer_id = c.id"
+        " AND o.placed_at > (now() - '1 day'::interval) GROUP BY COALESCE(o.key_1, '-')",
+    ),
     "of EXISTS and IN a value is kept once": (
         "select count(*) as n from customers as c where exists"
         " (select * from orders as o where o.customer_id = c.id and o.status = 'paid')"
