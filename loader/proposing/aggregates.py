@@ -103,7 +103,7 @@ class _Sum:
         can_filter = self.is_inner or (self.is_star and not keep.is_nullable)
         inner = [one for one in filters if can_filter and keep.is_own(one)]
         self.inner = f" filter (where {tree.sql(tree.all_of(inner))})" if inner else ""
-        self.outer = [tree.sql(keep.outer(one)) for one in filters if one not in inner]
+        self.outer = [f"({tree.sql(keep.outer(one))})" for one in filters if one not in inner]
         if self.outer:
             keep.has_sets = True
 

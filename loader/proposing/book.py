@@ -7,8 +7,9 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from itertools import chain, count
 
+from loader.proposing import tree
 from loader.proposing.catalog import Catalog, Relation
-from loader.setup.proposal import rendered, written
+from loader.setup.proposal import rendered
 
 _MARKS = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""
@@ -67,7 +68,8 @@ class Model:
         if not self.copied:
             return self.query
         where = f" where {self.where}" if self.where else ""
-        return f"select {', '.join(map(written, self.columns))} from {self.copied}{where}"
+        columns = (tree.sql(tree.column(name)) for name in self.columns)
+        return f"select {', '.join(columns)} from {self.copied}{where}"
 
 
 @dataclass

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import psycopg2
+
 from waltally.database import Connection
 from waltally.errors import LoaderError, SettingError
+from waltally.server_errors import ServerError
 from waltally.tables import Table
 
 # The query's name without a schema: public first, else the only schema that has one.
@@ -99,7 +102,7 @@ class Catalog:
     """A read-only session at the source."""
 
     def __init__(self, connection: Connection, timezone: str) -> None:
-        self.connection = connection
+        self.connection, self.zone = connection, timezone
         connection.give_up_locks()
         connection.ask("select set_config('default_transaction_read_only', 'on', false)")
         if timezone:
@@ -152,6 +155,17 @@ class Catalog:
         return list(
             zip((n for n, _ in described), self.connection.ask(f"select {types}")[0], strict=True)
         )
+
+    def check(self, query: str) -> None:
+        """Raise SettingError where PostgreSQL does not take a query; nothing of it is run."""
+        with self.connection.explained(), self.connection.cursor() as cursor:
+            try:
+                cursor.execute(f"prepare waltally_asked as {query}; deallocate waltally_asked")
+            except (psycopg2.ProgrammingError, psycopg2.DataError) as error:
+                raise SettingError(
+                    f"PostgreSQL refuses the query: {ServerError.of(error).message}",
+                    "give it as it runs in psql, types with their schema",
+                ) from error
 
     def is_true(self, condition: str) -> bool:
         """Return whether a condition without columns holds now; what cannot be asked does not."""

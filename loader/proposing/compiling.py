@@ -43,13 +43,10 @@ class Compiler:
         model.options = {"ignore_deletes": purged} if purged else {}
         try:
             made = self._ask(book, model)
-        except LoaderError as error:
+        except LoaderError:
             # Where the query's dates depend on the session's zone, the model says it.
             model.options = {"timezone": book.catalog.timezone, **model.options}
-            try:
-                made = self._ask(book, model)
-            except LoaderError:
-                raise error from None
+            made = self._ask(book, model)
         self.compiled[Table(_SCHEMA, model.name)] = made
         model.keys = [key["name"] for key in made["keys"]]
         model.needed = models.Model(model.name, Table(_SCHEMA, model.name), made).needed
@@ -70,7 +67,7 @@ class Compiler:
         query = Query(
             model.name,
             Table(_SCHEMA, model.name),
-            f"models/{model.name}.sql",
+            "the query",
             text,
             tuple((_named(table), table) for table in tables),
             (None,) * len(tables),

@@ -72,6 +72,4 @@ def _needed(scope: Scope, item: Item) -> set[str]:
             names.add(name)
     for join in tree.find(scope.select, pb.JoinExpr):
         names |= {part.string.sval for part in join.using_clause}
-        if join.is_natural:
-            names |= {*item.columns}
     return names

@@ -10,6 +10,7 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
 from loader.setup.proposal import described, rendered, source_call
+from waltally.tables import literal
 
 
 def model_files(book: Book) -> dict[str, str]:
@@ -36,7 +37,10 @@ def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> d
             "{# The application's query over the models. `dbt compile` writes the tables' names. #}"
         )
         return {f"analyses/{name}.sql": f"{head}\n{text}\n"}
-    config = "{{ config(materialized='view') }}"
+    # A constant of the view is read when dbt makes it.
+    zone = f"set local timezone to {literal(book.catalog.zone)}"
+    hook = f', pre_hook="{zone}"' if book.catalog.zone else ""
+    config = f"{{{{ config(materialized='view'{hook}) }}}}"
     about = "The rows of the query that it was made of, from models that are always up to date."
     return {
         f"models/{name}.sql": f"{config}\n\n{text}\n",

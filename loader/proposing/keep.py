@@ -130,8 +130,10 @@ class Keep:
             return None
         if kind == "a_expr" and (bound := grain.compared(self, node)):
             return grain.by_grain(self, *bound)
-        # A null row's coalesce(x, 0) is 0: where an outer join gives one, the columns are kept.
-        is_strict = not self.is_nullable or kind == "column_ref"
+        # A null row's coalesce(x, 0) is 0: where an outer join gives one, the columns are kept, and
+        # casts of them: a kept column has one spelling, and 1.50::text another one than 1.5::text.
+        column = node.type_cast.arg if kind == "type_cast" else node
+        is_strict = not self.is_nullable or column.HasField("column_ref")
         return self.key(node) if is_strict and self.is_own(node) else None
 
     def _sub_link(self, node: pb.Node) -> pb.Node:
@@ -281,9 +283,8 @@ class Keep:
 
 def _sorted_by(select: pb.SelectStmt) -> list[pb.Node]:
     """Return what ORDER BY sorts by, without the names of selected columns."""
-    outputs = [[target.res_target.name] for target in select.target_list]
     values = [node.sort_by.node for node in select.sort_clause]
-    return [value for value in values if tree.names(value.column_ref) not in outputs]
+    return [value for value in values if not tree.is_output(select, value)]
 
 
 def complete_groups(scope: Scope) -> None:

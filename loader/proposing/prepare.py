@@ -13,8 +13,9 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
 from loader.proposing.reading import is_aggregate
-from loader.proposing.refuse import refuse
+from loader.proposing.refuse import refuse, refuse_names
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
+from loader.proposing.zone import write_zone
 from waltally.errors import SettingError
 from waltally.tables import quoted
 
@@ -58,8 +59,14 @@ def prepare(
         }
         named |= {at: name for at, (name, _) in compared.items() if name in filled_in}
         _set_parameters(book, select, named)
+        # A comment may end it.
+        original = f"{original.strip()}\n"
         write_out(book, select)
-        asked.append(Asked(original.strip(), select))
+        book.catalog.check(book.plain(original))
+        write_zone(book, select)
+        _spell_groups(book, select)
+        refuse_names(book, select)
+        asked.append(Asked(original, select))
     return asked
 
 
@@ -157,13 +164,23 @@ def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
 
 
 def _marked(book: Book, raw: bytes, select: pb.SelectStmt, begin: int, end: int) -> str:
-    """Return the text of a query, with marks for its tables, and views as what they are."""
+    """Return the text of a query, with marks for its tables, and views as what they are.
+
+    In text and tree a column's name loses its schema.
+    """
     tokens = postgast.scan(raw.decode()).tokens
     parts: list[bytes] = []
     at = begin
-    for node in sorted(_range_vars(select, set()), key=lambda node: node.range_var.location):
-        var = node.range_var
+    qualified = [ref for ref in tree.find(select, pb.ColumnRef) if len(ref.fields) > 2]
+    named = [*(node.range_var for node in _range_vars(select, set())), *qualified]
+    for var in sorted(named, key=lambda one: one.location):
         inside = [token for token in tokens if token.start >= var.location]
+        if isinstance(var, pb.ColumnRef):
+            # The table has an alias now, which has no schema.
+            parts.append(raw[at : var.location])
+            at = inside[2 * len(var.fields) - 4].start
+            del var.fields[:-2]
+            continue
         length = 3 if var.schemaname else 1
         relation = book.catalog.relation(var.schemaname, var.relname)
         if relation.definition:
@@ -179,7 +196,7 @@ def _marked(book: Book, raw: bytes, select: pb.SelectStmt, begin: int, end: int)
 
 
 def write_out(book: Book, select: pb.SelectStmt) -> None:
-    """Mark tables, write views and plain CTEs out, name columns, and spell GROUP BY out."""
+    """Mark tables, write views and plain CTEs out, and name columns."""
     for node in list(_range_vars(select, set())):
         var = node.range_var
         relation = book.catalog.relation(var.schemaname, var.relname)
@@ -188,6 +205,7 @@ def write_out(book: Book, select: pb.SelectStmt) -> None:
         if relation.definition:
             view = tree.parse(relation.definition)[0]
             write_out(book, view)
+            _spell_groups(book, view)
             _replace(node, view, [])
             continue
         var.relname, var.schemaname = book.source(relation), ""
@@ -199,7 +217,6 @@ def write_out(book: Book, select: pb.SelectStmt) -> None:
             own = target.res_target
             if not own.name and not own.val.HasField("column_ref"):
                 own.name = name_of(own.val)
-    _spell_groups(book, select)
 
 
 def _replace(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> None:

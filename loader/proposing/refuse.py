@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book
-from loader.proposing.reading import CLOCKS
+from loader.proposing.reading import CLOCKS, is_aggregate
+from loader.proposing.scope import Scope, scoped_refs
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -26,6 +28,15 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
             "Grouping sets, ROLLUP and CUBE are several answers in one",
             "give the query of each set, with UNION ALL around them",
         )
+    for join in tree.find(select, pb.JoinExpr):
+        is_outer = join.jointype in (pb.JOIN_RIGHT, pb.JOIN_FULL)
+        if join.is_natural or (is_outer and join.using_clause):
+            raise SettingError(
+                "A NATURAL JOIN, or a RIGHT or FULL JOIN … USING: a name in it is of two tables",
+                "join ON …, and name each column's table",
+            )
+        if join.alias.aliasname or join.join_using_alias.aliasname:
+            raise SettingError("A join has a name of its own", "name the tables' columns")
     for call in tree.find(select, pb.FuncCall):
         *schema, name = _names(call.funcname)
         if _is_users(schema) or name not in book.catalog.functions:
@@ -50,6 +61,35 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
             raise SettingError(
                 f"{schema[0]}.{name} is a type of a user", "write one of PostgreSQL's own"
             )
+
+
+def refuse_names(book: Book, select: pb.SelectStmt) -> None:
+    """Raise SettingError where a name means a whole row, or an aggregate is not its own query's."""
+
+    def judge(message: Message, scope: Scope) -> bool:
+        if isinstance(message, pb.ResTarget) and "*" in tree.names(message.val.column_ref):
+            return True
+        if isinstance(message, pb.SortBy) and tree.is_output(scope.select, message.node):
+            return True
+        if isinstance(message, pb.ColumnRef):
+            name = tree.names(message)[-1]
+            is_alias = len(message.fields) == 1 and any(name == one.alias for one in scope.items)
+            if name == "*" or (is_alias and not scope.find(message)[1]):
+                text = tree.sql(pb.Node(column_ref=message))
+                raise SettingError(
+                    f"{text} is a whole row", "name the columns, for count() the primary key"
+                )
+        if isinstance(message, pb.FuncCall) and is_aggregate(book, message):
+            owners = [inner.find(ref)[0] for ref, inner in scoped_refs(message, scope)]
+            if owners and all(owner and owner.is_around(scope) for owner in owners):
+                text = tree.sql(pb.Node(func_call=message))
+                raise SettingError(
+                    f"{text} in a sub-select is an aggregate of the query around it",
+                    "compute it in a sub-select in FROM, and compare with its column",
+                )
+        return False
+
+    list(scoped_refs(select, Scope(book, pb.SelectStmt()), judge))
 
 
 def _is_users(schema: list[str]) -> bool:

@@ -71,7 +71,8 @@ class Split:
         if select.HasField("larg"):
             for side in (select.larg, select.rarg):
                 inside = Scope(self.book, side, scope.outer, scope.ctes)
-                self._query(inside, _is_once(select, is_set or not select.all))
+                is_own = is_set and select.op != pb.SETOP_EXCEPT
+                self._query(inside, _is_once(select, is_own or not select.all))
             return
         hoist.raise_conditions(scope)
         scope = scope.again()

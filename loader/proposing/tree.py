@@ -144,6 +144,11 @@ def has_star(select: pb.SelectStmt) -> bool:
     return any("*" in names(ref) for ref in find(listed, pb.ColumnRef))
 
 
+def is_output(select: pb.SelectStmt, sorted_by: pb.Node) -> bool:
+    """Return whether ORDER BY names a selected column."""
+    return names(sorted_by.column_ref) in [[one.res_target.name] for one in select.target_list]
+
+
 def add_column(select: pb.SelectStmt, name: str, text: str) -> None:
     """Let a query also select an expression."""
     target = pb.ResTarget(name=name, val=expression(text))

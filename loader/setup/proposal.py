@@ -308,10 +308,10 @@ def _day(column: Column, timezone: str, taken: set[str]) -> Dimension:
 
 
 def _name(name: str) -> str:
-    return rendered(written(name))
+    return rendered(_written(name))
 
 
-def written(name: str) -> str:
+def _written(name: str) -> str:
     """Return a name as it can stand after AS, where any word may."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
 

@@ -39,6 +39,27 @@ from waltally.errors import LoaderError, SettingError
         ("select string_agg(language, ',' order by id) from posts", "needs each row"),
         ("select count(*) from nowhere", "no table nowhere"),
         ("delete from posts", "something beside SELECT"),
+        (
+            "select language, count(*) from posts natural join accounts group by 1",
+            "is of two tables",
+        ),
+        ("select id, count(tag) from posts right join accounts using (id) group by 1", "is of two"),
+        (
+            "select j.language, count(*) from (posts join accounts using (id)) as j group by 1",
+            "name",
+        ),
+        (
+            "select a.id, count(p) from accounts a left join posts p using (id) group by 1",
+            "whole row",
+        ),
+        ("select count(*) from posts as p where p.* is not null", "p.* is a whole row"),
+        (
+            "select p.language, (select count(*) from posts as o where o.id > avg(p.account_id))"
+            " from posts as p group by 1",
+            "an aggregate of the query around it",
+        ),
+        ("select langauge, count(*) from posts group by 1", 'column "langauge" does not exist'),
+        ("select language, count(*) from posts group by 3", "position 3 is not in select list"),
         ("selec 1", "no SQL"),
     ],
 )

@@ -214,7 +214,9 @@ def test_a_query_becomes_a_project_that_follows_and_equals_it(
     shop: Database, tmp_path: Path
 ) -> None:
     project = tmp_path / "live"
-    said = shop.must("init", str(project), "--query", asked(tmp_path, SALES))
+    zone = "Europe/Berlin"
+    query = asked(tmp_path, SALES)
+    said = shop.must("init", str(project), "--query", query, "--timezone", zone)
     assert "sales: same rows: 3, missing 0, surplus 0 (all rows)" in said
     assert "fact over models: sales_counts_orders x customers_rows, found by customer_id" in said
     assert "live/models/sales.sql" in said
@@ -224,7 +226,7 @@ def test_a_query_becomes_a_project_that_follows_and_equals_it(
     assert models == {"sales", "sales_counts", "sales_counts_orders", "customers_rows"}
     assert {f"models/{name}.yml" for name in models} < files.keys()
     view = files["models/sales.sql"]
-    assert view.startswith("{{ config(materialized='view') }}")
+    assert view.startswith("{{ config(materialized='view', ")
     assert "shop_id = 1" in view and "limit 10" in view
     places = {"DBT_PROJECT_DIR": str(project), "DBT_PROFILES_DIR": str(project)}
     manifest = project / "target" / "manifest.json"
@@ -236,10 +238,13 @@ def test_a_query_becomes_a_project_that_follows_and_equals_it(
     shop.dbt("build", **places)
     plain = SALES.replace("limit 10;", "")
     stored = "select * from analytics.sales"
+    # dbt's session had another zone, where the first of November begins an hour later.
+    shop.execute(f"set timezone to '{zone}'")
     with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
         shop.execute(
             "insert into orders values (900, 3, 1, 'paid', 999, '2026-11-05 23:30+00'),"
-            " (901, 3, 1, 'paid', null, '2026-11-05 23:30+00');"
+            " (901, 3, 1, 'paid', null, '2026-11-05 23:30+00'),"
+            " (902, 4, 1, 'paid', 50, '2026-10-31 23:30+00');"
             "update customers set country = 'land 9' where id = 2;"
             "update orders set state = 'open' where id < 40; delete from orders where id > 250;"
             "delete from customers where id = 5"
