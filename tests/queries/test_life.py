@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -545,6 +546,31 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     life.keep({name: MODELS[name] for name in ("sales", "shops")})
     assert life.target.value(indexes) == 0
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
+
+
+def test_setup_replaces_the_functions_while_models_are_applied(life: Life) -> None:
+    dsn = life.target.cluster.dsn(life.target.name)
+    is_over = threading.Event()
+
+    def ask(query: str) -> None:
+        with closing(connect(dsn)) as session:
+            while not is_over.is_set():
+                session.ask(query, {"slot": life.slot})
+
+    calls = [f"select from cdc.apply(%(slot)s, part => '{part}')" for part in ("all", "behind")]
+    with ThreadPoolExecutor() as pool:
+        asking = [pool.submit(ask, query) for query in (*calls, "table cdc.model_state")]
+        try:
+            life.target.execute(
+                "create or replace function cdc.functions_id() returns text language sql"
+                " immutable parallel safe as $$ select 'others' $$"
+            )
+            assert "made the functions of schema cdc" in life.must("setup")
+        finally:
+            is_over.set()
+        for each in asking:
+            each.result()
+    life.must_be_exact()
 
 
 def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
