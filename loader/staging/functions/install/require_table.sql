@@ -25,6 +25,9 @@ begin
     if kind is not null then
         raise exception '% is a %, and rows are added to a table', relation, kind
             using errcode = 'WL003', hint = format('drop %s %s; -- then dbt build', kind, relation);
+    elsif exists (select from pg_class as c where c.oid = to_regclass(relation) and c.relpersistence = 'u') then
+        raise exception '% is unlogged: a crash would empty it, and its model would not know', relation
+            using errcode = 'WL003', hint = format('alter table %s set logged; -- then dbt build', relation);
     elsif exists (
         select from pg_class as c where c.oid = to_regclass(relation) and not pg_has_role(c.relowner, 'usage')
     ) then
