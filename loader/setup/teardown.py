@@ -19,6 +19,7 @@ from loader.source.slot_admin import (
 from loader.source.standbys import findings as standby_rules
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
+from loader.staging.registration import keep_applies_out
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
@@ -119,6 +120,7 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
         return []
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     target.ask("set local lock_timeout to '30s'")
+    keep_applies_out(target)
     deleted = [] if record is None else [_said(record)]
     if not drop_data:
         _delete(target, ("slot_position",))

@@ -12,11 +12,14 @@ from typing import Any
 import psycopg2
 import pytest
 
+from loader.setup.registering import write_record
+from loader.source.asking import read_server
 from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect
-from waltally.database import Connection
+from waltally import lsn
+from waltally.database import Connection, connect_target
 from waltally.errors import LoaderError
 
 TABLES = """
@@ -573,6 +576,32 @@ def test_setup_replaces_the_functions_while_models_are_applied(life: Life) -> No
     life.must_be_exact()
 
 
+def test_a_log_that_begins_again_waits_for_who_applies_the_former_one(life: Life) -> None:
+    """As at a source that was restored: the new log begins before the end of the former one."""
+    positions = "select min(applied_lsn), max(applied_lsn) from cdc.model_watermark"
+    ((before, _),) = life.target.execute(positions)
+    life.source.execute("insert into lab.sale values (100, 1, 1, 'x')")
+    life.must("run", "--once")
+
+    def begin() -> None:
+        with (
+            closing(connect(life.dsns[0])) as asking,
+            closing(connect_target(life.loader_settings)) as own,
+        ):
+            server = read_server(asking)
+            with own.transaction():
+                write_record(own, server, lsn.parse(before) + 1)
+
+    with life.other_session() as other, ThreadPoolExecutor() as pool:
+        other.ask("select from cdc.apply(%s)", (life.slot,))
+        beginning = pool.submit(begin)
+        waiting = "select count(*) > 0 from pg_locks where not granted and locktype = 'advisory'"
+        wait_until(lambda: beginning.done() or life.target.value(waiting), "it waits")
+        other.commit()
+        beginning.result()
+    assert life.target.execute(positions) == [("0/0", "0/0")]
+
+
 def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
     ask = """select cdc.require_table('analytics."na.med"', 'analytics.na.med')"""
     life.target.execute(ask)
@@ -580,6 +609,15 @@ def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
     with pytest.raises(psycopg2.Error, match="are one name to waltally"):
         life.target.execute(ask)
     life.target.execute('drop schema "analytics.na" cascade')
+
+
+def test_a_table_that_a_crash_would_empty_holds_no_model(life: Life) -> None:
+    life.target.execute("create unlogged table analytics.fast (n bigint)")
+    ask = "select cdc.require_table('analytics.fast')"
+    with pytest.raises(psycopg2.Error, match=r"analytics\.fast is unlogged") as refused:
+        life.target.execute(ask)
+    life.target.execute(str(refused.value.diag.message_hint))
+    life.target.execute(f"{ask}; drop table analytics.fast")
 
 
 def test_no_routine_of_a_former_query_is_left(life: Life) -> None:
