@@ -407,6 +407,27 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
 
 
+def test_a_key_a_column_or_a_name_taken_away_is_given_back_by_what_is_said(life: Life) -> None:
+    for lost in ("drop constraint uix_sales_dimensions", "drop column amount"):
+        life.target.execute(f"alter table analytics.sales {lost}")
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.catch_up()
+        state, _, remedy = life.state("sales")
+        assert state == "failed" and remedy is not None
+        assert remedy.startswith("`dbt build --full-refresh --select sales`")
+        life.keep(MODELS)
+        life.must_be_exact()
+
+    life.target.execute("alter table analytics.sales rename to former")
+    said = r"former has the index analytics\.uix_sales_dimensions, which is to be the key of"
+    with pytest.raises(psycopg2.Error, match=said) as refused:
+        life.keep(MODELS, is_refresh=False)
+    life.target.execute(str(refused.value.diag.message_hint))
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
+    life.target.execute("drop table analytics.former")
+
+
 def test_a_length_that_is_widened_at_the_source_cuts_no_value(life: Life) -> None:
     life.source.execute(
         "alter table lab.shop alter name type varchar(40);"
