@@ -120,11 +120,11 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
         return []
     # Readers are not ended, and new readers wait behind this lock for 30 s at most.
     target.ask("set local lock_timeout to '30s'")
-    keep_applies_out(target)
     deleted = [] if record is None else [_said(record)]
     if not drop_data:
         _delete(target, ("slot_position",))
         return deleted
+    keep_applies_out(target)
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
         _delete(target, _OF_A_SLOT)
