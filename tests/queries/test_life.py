@@ -407,7 +407,9 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
 
 
-def test_a_key_a_column_or_a_name_taken_away_is_given_back_by_what_is_said(life: Life) -> None:
+def test_a_key_a_column_a_right_or_a_name_taken_away_is_given_back_by_what_is_said(
+    life: Life,
+) -> None:
     for lost in ("drop constraint uix_sales_dimensions", "drop column amount"):
         life.target.execute(f"alter table analytics.sales {lost}")
         life.source.execute("update lab.sale set amount = amount + 1")
@@ -417,6 +419,16 @@ def test_a_key_a_column_or_a_name_taken_away_is_given_back_by_what_is_said(life:
         assert remedy.startswith("`dbt build --full-refresh --select sales`")
         life.keep(MODELS)
         life.must_be_exact()
+
+    routine = "select routine from cdc.installed_model where declared_name = 'sales'"
+    ((name,),) = life.target.execute(routine)
+    life.target.execute(f"create role poor; alter function {name} owner to poor")
+    life.source.execute("update lab.sale set amount = amount + 1")
+    life.catch_up()
+    assert life.state("sales")[2] == "grant it as docs/roles.md says, then `dbt build`"
+    life.target.execute(f"alter function {name} owner to current_user; drop role poor")
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
 
     life.target.execute("alter table analytics.sales rename to former")
     said = r"former has the index analytics\.uix_sales_dimensions, which is to be the key of"
