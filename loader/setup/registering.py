@@ -109,6 +109,7 @@ on conflict (slot_name) do update set
 
 def write_record(target: Target, server: Server, start: int) -> None:
     """Begin the log at `start`, in the open transaction."""
+    registration.keep_applies_out(target)
     for statement in _DELETE_FROM_START:
         values = {
             "slot": target.slot,

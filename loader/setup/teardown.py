@@ -19,6 +19,7 @@ from loader.source.slot_admin import (
 from loader.source.standbys import findings as standby_rules
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
+from loader.staging.registration import keep_applies_out
 from loader.staging.target_state import read_slot_position
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
@@ -123,6 +124,7 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
     if not drop_data:
         _delete(target, ("slot_position",))
         return deleted
+    keep_applies_out(target)
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
         _delete(target, _OF_A_SLOT)

@@ -138,8 +138,12 @@ def install(target: Target) -> list[str]:
     # A migration makes its tables where search_path points. The bodies of functions run later,
     # in any session: they say `cdc.`, in place of which the schema is written.
     target.ask_staging("set local search_path to {}")
+    # Left as they are where they are the same: a role that does not own them may repeat setup.
+    has_others = has_other_functions(target)
     if not (present := version(target)):
         target.ask(_LEDGER)
+    elif has_others:
+        _lock_views(target)
     for number, name, text in migrations():
         if number > present:
             target.ask(in_schema(text, target.schema))
@@ -147,8 +151,6 @@ def install(target: Target) -> list[str]:
                 "insert into schema_migration (version, name) values (%s, %s)", (number, name)
             )
             done.append(f"applied {name} in schema {target.schema}")
-    # Left as they are where they are the same: a role that does not own them may repeat setup.
-    has_others = has_other_functions(target)
     if has_others:
         _replace_functions(target)
         done.append(f"made the functions of schema {target.schema}")
@@ -158,6 +160,18 @@ def install(target: Target) -> list[str]:
         for (identity,) in target.ask(_LEFT_OVER):
             target.ask(f"drop function {identity}")
     return done
+
+
+def _lock_views(target: Target) -> None:
+    """Keep readers of the views out until the transaction ends, before all else is locked.
+
+    In the order in which they lock them, the uppermost first, so that nobody waits for each other.
+    """
+    views = (resources.files("loader.staging") / "views").iterdir()
+    for file in sorted((path.name for path in views), reverse=True):
+        # It changes nothing. LOCK TABLE would lock the tables of a view too.
+        view = file[2:].removesuffix(".sql")
+        target.ask_staging("alter view if exists {}.{} reset (security_barrier)", None, view)
 
 
 def _replace_functions(target: Target) -> None:

@@ -9,7 +9,7 @@ from psycopg2.extras import Json
 from loader.staging.difference import Difference
 from loader.staging.logged_tables import Gap, Held, Root, from_row, to_row
 from loader.staging.records import Registration
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.database import Target
 from waltally.errors import Interrupted
 from waltally.models import Model
@@ -168,6 +168,17 @@ def register(
         for table in _OF_MODELS:
             target.ask_staging(f"{_FORGET}declared_name = %(model)s", values, table)
     target.ask_staging(_BUMP, (target.slot,))
+
+
+def keep_applies_out(target: Target) -> None:
+    """Wait for whoever applies for the slot; nobody begins until the open transaction ends.
+
+    It would write down of the log, or of models, what is about to be taken back.
+    """
+    locks.wait(target, "slot", target.slot)
+    installed = "select model_name from {}.installed_model where slot_name = %s order by model_name"
+    for (model,) in target.ask_staging(installed, (target.slot,)):
+        locks.wait(target, "model", model)
 
 
 def write_project(target: Target, project: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -11,11 +12,14 @@ from typing import Any
 import psycopg2
 import pytest
 
+from loader.setup.registering import write_record
+from loader.source.asking import read_server
 from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect
-from waltally.database import Connection
+from waltally import lsn
+from waltally.database import Connection, connect_target
 from waltally.errors import LoaderError
 
 TABLES = """
@@ -409,6 +413,39 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     life.must_be_exact()
 
 
+def test_a_key_a_column_a_right_or_a_name_taken_away_is_given_back_by_what_is_said(
+    life: Life,
+) -> None:
+    for lost in ("drop constraint uix_sales_dimensions", "drop column amount"):
+        life.target.execute(f"alter table analytics.sales {lost}")
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.catch_up()
+        state, _, remedy = life.state("sales")
+        assert state == "failed" and remedy is not None
+        assert remedy.startswith("`dbt build --full-refresh --select sales`")
+        life.keep(MODELS)
+        life.must_be_exact()
+
+    routine = "select routine from cdc.installed_model where declared_name = 'sales'"
+    ((name,),) = life.target.execute(routine)
+    life.target.execute(f"create role poor; alter function {name} owner to poor")
+    life.source.execute("update lab.sale set amount = amount + 1")
+    life.catch_up()
+    assert life.state("sales")[2] == "grant it as docs/roles.md says, then `dbt build`"
+    life.target.execute(f"alter function {name} owner to current_user; drop role poor")
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
+
+    life.target.execute("alter table analytics.sales rename to former")
+    said = r"former has the index analytics\.uix_sales_dimensions, which is to be the key of"
+    with pytest.raises(psycopg2.Error, match=said) as refused:
+        life.keep(MODELS, is_refresh=False)
+    life.target.execute(str(refused.value.diag.message_hint))
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
+    life.target.execute("drop table analytics.former")
+
+
 def test_a_length_that_is_widened_at_the_source_cuts_no_value(life: Life) -> None:
     life.source.execute(
         "alter table lab.shop alter name type varchar(40);"
@@ -555,6 +592,57 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     assert life.target.value("select count(*) from cdc.downstream_model") == 0
 
 
+def test_setup_replaces_the_functions_while_models_are_applied(life: Life) -> None:
+    dsn = life.target.cluster.dsn(life.target.name)
+    is_over = threading.Event()
+
+    def ask(query: str) -> None:
+        with closing(connect(dsn)) as session:
+            while not is_over.is_set():
+                session.ask(query, {"slot": life.slot})
+
+    calls = [f"select from cdc.apply(%(slot)s, part => '{part}')" for part in ("all", "behind")]
+    with ThreadPoolExecutor() as pool:
+        asking = [pool.submit(ask, query) for query in (*calls, "table cdc.model_state")]
+        try:
+            life.target.execute(
+                "create or replace function cdc.functions_id() returns text language sql"
+                " immutable parallel safe as $$ select 'others' $$"
+            )
+            assert "made the functions of schema cdc" in life.must("setup")
+        finally:
+            is_over.set()
+        for each in asking:
+            each.result()
+    life.must_be_exact()
+
+
+def test_a_log_that_begins_again_waits_for_who_applies_the_former_one(life: Life) -> None:
+    """As at a source that was restored: the new log begins before the end of the former one."""
+    positions = "select min(applied_lsn), max(applied_lsn) from cdc.model_watermark"
+    ((before, _),) = life.target.execute(positions)
+    life.source.execute("insert into lab.sale values (100, 1, 1, 'x')")
+    life.must("run", "--once")
+
+    def begin() -> None:
+        with (
+            closing(connect(life.dsns[0])) as asking,
+            closing(connect_target(life.loader_settings)) as own,
+        ):
+            server = read_server(asking)
+            with own.transaction():
+                write_record(own, server, lsn.parse(before) + 1)
+
+    with life.other_session() as other, ThreadPoolExecutor() as pool:
+        other.ask("select from cdc.apply(%s)", (life.slot,))
+        beginning = pool.submit(begin)
+        waiting = "select count(*) > 0 from pg_locks where not granted and locktype = 'advisory'"
+        wait_until(lambda: beginning.done() or life.target.value(waiting), "it waits")
+        other.commit()
+        beginning.result()
+    assert life.target.execute(positions) == [("0/0", "0/0")]
+
+
 def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
     ask = """select cdc.require_table('analytics."na.med"', 'analytics.na.med')"""
     life.target.execute(ask)
@@ -562,6 +650,15 @@ def test_a_name_with_a_dot_is_that_of_one_table(life: Life) -> None:
     with pytest.raises(psycopg2.Error, match="are one name to waltally"):
         life.target.execute(ask)
     life.target.execute('drop schema "analytics.na" cascade')
+
+
+def test_a_table_that_a_crash_would_empty_holds_no_model(life: Life) -> None:
+    life.target.execute("create unlogged table analytics.fast (n bigint)")
+    ask = "select cdc.require_table('analytics.fast')"
+    with pytest.raises(psycopg2.Error, match=r"analytics\.fast is unlogged") as refused:
+        life.target.execute(ask)
+    life.target.execute(str(refused.value.diag.message_hint))
+    life.target.execute(f"{ask}; drop table analytics.fast")
 
 
 def test_no_routine_of_a_former_query_is_left(life: Life) -> None:

@@ -40,6 +40,10 @@ begin
     if part <> 'behind' then
         perform pg_advisory_xact_lock(cdc.lock_key('slot', slot));
     end if;
+    if part <> 'front' then
+        -- Before the views below it, as who asks for the state does: loader setup locks them in this order too.
+        lock table cdc.explained_model in access share mode;
+    end if;
     plans := array(select planned from cdc.plan_models(slot) as planned);
     -- The statements below know the partitions that were made since the session began.
     perform cdc.see_partitions();

@@ -19,6 +19,11 @@ begin
                     '`spark-submit spark/seed.py --model %s`, `dbt build`',
                     plan.declared_name
                 )
+                when code = '42501' then 'grant it as docs/roles.md says, then `dbt build`'
+                -- Somebody has taken the table's key, or a column, away.
+                when code in ('42P10', '42703') then format(
+                    '`dbt build --full-refresh --select %s` makes the table''s columns and key again', plan.declared_name
+                )
                 -- A seed would wait for it to write down the deletes that it ignores.
                 when code = 'WL004' and plan.declaration @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
                     '`dbt build --full-refresh --select %1$s`; if it fails again, '

@@ -35,15 +35,13 @@ begin
             ) as done;
         end if;
         moved := moved || plan;
-        names := names || plan.model_name;
     end loop;
     perform cdc.end_models(moved, to_lsn, batch_size);
-    return names;
+    return array(select done.model_name from unnest(moved) as done);
 exception
     when others then
         get stacked diagnostics
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
-        names := '{}';
         if cardinality(plans) > 1 then
             -- In one order too: each holds the models above it from then on.
             perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
