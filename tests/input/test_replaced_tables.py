@@ -111,9 +111,8 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline:
     pipeline.source.execute(ddl.replace("notifications", "notification_history"))
     pipeline.source.execute(f"{insert} limit 1")
     (problem,) = [found for found in pipeline.findings() if found["kind"] == "TableReplaced"]
-    with pipeline.follow() as running:
+    with pipeline.follow():
         run_job(problem["remedy"].split("`")[1], pipeline.environment())
-        running.end()
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 

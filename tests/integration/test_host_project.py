@@ -123,7 +123,6 @@ def test_models_join_and_leave_while_a_loader_builds(
         count("ft_notes", 8)
         count("ft_kinds", 2)
         count("ft_texts", 6)
-        running.end()
     said = source.must("teardown", "--drop-data", "--yes")
     assert said.endswith("dropped the schema cdc\ndropped the schema cdc_jobs\n")
     count("ft_notes", 8)
@@ -162,8 +161,7 @@ def test_what_dbt_does_not_take_of_libpq_is_refused_and_not_another_server(
     ):
         done = run_dbt(("parse",), source.environment(**environment))
         assert done.returncode and words in done.stdout + done.stderr
-        code, said = source.refused("setup", **environment)
-        assert (code, words in said) == (28, True), said
+        said = source.refused_with(28, words, "setup", **environment)
         assert said.endswith(
             "Try: set the variables that it names, for `loader setup` and for dbt\n"
         )

@@ -28,7 +28,7 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
 ) -> None:
     """In the same database and in another one."""
     source.must("setup")
-    with source.follow() as running:
+    with source.follow():
         source.execute("insert into unrelated (note) select 'x' from generate_series(1, 20000)")
         database.execute("create table other as select 'x' from generate_series(1, 20000)")
         reached = source.value("select pg_current_wal_lsn()")
@@ -47,7 +47,6 @@ def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
             )
 
         wait_until(follows, "the slot follows")
-        running.end()
     assert source.staged() == 0
     moves = "select n_tup_upd from pg_stat_user_tables where relname = 'slot_position'"
     assert source.value(moves) < 20
@@ -57,7 +56,7 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
     source.must("setup")
     source.insert(1000)
     often = replace(short_pauses(), idle_seconds=0.1)
-    with RunningLoader(source.environment(), tmp_path / "log", limits=often) as running:
+    with RunningLoader(source.environment(), tmp_path / "log", limits=often):
         at = "select position_lsn from cdc.slot_position"
         moves = [source.value(at)]
 
@@ -67,7 +66,6 @@ def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Pat
 
         wait_until(settled, "the position stands still")
         assert source.staged() == 1000
-        running.end()
 
 
 CHECK_SECONDS = 0.05

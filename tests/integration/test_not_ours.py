@@ -162,8 +162,7 @@ def test_a_loader_that_writes_is_not_torn_down(source: Database) -> None:
     with closing(connect(source.cluster.dsn(source.name))) as loader:
         locks.hold(loader, "loader", "cdc", source.slot)
         for arguments in DROPS:
-            code, said = source.refused(*arguments)
-            assert code == 24 and f"pid {loader.info.backend_pid}" in said, said
+            source.refused_with(24, f"pid {loader.info.backend_pid}", *arguments)
     assert slots(source, source.slot) == 1
     # The primary of a standby does not show the standby's slot.
     source.execute("update cdc.slot_position set on_standby = true")

@@ -43,12 +43,11 @@ def test_one_role_does_all_of_it(tmp_path: Path) -> None:
         assert re.search(r"PASS=\d+ WARN=0 ERROR=0 SKIP=0", built), built
         made.do("loader", "status")
         made.do("loader", "prune")
-        with made.follow("--build") as running:
+        with made.follow("--build"):
             made.source.insert(2, "sent")
             made.spark_job("spark-submit spark/audit.py")
             # A second seed has the changes applied, as it adds what the model has written down.
             made.spark_job(SEED_JOB)
-            running.end()
         made.do("dbt", "build")
         assert made.differences() == []
         assert made.source.value("select sum(count) from analytics.ft_service_stats") == 9

@@ -119,9 +119,8 @@ def test_archive_audit_and_apply_need_no_more_than_the_seed(whole: System, tmp_p
     spark = whole.by(SPARK_ROLE)
     spark.spark_job(f"spark-submit spark/archive.py --to {tmp_path / 'archive'}")
     assert whole.source.value("select count(*) from cdc.archive_position") == 1
-    with whole.follow() as running:
+    with whole.follow():
         spark.spark_job("spark-submit spark/audit.py")
-        running.end()
     whole.source.execute("update cdc.installed_model set engine = 'spark'")
     whole.source.insert(3, "sent")
     whole.do("loader", "run", "--once")
@@ -317,7 +316,6 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
         running.wait_for("following the slot", 2)
         source.insert(1)
         wait_until(lambda: apart.differences() == [], "the last row is counted")
-        running.end()
     assert target.execute(OWNERS) == odd_owners
     for each in (source, target):
         each.connection.close()

@@ -35,8 +35,7 @@ def test_it_judges_source_and_slot_as_status_does(apart: Pipeline, spare: Cluste
     def refused(code: int, words: str, **more: str) -> None:
         assert apart.loader("status", **more).returncode == code
         ask = ("--timeout", "0s", "--lsn", "0/1", "--model", "ft_service_stats")
-        found, said = apart.refused("wait", *ask, **more)
-        assert (found, words in said) == (code, True), said
+        apart.refused_with(code, words, "wait", *ask, **more)
 
     with application_database(spare) as other:
         refused(23, "name the right source", LOADER_SOURCE_DSN=spare.dsn(other.name))

@@ -85,7 +85,6 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
         run_job("spark-submit spark/seed.py", partitioned.environment())
         audit = run_job("spark-submit spark/audit.py", partitioned.environment())
         assert "was dropped or truncated before" not in audit
-        running.end()
     partitioned.catch_up()
     assert archived(partitioned) == {"sent": 10, "failed": 5}
     assert partitioned.rejected() == []
@@ -122,6 +121,5 @@ def test_models_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipelin
     with partitioned.follow() as running:
         partitioned.source.execute(MOVE.format("failed", "sent"))
         running.wait_for("may have moved between its partitions")
-        running.end()
     partitioned.stage()
     waits_for_a_seed(partitioned, before)

@@ -62,7 +62,6 @@ def test_a_model_waits_where_rows_came_or_went_without_changes(partitioned: Pipe
             with partitioned.follow() as running:
                 execute(partitioned, ddl, number)
                 running.wait_for("so its models wait")
-                running.end()
         else:
             execute(partitioned, ddl, number)
         source.insert(1)
@@ -77,7 +76,6 @@ def test_a_leaf_that_is_filled_as_it_is_made_needs_no_seed_and_an_unlogged_one_i
     with partitioned.follow() as running:
         partitioned.source.execute((FILLED + ATTACH).format(n=1))
         running.wait_for("has other partitions")
-        running.end()
     partitioned.source.execute("drop role if exists partner; create role partner superuser")
     owner = "alter table filled_{n} owner to partner;"
     partitioned.source.execute((FILLED + owner + ATTACH).format(n=2))
@@ -115,7 +113,6 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
         pipeline.source.execute(PARTITION)
         running.wait_for("public.notifications is partitioned now")
         pipeline.source.insert(4, "late")
-        running.end()
     pipeline.stage()
     waits_for_a_seed(pipeline, before)
     pipeline.source.insert(2, "late")
@@ -138,7 +135,6 @@ def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) ->
         running.wait_for("The replica identity of the partitions public.late")
         partitioned.source.insert(1, "late")
         partitioned.source.execute("delete from notifications")
-        running.end()
     partitioned.catch_up()
     assert len(partitioned.rejected()) == 1
     assert "IdentityTooNarrow" in [found["kind"] for found in partitioned.findings()]

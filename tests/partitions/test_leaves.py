@@ -65,7 +65,6 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
         source.execute("update notifications set notification_status = 'lost' "
                        "where notification_status = 'late'")  # fmt: skip
         running.wait_for("has other partitions")
-        running.end()
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == source.value(
         "select count(*) from notifications"

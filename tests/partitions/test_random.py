@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import threading
 from functools import partial
 
@@ -80,7 +79,7 @@ def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline) 
             if number % 2:
                 # A loader that missed the leaf would have stored a position after it.
                 wait_until(partial(is_staged, partitioned, f"round {number}"), "it is staged")
-            running.process.send_signal(signal.SIGKILL)
+            running.kill()
     partitioned.must_be_exact()
 
 
@@ -110,7 +109,7 @@ def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> N
             stop.wait(0.01)
 
     thread = threading.Thread(target=write)
-    with pipeline.follow("--build") as running:
+    with pipeline.follow("--build"):
         thread.start()
         try:
             run_job("spark-submit spark/seed.py", pipeline.environment())
@@ -120,6 +119,5 @@ def test_a_seed_and_an_audit_under_traffic_are_exact(partitioned: Pipeline) -> N
         finally:
             stop.set()
             thread.join()
-        running.end()
     writer.connection.close()
     pipeline.must_be_exact()

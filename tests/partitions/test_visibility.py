@@ -53,7 +53,6 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
             pipeline.source.execute("select pg_cancel_backend(%s)", pid)
             running.wait_for("has other partitions")
             pipeline.wait_for_staged(4)
-            running.end()
     finally:
         pipeline.source.execute("select pg_cancel_backend(%s)", pid)
         administer(

@@ -38,7 +38,6 @@ def test_a_target_that_takes_no_writes_is_waited_for(
                 return cursor.fetchone() == (8,)
 
             wait_until(staged, "the promoted target has all changes")
-        running.end()
 
 
 REFUSED: list[tuple[dict[str, str], str]] = [

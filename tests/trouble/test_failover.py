@@ -32,13 +32,10 @@ def test_a_primary_that_went_away(
     standby.start()
     with now_the_source(pipeline, standby):
         for command in (("run",), ("run", "--once"), ("setup",)):
-            code, said = pipeline.refused(*command)
-            assert (code, "standby" in said) == (16, True), said
+            pipeline.refused_with(16, "standby", *command)
         standby.promote()
         pipeline.source.insert(3)
-        code, said = pipeline.refused("run")
-        assert code == 21
-        assert f"everything before {position} is stored" in said
+        said = pipeline.refused_with(21, f"everything before {position} is stored", "run")
         pipeline.recovers_from(said)
     family.primary.start()
 
@@ -77,8 +74,7 @@ def test_a_copy_of_the_source_s_disk_is_refused(
     if is_promoted:
         pipeline.source = pipeline.source.reconnect()
         pipeline.source.insert(4000)
-        code, said = pipeline.refused("run")
-        assert (code, "former primary" in said) == (25, True), said
+        pipeline.refused_with(25, "former primary", "run")
 
 
 def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(

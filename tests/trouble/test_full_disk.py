@@ -58,7 +58,6 @@ def outlasts(pipeline: Pipeline, ballast: Path, words: str) -> None:
         assert pipeline.staged() == 5
         ballast.unlink()
         pipeline.wait_for_staged(505)
-        running.end()
     pipeline.goes_on()
 
 

@@ -51,7 +51,6 @@ def test_a_loader_keeps_no_server_from_stopping_and_waits_for_it(
             running.wait_for(AWAY, said + 2)
         pipeline.source.insert(1)
         pipeline.wait_for_staged(5 + 5 + 3 + 1)
-        running.end()
     assert re.search(r"everything before \S+ is stored; trying again in", running.said())
     pipeline.source.insert(4)
     with stopped(pipeline, "fast"):
@@ -59,4 +58,3 @@ def test_a_loader_keeps_no_server_from_stopping_and_waits_for_it(
         early.wait_for(AWAY)
     with early:
         wait_until(lambda: pipeline.differences() == [], "all rows are counted")
-        early.end()

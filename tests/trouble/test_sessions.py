@@ -110,7 +110,6 @@ def test_a_reload_does_not_make_commits_asynchronous(
             administer(spare, *(f"alter system reset {name}" for name in settings), reload)
         pipeline.target = pipeline.target.reconnect()
         pipeline.wait_for_staged(7)
-        running.end()
 
 
 def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(

@@ -78,8 +78,7 @@ def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline)
                 pipeline.source.insert(3)
             else:
                 pipeline.source.execute(statement.format(slot=pipeline.slot))
-        code, said = pipeline.refused("run")
-        assert (code, words in said) == (expected, True), f"{statements}: {said}"
+        said = pipeline.refused_with(expected, words, "run")
         assert f"everything before {pipeline.position()} is stored" in said
         assert pipeline.loader("status").returncode == expected
         if expected == 22:
@@ -114,8 +113,7 @@ def test_a_slot_that_nobody_followed_for_too_long(
         return bool(pipeline.source.value(lost))
 
     wait_until(is_lost, "the slot is lost")
-    code, said = pipeline.refused("run")
-    assert (code, "(idle_timeout)" in said) == (21, True), said
+    said = pipeline.refused_with(21, "(idle_timeout)", "run")
     shown = json.loads(pipeline.loader("status", "--json").stdout)
     assert shown["slot"]["invalidation_reason"] == "idle_timeout"
     assert shown["slot"]["idle_timeout_seconds"] == 5

@@ -17,9 +17,7 @@ def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: C
         other.execute("select pg_create_logical_replication_slot(%s, 'wal2json')", other.slot)
         usual, pipeline.source = pipeline.source, other
         for command in (("run",), ("setup",)):
-            code, said = pipeline.refused(*command)
-            assert code == 23
-            assert f"everything before {position} is stored" in said
+            said = pipeline.refused_with(23, f"everything before {position} is stored", *command)
         assert pipeline.loader("status").returncode == 23
         pipeline.source = usual
         usual.insert(3)
@@ -27,8 +25,7 @@ def test_another_cluster(make_pipeline: MakePipeline, cluster: Cluster, spare: C
         pipeline.source = other
         other.insert(3)
         # Nobody says that the source was replaced, and then nobody set up the slot there.
-        code, refused = pipeline.refused("setup", "--renew")
-        assert code == 38 and "--source-is-gone" in refused
+        pipeline.refused_with(38, "--source-is-gone", "setup", "--renew")
         code, refused = pipeline.refused("setup", "--renew", "--source-is-gone")
         assert code == 38 and "pg_drop_replication_slot" in refused
         other.execute("select pg_drop_replication_slot(%s)", other.slot)

@@ -104,14 +104,12 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
                         "the loader is no candidate",
                     )
                 some_more()
-            running.end()
         assert running.said().count("following the slot") == 1
         pipeline.limits.check_source = short_pauses().check_source
         with pipeline.follow() as running, names(source, "ANY 1 (*)"):
             running.wait_for("takes the loader")
             for command in (("setup",), ("run", "--once")):
-                code, said = pipeline.refused(*command)
-                assert (code, "synchronous standby" in said) == (37, True), said
+                pipeline.refused_with(37, "synchronous standby", *command)
             body = json.loads(pipeline.loader("status", "--json").stdout)
             assert body["findings"][0]["code"] == 37
             some_more()
@@ -129,11 +127,9 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
                 "only the standby is waited for",
             )
             some_more()
-            running.end()
     # Nor does the loader wait where its log is in the source: both are in one WAL, and a promoted
     # standby has the log up to where it has the changes.
     standby.stop()
     with pipeline.follow() as running, names(source, '"node-1"'):
         source.insert(3)
         pipeline.wait_for_staged(18)
-        running.end()
