@@ -144,15 +144,3 @@ def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
         quiet.source.execute("checkpoint")
         wait_until(lambda: is_at(quiet, "restart_lsn", reached), "the slot lets go")
     assert woken() <= 2
-
-
-def test_a_seed_is_built_although_nothing_is_written(
-    make_pipeline: MakePipeline, spare: Cluster, cluster: Cluster
-) -> None:
-    pipeline = make_pipeline(spare, cluster)
-    pipeline.source.insert(3, "delivered")
-    pipeline.must("setup")
-    with pipeline.follow("--build"):
-        assert pipeline.model() == {}, "it waits for its seed"
-        pipeline.seed()
-        wait_until(lambda: pipeline.model() == pipeline.recount(), "the seed is built")

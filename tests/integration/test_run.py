@@ -117,21 +117,3 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
     paste(source.cluster, source.name, remedies[-1].partition("Try: ")[2])
     source.must("run", "--once")
     assert source.staged() == 5
-
-
-def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
-    source.begin_block()
-    source.must("setup")
-    source.insert(3)
-    present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")
-    names = [f"change_log_{present + number:010x}" for number in range(4)]
-    for name in names:
-        source.execute(f"create table cdc.{name} (slot_name text)")
-    for _ in range(2):
-        done = source.loader("run", "--once")
-        assert done.returncode == 20, done.stderr
-        paste(source.cluster, source.name, done.stderr.partition("Try: ")[2].splitlines()[0])
-    source.must("run", "--once")
-    assert source.staged() == 3
-    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{10}_other$'"
-    assert source.value(others) == 2

@@ -7,23 +7,18 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from loader.monitoring import status
 from loader.monitoring.findings import Thresholds
-from loader.setup import setup
-from loader.setup.dbt_project import read_manifest
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database, application_database
 from testkit.pipeline import Pipeline
-from testkit.servers import Server, connect
-from waltally.settings import DEFAULT_SCHEMA, Settings
+from testkit.servers import Server
 
 
 def test_status_is_a_contract(source: Database) -> None:
@@ -179,34 +174,6 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
     assert "max_slot_wal_keep_size" in problem["message"]
     limited.must("status", "--min-safe-wal-bytes", str(2**20))
     limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
-
-
-def test_a_running_loader_is_never_taken_for_trouble(source: Database) -> None:
-    """Slot, record and WAL all move while the status asks for one after the other."""
-    source.must("setup")
-    source.take_baseline()
-    source.install()
-    settings = Settings.of(source.cluster.dsn(source.name), "", source.slot, DEFAULT_SCHEMA)
-    wanted = read_manifest(source.manifest)
-    thresholds = Thresholds(300, 2**40)
-    stop = Event()
-
-    def write() -> None:
-        with closing(connect(source.cluster.dsn(source.name))) as writer:
-            cursor = writer.cursor()
-            while not stop.is_set():
-                cursor.execute("update notifications set reference = 'on and on'")
-
-    source.insert(1)
-    with source.follow(), ThreadPoolExecutor() as pool:
-        writing = pool.submit(write)
-        try:
-            for _ in range(4):
-                assert status.report(settings, thresholds).findings == []
-                assert setup.check(settings, wanted) == []
-        finally:
-            stop.set()
-        writing.result()
 
 
 def test_status_names_who_holds_a_model_up(pipeline: Pipeline) -> None:

@@ -8,15 +8,11 @@ import pytest
 from waltally_jobs.common.errors import ArchiveIncomplete
 from waltally_jobs.warehouse import loader_progress
 
+from testkit.databases import ARCHIVE
 from testkit.pipeline import Pipeline
 from testkit.spark_jobs import run_job
 from tests.partitions.conftest import waits_for_a_seed
 
-ARCHIVE = (
-    "insert into notification_history (id, service_id, template_id, notification_type, "
-    "notification_status, created_at) select gen_random_uuid(), service_id, template_id, "
-    "notification_type, notification_status, created_at from notifications"
-)
 KEY = "alter table notification_history add primary key (id, notification_status)"
 MOVE = "update notification_history set notification_status = '{}' where notification_status = '{}'"
 

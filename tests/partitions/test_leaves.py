@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import random
+import threading
+
+import pytest
+
+from testkit.commands import wait_until
+from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from tests.partitions.conftest import full
+from testkit.servers import Cluster, administer
+from tests.partitions.conftest import full, partition
 
 INSERT = (
     'insert into {} ("to", service_id, template_id, notification_type, notification_status) '
@@ -75,3 +83,117 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
     source.insert(2)
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == 2
+
+
+STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
+SOME = "(select id from notifications order by random() limit 3)"
+
+
+def insert(kind: str, status: str) -> str:
+    return (
+        'insert into notifications ("to", service_id, template_id, notification_type, '
+        f"notification_status) select 'x', service_id, id, '{kind}', '{status}' from templates;"
+    )
+
+
+class History:
+    """What a service does to its rows and partitions, drawn from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self._left = [*STATUSES[3:]]
+
+    def change(self) -> str:
+        """Return one transaction's changes of rows."""
+        status, kind = self.random.choice(STATUSES), self.random.choice(("sms", "email"))
+        return self.random.choice(
+            (
+                insert(kind, status),
+                f"update notifications set notification_status = '{status}' where id in {SOME};",
+                f"update notifications set notification_type = '{kind}' where id in {SOME};",
+                f"delete from notifications where id in {SOME};",
+                "truncate notifications;" if self.random.random() < 0.1 else "",
+            )
+        )
+
+    def new_leaf(self) -> str:
+        """Return what makes a leaf, with rows in the same transaction; empty at the end."""
+        if not self._left:
+            return ""
+        status = self._left.pop(self.random.randrange(len(self._left)))
+        moved = f"delete from notifications where notification_status = '{status}';"
+        made = f"create table leaf_{status} partition of notifications for values in ('{status}');"
+        rows = "".join(self.change() for _ in range(self.random.randrange(3)))
+        return moved + made + full(f"leaf_{status}") + insert("sms", status) + rows
+
+
+def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline) -> None:
+    history = History(1)
+    partitioned.set_up()
+    for number in range(6):
+        with partitioned.follow() as running:
+            for _ in range(history.random.randrange(3, 12)):
+                partitioned.source.execute(f"begin; {history.change()}{history.change()} commit")
+            if leaf := history.new_leaf():
+                partitioned.source.execute(f"begin; {leaf} commit")
+            partitioned.source.insert(1)
+            if number % 2:
+                # A loader that missed the leaf would have stored a position after it.
+                partitioned.wait_for_log()
+            running.kill()
+    partitioned.must_be_exact()
+
+
+LEAF = (
+    "begin; create table failed partition of notifications for values in ('failed');"
+    + full("failed")
+    + 'insert into failed ("to", service_id, template_id, notification_type, notification_status)'
+    " select 'x', service_id, id, 'email', 'failed' from templates; commit"
+)
+
+ARCHIVED = (
+    "insert into notification_history (id, service_id, template_id, notification_type, "
+    "notification_status, created_at) select gen_random_uuid(), service_id, id, 'email', 'sent', "
+    "now() from templates limit 1"
+)
+
+
+def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = partition(make_pipeline(spare))
+    pipeline.set_up()
+    # Only a session that asks for it waits for the standby, which never comes.
+    administer(
+        spare,
+        "alter system set synchronous_commit = 'local'",
+        "alter system set synchronous_standby_names = 'missing'",
+        "select pg_reload_conf()",
+    )
+    hidden = pipeline.source.reconnect()
+    pid = hidden.value("select pg_backend_pid()")
+    hidden.execute("set synchronous_commit = 'on'")
+    thread = threading.Thread(target=hidden.execute, args=(LEAF,), daemon=True)
+    wait = "select wait_event = 'SyncRep' from pg_stat_activity where pid = %s"
+    try:
+        with pipeline.follow() as running:
+            thread.start()
+            wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
+            # The new leaf's transaction locks its own table.
+            pipeline.source.execute(ARCHIVED)
+            with pytest.raises(AssertionError, match="something is stored"):
+                wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
+            pipeline.source.execute("select pg_cancel_backend(%s)", pid)
+            running.wait_for("has other partitions")
+            pipeline.wait_for_staged(4)
+    finally:
+        pipeline.source.execute("select pg_cancel_backend(%s)", pid)
+        administer(
+            spare,
+            "alter system reset synchronous_standby_names",
+            "alter system reset synchronous_commit",
+            "select pg_reload_conf()",
+        )
+        thread.join(timeout=30)
+        hidden.connection.close()
+    pipeline.must_be_exact()

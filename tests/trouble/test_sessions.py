@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -15,17 +14,19 @@ import pytest
 from loader.applying import applier
 from loader.applying.applier import Applier
 from loader.capture import handshake, reader, stream
-from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
+from loader.capture.events import BuildBroke, Built, Event, RunState
 from loader.capture.follow import follow
+from loader.capture.protocol import ProtocolError
 from loader.staging import target_state
 from loader.staging.records import ModelState
 from testkit.commands import wait_until
-from testkit.databases import application_database, empty_database
+from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
 from testkit.system import System
-from waltally.errors import BuildFailed, LoaderError, SlotMoved
+from waltally.database import connect
+from waltally.errors import BuildFailed, LoaderError, LoginRefused, SlotMoved
 from waltally.limits import limits
 
 
@@ -153,31 +154,52 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     assert not isinstance(broken[0].error, BuildFailed)
 
 
-def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline.begin()
-    events: list[Event] = []
-    pauses: list[float] = []
-    usual = Applier._apply_front
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"user": "stranger"}, 'role "stranger" does not exist'),
+    ({"user": "locked"}, 'role "locked" is not permitted to log in'),
+    ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
+    ({"dbname": "closed", "user": "nobody"}, 'permission denied for database "closed"'),
+    ({"options": "-cnonsense=1"}, "nonsense"),
+    ({"options": "-cwork_mem=1TBB"}, "invalid value for parameter"),
+]
 
-    def apply_front(background: Applier) -> tuple[bool, float]:
-        is_more, pause = usual(background)
-        pauses.append(pause)
-        return is_more, pause
 
-    monkeypatch.setattr(Applier, "_apply_front", apply_front)
-    monkeypatch.setattr(limits, "longest_pause", 3600.0)
-    share = 1e-6
-    run_state = RunState()
-    background = Applier(pipeline.loader_settings, run_state, events.append, share)
-    background.start()
-    wait_until(lambda: pauses, "what was staged before is applied")
-    pipeline.source.insert(1)
-    pipeline.stage()
-    background.notice(Committed(changes=1, transactions=1, seconds=0.0))
-    background.close()
-    assert sum(isinstance(event, Built) for event in events) == 2
-    assert pauses == [3600.0, 3600.0], "without the stop it would still wait"
-    assert run_state.apply_due_at > time.monotonic() + 60, "the next batch gathers meanwhile"
-    assert pipeline.differences() == [], "the last batch is applied at the stop"
+def test_a_login_is_refused(spare: Cluster) -> None:
+    administer(
+        spare,
+        "create role nobody login",
+        "create role locked nologin",
+        "create database closed",
+        "revoke connect on database closed from public",
+    )
+    try:
+        for words, said in REFUSED:
+            with pytest.raises(LoginRefused, match=said):
+                connect(spare.dsn(**words), "source")
+            if "dbname" not in words or "user" not in words:
+                with pytest.raises(LoginRefused, match=said):
+                    handshake.connect_replication(spare.dsn(**words))
+    finally:
+        administer(spare, "drop database closed", "drop role nobody, locked")
+
+
+def test_what_ended_the_stream_is_said_by_the_next_message_of_ours_too(source: Database) -> None:
+    """The end arrives together with changes, which are handed over first."""
+    source.must("setup")
+    source.insert(3)
+    stream = handshake.connect_replication(source.cluster.dsn(source.name))
+    try:
+        stream.start(source.slot, 0, {"format-version": "2"})
+        stream.wait(10)
+        source.execute(
+            "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots"
+            " where slot_name = %s",
+            source.slot,
+        )
+        received = stream.receive(1_000_000)
+        assert received
+        with pytest.raises(ProtocolError) as caught:
+            stream.send_status(0)
+        assert caught.value.sqlstate == "57P01"
+    finally:
+        stream.finish()
