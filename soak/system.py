@@ -35,7 +35,6 @@ from testkit.spark_connect import connect_server
 from testkit.system import System
 from waltally.settings import DEFAULT_SLOT as SLOT
 
-SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
 _RECOVERY_SECONDS = 300.0
 """Spark's processes start in a share of two busy cores, and give up a dead peer after 120 s."""
 _NICE = 5
@@ -59,7 +58,7 @@ def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
 
 
 class Soaked(System):
-    """One source under traffic, its target, and two loaders with a slot each.
+    """One source under traffic, its target and the loader between them.
 
     Under identity full the source is the target; under covering the target is another server,
     which commits asynchronously, and Spark applies a model: on a cluster, or over Spark Connect
@@ -79,7 +78,7 @@ class Soaked(System):
     def __enter__(self) -> Soaked:
         try:
             self._make_servers()
-            self._make_slots()
+            self._make_slot()
             self._start()
         except BaseException:
             self._stack.close()
@@ -126,17 +125,13 @@ class Soaked(System):
         made.start()
         return made
 
-    def _make_slots(self) -> None:
+    def _make_slot(self) -> None:
         # In this process, while nothing else of it reads the environment.
         self.do("loader", "setup")
         tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
-        self.do("loader", "setup", **self.second)
         self.has_processes = True
-        self.second_comparison = Comparison(
-            self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
-        )
-        # After the slots, so that the log holds these rows too.
+        # After the slot, so that the log holds these rows too.
         notify_traffic.fill(self.dsn, self.identity, self._seed)
         # Before the first purge, which counts from the first baseline on.
         self.do("spark-submit", "spark/seed.py")
@@ -154,7 +149,6 @@ class Soaked(System):
             LOADER_TARGET_DSN=dsn_of_role(self.target_proxy.port),
         )
         self.service = self._keep_running("loader", through_proxies)
-        self.second_loader = self._keep_running("second loader", self.environment(**self.second))
         self.watched = [self.service]
         """The services that must not need an operator."""
         if self.has_spark:
@@ -181,11 +175,6 @@ class Soaked(System):
         made = LoaderService(environment, self.home / f"{name}.log", *command)
         self._stack.callback(made.close)
         return made
-
-    @property
-    def second(self) -> dict[str, str]:
-        """The settings of the second slot and its schema."""
-        return {"LOADER_SLOT": SECOND_SLOT, "LOADER_SCHEMA": SECOND_SCHEMA}
 
     def check_services(self) -> None:
         """Raise SoakFailed where the loader or the driver needs an operator."""

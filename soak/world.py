@@ -58,7 +58,7 @@ class Model:
 
 _TABLES = ("notifications", "notification_history", "odd")
 _MORE = "more"
-"""A person changes whether a roll-up has one more column, and its schema."""
+"""A person changes whether a roll-up has one more column."""
 
 
 def _reference(name: str) -> str:
@@ -199,7 +199,6 @@ class OddTable:
                     max({total}) as largest<<{_MORE}>>
                 from <<{ODD}>> group by {first}
                 """,
-                "schema=var('rolled_schema', none)",
             ),
             ODD_PARENTS: Model(
                 f"""

@@ -23,6 +23,7 @@ from tests.operations.roles import (
     grant_rights,
     own_server,
 )
+from tests.partitions.conftest import LEAVES, PARTITIONED, full
 from waltally.errors import MissingRight
 
 OWNERS = """
@@ -287,6 +288,7 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     odd_owners = [("analytics", "odd Dbt"), ("cdc", "odd Loader"), ("cdc_jobs", "odd Loader")]
     build = ("loader", "run", "--once", "--build")
     source.load_notify()
+    source.execute(PARTITIONED + "".join(map(full, LEAVES)))
     apart.must("setup")
     source.insert(2)
     apart.spark_job(SEED_JOB)
@@ -301,6 +303,7 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     allowed = "select has_column_privilege('odd Spark', 'public.notifications', %s, 'select')"
     assert source.value(allowed, "service_id")
     assert not source.value(allowed, "personalisation")
+    apart.by("odd Spark").spark_job(f"{SEED_JOB} --forget-purged")
     assert target.execute(OWNERS) == odd_owners
     source.insert(3)
     # Nobody has to install the models again.
