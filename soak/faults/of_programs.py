@@ -45,21 +45,6 @@ def freeze_loader(system: Soaked) -> None:
     system.service.signal(signal.SIGCONT)
 
 
-@fault(1)
-def replace_loader(system: Soaked) -> None:
-    """Freeze the loader, let another one take the slot, and wake the first one up."""
-    pid = system.walsender_pid()
-    system.service.signal(signal.SIGSTOP)
-    system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
-    other = system.spawn("loader", "run")
-    system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
-    system.pause_randomly(0, 0.5)
-    system.service.signal(signal.SIGCONT)
-    code = _end_after(system, system.random.uniform(0.5, 1.5), other)
-    if code is not None:
-        raise SoakFailed(f"the other loader ended with exit code {code}")
-
-
 @fault(2)
 def kill_dbt(system: Soaked) -> None:
     """Kill a `dbt run` during its transactions."""

@@ -8,7 +8,6 @@ from soak.faults.fault import fault
 from soak.faults.of_programs import start_build
 from soak.programs import kill_group
 from soak.system import IS_COMPUTED, Soaked
-from testkit.commands import wait_until
 from testkit.proxy import Proxy
 from testkit.servers import Cluster
 
@@ -63,25 +62,6 @@ def _restart(system: Soaked, cluster: Cluster, mode: str) -> None:
     cluster.stop(mode)
     system.pause_randomly(0, 0.5)
     cluster.start()
-
-
-@fault(2, blocks_commits=True)
-def synchronous_standbys(system: Soaked) -> None:
-    """Make the source wait for every standby; the loader must not count as one."""
-    system.ask("alter system set synchronous_standby_names = '*'")
-    system.ask("select pg_reload_conf()")
-    standbys = "select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')"
-    wait_until(lambda: system.ask(standbys) == 0, "the loader is no synchronous standby", 30)
-    system.ask("alter system reset synchronous_standby_names")
-    system.ask("select pg_reload_conf()")
-
-
-@fault(1)
-def unrelated_rows(system: Soaked) -> None:
-    """Write many rows to a table that is not counted: the WAL sender is silent meanwhile."""
-    system.ask("insert into unrelated (note) select 'many' from generate_series(1, 400000)")
-    system.ask("truncate unrelated")
-    system.wait_until_staged()
 
 
 @fault(6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 
 import pytest
@@ -83,65 +82,6 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
     source.insert(2)
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == 2
-
-
-STATUSES = ("created", "sent", "delivered", "a", "b", "c", "d", "e")
-SOME = "(select id from notifications order by random() limit 3)"
-
-
-def insert(kind: str, status: str) -> str:
-    return (
-        'insert into notifications ("to", service_id, template_id, notification_type, '
-        f"notification_status) select 'x', service_id, id, '{kind}', '{status}' from templates;"
-    )
-
-
-class History:
-    """What a service does to its rows and partitions, drawn from a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self._left = [*STATUSES[3:]]
-
-    def change(self) -> str:
-        """Return one transaction's changes of rows."""
-        status, kind = self.random.choice(STATUSES), self.random.choice(("sms", "email"))
-        return self.random.choice(
-            (
-                insert(kind, status),
-                f"update notifications set notification_status = '{status}' where id in {SOME};",
-                f"update notifications set notification_type = '{kind}' where id in {SOME};",
-                f"delete from notifications where id in {SOME};",
-                "truncate notifications;" if self.random.random() < 0.1 else "",
-            )
-        )
-
-    def new_leaf(self) -> str:
-        """Return what makes a leaf, with rows in the same transaction; empty at the end."""
-        if not self._left:
-            return ""
-        status = self._left.pop(self.random.randrange(len(self._left)))
-        moved = f"delete from notifications where notification_status = '{status}';"
-        made = f"create table leaf_{status} partition of notifications for values in ('{status}');"
-        rows = "".join(self.change() for _ in range(self.random.randrange(3)))
-        return moved + made + full(f"leaf_{status}") + insert("sms", status) + rows
-
-
-def test_killed_loaders_miss_nothing_of_leaves_that_come(partitioned: Pipeline) -> None:
-    history = History(1)
-    partitioned.set_up()
-    for number in range(6):
-        with partitioned.follow() as running:
-            for _ in range(history.random.randrange(3, 12)):
-                partitioned.source.execute(f"begin; {history.change()}{history.change()} commit")
-            if leaf := history.new_leaf():
-                partitioned.source.execute(f"begin; {leaf} commit")
-            partitioned.source.insert(1)
-            if number % 2:
-                # A loader that missed the leaf would have stored a position after it.
-                partitioned.wait_for_log()
-            running.kill()
-    partitioned.must_be_exact()
 
 
 LEAF = (
