@@ -105,17 +105,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield guarded
 
 
-def test_everything_runs_over_verified_tls(guarded: Guarded) -> None:
+def test_everything_runs_over_verified_tls_and_a_client_certificate_is_enough(
+    guarded: Guarded,
+) -> None:
     made = guarded.commands
-    made.source.insert(3)
-    made.do("loader", "run", "--once", "--build", **guarded.both(LOADER_ROLE))
     made.do("loader", "status", **guarded.both(LOADER_ROLE))
     made.do("loader", "run", "--once", **guarded.variables)
-    assert made.differences() == []
-
-
-def test_a_client_certificate_is_enough(guarded: Guarded) -> None:
-    made = guarded.commands
     made.source.execute(f"create role with_certificate login replication in role {LOADER_ROLE}")
     certificate, key = guarded.authority.issue("with_certificate")
     words = {"sslcert": str(certificate), "sslkey": str(key)}

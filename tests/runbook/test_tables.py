@@ -54,30 +54,6 @@ def test_the_replica_identity_becomes_an_index_and_full_again(
     assert rejected(pipeline) == 0
 
 
-def test_rejected_changes_are_counted_by_a_new_seed(
-    pipeline: Pipeline, operating: Operating
-) -> None:
-    operator = operating(pipeline)
-    pipeline.source.execute("alter table notifications replica identity default")
-    pipeline.source.execute(
-        "delete from notifications where id = (select id from notifications order by id limit 1)"
-    )
-    pipeline.must("run", "--once")
-    pipeline.build()
-    assert len(pipeline.differences()) == 1
-    status = pipeline.loader("status").stdout
-    assert "ft_service_stats could not count" in status and "--model ft_service_stats`" in status
-    operator.carry_out("Changes were rejected", 0)
-    assert operator.said.count("the replica identity does not carry") == 1
-    assert pipeline.refused("setup", "--check")[0] == 18
-    pipeline.source.execute("alter table notifications replica identity full")
-    operator.carry_out("Changes were rejected", 1)
-    assert pipeline.differences() == []
-    operator.carry_out("Changes were rejected", 0)
-    assert operator.said == ""
-    operator.ends_exact()
-
-
 @pytest.mark.slow
 def test_a_column_a_status_and_a_type_are_added(pipeline: Pipeline, operating: Operating) -> None:
     operator = operating(pipeline, "full")

@@ -30,7 +30,7 @@ SHOWN_BY = {
     "Stop for a week": ["runbook/test_stop.py"],
     "The source's disk is full": ["runbook/test_stop.py"],
     "Rotate a password": ["runbook/test_warehouse.py"],
-    "Changes were rejected": ["runbook/test_tables.py", "spark/test_seed_purged.py"],
+    "Changes were rejected": ["operations/test_incomplete.py", "spark/test_seed_purged.py"],
     "The audit differs": ["runbook/test_day_one.py"],
     "Upgrade waltally": ["runbook/test_upgrade.py"],
 }

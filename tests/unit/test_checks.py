@@ -33,6 +33,7 @@ SOUND = ServerInfo(
     senders_limit=10,
     version=150_020,
 )
+RDS = replace(SOUND, administrators="rds_superuser")
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
 TABLE = TableInfo(
     Table("public", "n"),
@@ -59,6 +60,18 @@ MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
         (replace(SOUND, allowed_plugins=""), 13, "output_plugin_libraries = 'wal2json'"),
         (replace(SOUND, allowed_plugins="pgoutput"), 13, "= 'pgoutput', 'wal2json'"),
         (replace(SOUND, senders_used=10), 14, "max_wal_senders = 15"),
+        # Where a provider manages the server.
+        (
+            replace(RDS, wal_level="replica"),
+            11,
+            "rds.logical_replication = 1, then reboot",
+        ),
+        (
+            replace(RDS, slots_used=10),
+            14,
+            "max_replication_slots = 15, then reboot",
+        ),
+        (replace(RDS, may_replicate=False), 15, 'grant rds_replication to "loader";'),
     ],
 )
 def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none(
