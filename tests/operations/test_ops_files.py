@@ -19,13 +19,12 @@ from tests.operations.ops_files import (
 
 
 def test_every_alert_says_what_to_run_and_has_its_place_in_the_runbook() -> None:
-    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
-    anchors = {heading.lower().replace(" ", "-") for heading in headings}
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert set(re.findall(r"^### (Waltally\w+)$", runbook, re.MULTILINE)) == alerts().keys()
     for name, rule in alerts().items():
         notes = rule["annotations"]
         assert re.search(r"`[^`]+`", notes["description"]), f"{name} names nothing to run"
         assert notes["runbook_url"] == f"docs/runbook.md#{name.lower()}"
-        assert name.lower() in anchors, f"{name} is not in the runbook"
 
 
 def test_every_query_names_what_there_is_and_the_dashboard_shows_every_metric() -> None:
