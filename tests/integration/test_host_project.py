@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from testkit.commands import (
-    LOADER,
     RunningLoader,
     profiles,
-    run,
     run_dbt,
     sentence,
     short_pauses,
@@ -197,31 +194,21 @@ def without(tmp_path: Path) -> dict[str, str]:
 def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it(
     pipeline: Pipeline, without: dict[str, str], tmp_path: Path
 ) -> None:
-    def loader(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run it as a process of its own: this one has imported dbt."""
-        return run([str(LOADER), *arguments], pipeline.environment(**without, **more))
-
-    def must(*arguments: str) -> str:
-        done = loader(*arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    project = project_of(tmp_path, {"ft_notes": NOTES})
-    done = loader("setup", LOADER_MANIFEST="", DBT_PROJECT_DIR=str(project))
-    assert done.returncode == 28
-    said = sentence(done.stderr)
-    assert "dbt is not installed here" in said
+    pipeline.has_processes = True  # this one has imported dbt
+    pipeline.given = without
+    project = {"LOADER_MANIFEST": "", "DBT_PROJECT_DIR": str(project_of(tmp_path, {"ft": NOTES}))}
+    said = pipeline.refused_with(28, "dbt is not installed here", "setup", **project)
     assert "requirements.lock 'waltally[dbt]'; or --manifest" in said
-    assert "registered ft_service_stats" in must("setup")
+    assert "registered ft_service_stats" in pipeline.must("setup")
     pipeline.seed()
-    pipeline.install()
     pipeline.source.insert(3)
-    must("run", "--once", "--build")
-    must("wait", "--lsn", pipeline.position())
-    must("status")
-    assert must("stats", "ft_service_stats").splitlines()[4].split() == ["3", "3", "0"]
-    must("prune", "--keep", "0s")
-    assert "dropped the slot" in must("teardown", "--drop-data", "--yes")
+    pipeline.must("run", "--once", "--build")
+    pipeline.must("wait", "--lsn", pipeline.position())
+    pipeline.must("status")
+    shown = pipeline.must("stats", "ft_service_stats").splitlines()
+    assert shown[4].split() == ["3", "3", "0"]
+    pipeline.must("prune", "--keep", "0s")
+    assert "dropped the slot" in pipeline.must("teardown", "--drop-data", "--yes")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from testkit.commands import wait_until
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, administer
+from testkit.servers import Cluster, configured
 from tests.partitions.conftest import full, partition
 
 INSERT = (
@@ -103,37 +103,23 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
 ) -> None:
     pipeline = partition(make_pipeline(spare))
     pipeline.set_up()
-    # Only a session that asks for it waits for the standby, which never comes.
-    administer(
-        spare,
-        "alter system set synchronous_commit = 'local'",
-        "alter system set synchronous_standby_names = 'missing'",
-        "select pg_reload_conf()",
-    )
     hidden = pipeline.source.reconnect()
     pid = hidden.value("select pg_backend_pid()")
     hidden.execute("set synchronous_commit = 'on'")
     thread = threading.Thread(target=hidden.execute, args=(LEAF,), daemon=True)
     wait = "select wait_event = 'SyncRep' from pg_stat_activity where pid = %s"
-    try:
-        with pipeline.follow() as running:
-            thread.start()
-            wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
-            # The new leaf's transaction locks its own table.
-            pipeline.source.execute(ARCHIVED)
-            with pytest.raises(AssertionError, match="something is stored"):
-                wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
-            pipeline.source.execute("select pg_cancel_backend(%s)", pid)
-            running.wait_for("has other partitions")
-            pipeline.wait_for_staged(4)
-    finally:
+    # Only a session that asks for it waits for the standby, which never comes.
+    local = {"synchronous_commit": "local", "synchronous_standby_names": "missing"}
+    with configured(spare, **local), pipeline.follow() as running:
+        thread.start()
+        wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
+        # The new leaf's transaction locks its own table.
+        pipeline.source.execute(ARCHIVED)
+        with pytest.raises(AssertionError, match="something is stored"):
+            wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
         pipeline.source.execute("select pg_cancel_backend(%s)", pid)
-        administer(
-            spare,
-            "alter system reset synchronous_standby_names",
-            "alter system reset synchronous_commit",
-            "select pg_reload_conf()",
-        )
-        thread.join(timeout=30)
-        hidden.connection.close()
+        running.wait_for("has other partitions")
+        pipeline.wait_for_staged(4)
+    thread.join(timeout=30)
+    hidden.connection.close()
     pipeline.must_be_exact()

@@ -19,7 +19,7 @@ from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE, MakePipeline
 from testkit.notify_traffic import NO_PURGES, Traffic, inhabit
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, Server, connect
+from testkit.servers import Cluster, Server, configured, connect
 from testkit.source import Identity
 from testkit.spark_jobs import FAST_START
 from testkit.system import System
@@ -57,12 +57,6 @@ def operator(make_pipeline: MakePipeline, spare: Cluster, operating: Operating) 
     return made
 
 
-def limit(database: Database, size: str | None) -> None:
-    change = f"set max_slot_wal_keep_size = '{size}'" if size else "reset max_slot_wal_keep_size"
-    database.execute(f"alter system {change}")
-    database.execute("select pg_reload_conf()")
-
-
 def write_wal(database: Database) -> None:
     """Fill 16 files of 16 MB, more than the server would keep by itself."""
     for _ in range(16):
@@ -84,16 +78,13 @@ def wal_status(operator: Operator) -> str | None:
 
 def test_a_stop_that_the_disk_has_room_for(operator: Operator) -> None:
     source = operator.pipeline.source
-    limit(source, "1GB")
-    try:
+    with configured(source.cluster, max_slot_wal_keep_size="'1GB'"):
         operator.carry_out("Stop for a week", 0)
         write_wal(source)
         operator.write()
         assert wal_status(operator) == "extended"
         operator.carry_out("Stop for a week", 1)
         operator.write()
-    finally:
-        limit(source, None)
     operator.ends_exact()
 
 

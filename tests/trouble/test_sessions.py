@@ -23,7 +23,7 @@ from testkit.commands import wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, administer
+from testkit.servers import Cluster, administer, configured
 from testkit.system import System
 from waltally.database import connect
 from waltally.errors import BuildFailed, LoaderError, LoginRefused, SlotMoved
@@ -86,17 +86,12 @@ def test_a_reload_does_not_make_commits_asynchronous(
     pipeline = make_pipeline(cluster, spare)
     pipeline.must("setup")
     is_confirmed = "select confirmed_flush_lsn >= %s from pg_replication_slots where slot_name = %s"
-    settings = {"synchronous_commit": "off", "wal_writer_delay": "'10s'"}
-    reload = "select pg_reload_conf()"
+    is_reloaded = "select current_setting('synchronous_commit') = 'off'"
     with pipeline.follow() as running:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
-        changes = (f"alter system set {name} = {value}" for name, value in settings.items())
-        administer(spare, *changes, reload)
-        try:
-            wait_until(
-                lambda: pipeline.target.value("show synchronous_commit") == "off", "reloaded"
-            )
+        with configured(spare, synchronous_commit="off", wal_writer_delay="'10s'"):
+            wait_until(lambda: pipeline.target.value(is_reloaded), "reloaded")
             pipeline.source.insert(5)
             end = pipeline.source.value("select pg_current_wal_lsn()")
             wait_until(
@@ -104,11 +99,11 @@ def test_a_reload_does_not_make_commits_asynchronous(
                 "the five are confirmed",
             )
             spare.stop("immediate")
-            pipeline.source.insert(1)
-            running.wait_for("The target cannot be reached", 2)
-        finally:
-            spare.start()
-            administer(spare, *(f"alter system reset {name}" for name in settings), reload)
+            try:
+                pipeline.source.insert(1)
+                running.wait_for("The target cannot be reached", 2)
+            finally:
+                spare.start()
         pipeline.target = pipeline.target.reconnect()
         pipeline.wait_for_staged(7)
 
