@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from testkit.databases import Database, empty_database
+from testkit.databases import Database
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import Cluster
 from tests.operations.secret_watch import files_with
 
 MARKER = "zebra-4711"
@@ -152,19 +151,3 @@ def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> No
     reject(source)
     pipeline.must("run", "--once", "--build")
     assert places(target, MARKER) == {"cdc.change_log", "analytics.rejected_changes"}
-
-
-def test_another_encoding_passes_byte_by_byte(cluster: Cluster) -> None:
-    latin = "encoding 'LATIN1' template template0"
-    with empty_database(cluster, options=latin) as database:
-        database.load_notify()
-        database.execute('alter table notifications add "größe" text, add "geheim" text')
-        database.must("setup")
-        database.insert(1)
-        database.execute(f"update notifications set \"größe\" = 'süß', geheim = '{MARKER} ü'")
-        database.must("run", "--once", "--columns", "größe")
-        _, (_, _, payload) = change_log(database)
-        assert '{"name":"größe","value":"süß"}' in payload
-        assert MARKER not in payload
-        assert "someone" not in payload
-        assert database.value("select count(*) from cdc.change_log where action = 'U'") == 1

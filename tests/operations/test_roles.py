@@ -211,17 +211,6 @@ def test_what_a_role_does_not_need_is_refused(whole: System, role: str) -> None:
     session.close()
 
 
-def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: System) -> None:
-    names = ("notification_status", "notification_type", "service_id", "template_id", "ctid")
-    columns = "(" + ", ".join(f'"{name}"' for name in names) + ")"
-    whole.source.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
-    grant = f'grant select {columns} on "public"."notifications" to "{SPARK_ROLE}";'
-    with pytest.raises(MissingRight) as refused:
-        whole.by(SPARK_ROLE).spark_job(SEED_JOB)
-    whole.source.execute(grant)
-    assert grant in refused.value.remedy
-
-
 POLICY = "row-level security policy for table"
 
 

@@ -243,13 +243,9 @@ def test_no_program_shows_its_password(guarded: Guarded, tmp_path: Path) -> None
     source, cluster = made.source, made.source.cluster
     said = []
     made.has_processes = True
-    conf = (
-        *("spark.eventLog.enabled=true", "spark.eventLog.compress=false"),
-        *(f"spark.eventLog.dir=file://{tmp_path}", f"spark.local.dir={tmp_path}"),
-    )
-    words = (word for each in conf for word in ("--conf", each))
     # It needs no loader.
-    seed = ("spark-submit", *words, "spark/seed.py", "--forget-purged")
+    local = ("--conf", f"spark.local.dir={tmp_path}")
+    seed = ("spark-submit", *local, "spark/seed.py", "--forget-purged")
     with SecretWatch(SECRET, cluster.dsn(source.name), tmp_path) as watch:
         said.append(made.do("loader", "setup", **as_loader))
         source.fill_many()
@@ -265,7 +261,6 @@ def test_no_program_shows_its_password(guarded: Guarded, tmp_path: Path) -> None
         assert any(program in words for words in watch.holders), (program, watch.holders)
 
     assert SECRET not in "".join(said)
-    assert list(tmp_path.glob("*local-*")), "Spark has written what its UI would show"
     assert {file.name for file in made.home.rglob("*")} >= {"manifest.json", "dbt.log"}
     assert files_with(made.home, SECRET) == set()
     log = cluster.log.read_text()

@@ -16,11 +16,10 @@ from loader.applying.applier import Applier
 from loader.capture import handshake, reader, stream
 from loader.capture.events import BuildBroke, Built, Event, RunState
 from loader.capture.follow import follow
-from loader.capture.protocol import ProtocolError
 from loader.staging import target_state
 from loader.staging.records import ModelState
 from testkit.commands import wait_until
-from testkit.databases import Database, application_database, empty_database
+from testkit.databases import application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer, configured
@@ -176,25 +175,3 @@ def test_a_login_is_refused(spare: Cluster) -> None:
                     handshake.connect_replication(spare.dsn(**words))
     finally:
         administer(spare, "drop database closed", "drop role nobody, locked")
-
-
-def test_what_ended_the_stream_is_said_by_the_next_message_of_ours_too(source: Database) -> None:
-    """The end arrives together with changes, which are handed over first."""
-    source.must("setup")
-    source.insert(3)
-    stream = handshake.connect_replication(source.cluster.dsn(source.name))
-    try:
-        stream.start(source.slot, 0, {"format-version": "2"})
-        stream.wait(10)
-        source.execute(
-            "select pg_terminate_backend(active_pid, 10000) from pg_replication_slots"
-            " where slot_name = %s",
-            source.slot,
-        )
-        received = stream.receive(1_000_000)
-        assert received
-        with pytest.raises(ProtocolError) as caught:
-            stream.send_status(0)
-        assert caught.value.sqlstate == "57P01"
-    finally:
-        stream.finish()

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from testkit.commands import short_pauses, wait_until
 from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster, configured, connect
 from testkit.standbys import Family
 
 BUSY_STANDBY_SECONDS = 25.0
@@ -22,15 +22,10 @@ BUSY_STANDBY_SECONDS = 25.0
 def names(database: Database, setting: str) -> Iterator[None]:
     """Set synchronous_standby_names; this database's own session waits for nobody."""
     database.execute("set synchronous_commit to local")
-    database.execute(f"alter system set synchronous_standby_names = '{setting}'")
-    database.execute("select pg_reload_conf()")
-    try:
+    with configured(database.cluster, synchronous_standby_names=f"'{setting}'"):
         wait_until(lambda: database.value("show synchronous_standby_names") == setting, "reloaded")
         yield
-    finally:
-        database.execute("alter system reset synchronous_standby_names")
-        database.execute("select pg_reload_conf()")
-        database.execute("reset synchronous_commit")
+    database.execute("reset synchronous_commit")
 
 
 def carry_out(database: Database, said: str) -> None:
