@@ -156,6 +156,14 @@ def test_what_is_no_stream_of_whole_transactions_is_refused(messages: list[Messa
             whole.check(message)
 
 
+def test_a_batch_ends_before_a_transaction_for_which_the_log_has_no_room_yet() -> None:
+    batch = new_batch(Position(), room=100)
+    left = deque([*transaction(50, [b"x"]), *transaction(149, [b"x"]), *transaction(150, [b"y"])])
+    batch.add(left)
+    assert (batch.rows, batch.ends, batch.in_transaction) == (2, True, False)
+    assert left[0] == Begin(150, 158, 150, 0)
+
+
 def test_a_position_is_confirmed_only_once_it_is_stored() -> None:
     position = Position(100)
     position.receive(200)
