@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -31,7 +30,6 @@ from testkit.proxy import Proxy
 from testkit.servers import Server, administer, connect
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
-from testkit.spark_connect import connect_server
 from testkit.system import System
 from waltally.settings import DEFAULT_SLOT as SLOT
 
@@ -45,24 +43,22 @@ IS_COMPUTED = "select true from cdc.computed_change limit 1"
 """Whether Spark has written what the database is to add."""
 
 
-_APPLY = ("spark/apply.py", "--in-driver", "0")
-"""However few changes a batch has, executors count them."""
+def apply_by_spark(master: str) -> tuple[str, ...]:
+    """Return the command that starts a driver, whose processes start fast and stay small.
 
-
-def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
-    """Return the command that starts a driver, whose processes start fast and stay small."""
+    However few changes a batch has, executors count them.
+    """
     executors = {"memory": "512m", "extraJavaOptions": _JAVA}
     given = (f"--conf=spark.executor.{name}={value}" for name, value in executors.items())
     submit = ("spark-submit", f"--master={master}", f"--driver-java-options={_JAVA}", *given)
-    return (*submit, *_APPLY, *options)
+    return (*submit, "spark/apply.py", "--in-driver", "0", "--interval", "1")
 
 
 class Soaked(System):
     """One source under traffic, its target and the loader between them.
 
     Under identity full the source is the target; under covering the target is another server,
-    which commits asynchronously, and Spark applies a model: on a cluster, or over Spark Connect
-    where the seed is divisible by four.
+    which commits asynchronously, and Spark applies a model on a cluster.
     """
 
     def __init__(self, seed: int, rate: float, keep: bool) -> None:
@@ -70,7 +66,6 @@ class Soaked(System):
         """The current fault's own."""
         self.identity: Identity = "full" if seed % 2 else "covering"
         self.has_spark = self.identity == "covering"
-        self.is_over_connect = seed % 4 == 0
         self._seed, self._rate, self._keep = seed, rate, keep
         self._stack = ExitStack()
         self._never = threading.Event()
@@ -155,19 +150,11 @@ class Soaked(System):
             self._start_spark(through_proxies)
 
     def _start_spark(self, environment: dict[str, str]) -> None:
-        command: tuple[str, ...]
-        if self.is_over_connect:
-            server = self._stack.enter_context(connect_server())
-            self.worker = psutil.Process(server.process.pid)
-            environment = {**environment, "SPARK_REMOTE": server.address}
-            command = (sys.executable, *_APPLY, "--interval", "1")
-        else:
-            cluster = self._stack.enter_context(spark_cluster(1))
-            self.worker = psutil.Process(cluster.workers[0].process.pid)
-            command = apply_by_spark(cluster.url, "--interval", "1")
+        cluster = self._stack.enter_context(spark_cluster(1))
+        self.worker = psutil.Process(cluster.workers[0].process.pid)
         # A driver applies batch after batch, and would keep a core from everything else.
         self.worker.nice(_NICE)
-        command = ("nice", "-n", str(_NICE), *command)
+        command = ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url))
         self.driver = self._keep_running("driver", environment, command, DRIVER_NEEDS_OPERATOR)
         self.watched.append(self.driver)
 

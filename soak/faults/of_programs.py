@@ -9,9 +9,9 @@ from contextlib import suppress
 import psutil
 
 from soak.faults.fault import fault
-from soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
+from soak.programs import kill_group
 from soak.servers import ROLE
-from soak.system import IS_COMPUTED, Soaked, apply_by_spark
+from soak.system import IS_COMPUTED, Soaked
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
 
 IS_BUILDING = (
@@ -76,7 +76,6 @@ def start_build(system: Soaked) -> subprocess.Popen[str]:
 
 
 _START_SECONDS = 30
-_END_SECONDS = 240
 
 
 @fault(2, of_spark=True)
@@ -94,16 +93,6 @@ def kill_executor(system: Soaked) -> None:
     system.wait_at_most(system.worker.children, _START_SECONDS)
     system.pause_randomly(0, 1)
     _kill_one(system, system.worker.children(recursive=True))
-
-
-@fault(1, of_spark=True)
-def second_driver(system: Soaked) -> None:
-    """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
-    is_killed = system.random.random() < 0.5
-    seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
-    code = _end_after(system, seconds, system.spawn(*apply_by_spark("local[1]", "--once")))
-    if code in DRIVER_NEEDS_OPERATOR or (not is_killed and code is None):
-        raise SoakFailed(f"the second driver ended with exit code {code}")
 
 
 @fault(1, of_spark=True)
