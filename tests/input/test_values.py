@@ -1,4 +1,4 @@
-"""Whatever the columns hold, the counts are those of the rows."""
+"""Whatever columns and payloads hold, and whatever becomes of columns, the counts are the rows'."""
 
 from __future__ import annotations
 

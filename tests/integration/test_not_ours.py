@@ -1,4 +1,4 @@
-"""`setup --renew` and `teardown` drop what setup made, and nothing else."""
+"""What setup did not make stays, and so does what a wrong setting names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values and names with control characters forge nothing of what the commands print or log."""
+"""Commands forge no line by control characters, and say where their output cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model names the partitioned table, and everything of its leaves is in it."""
+"""Everything of a table's leaves is in its model, once they are visible."""
 
 from __future__ import annotations
 

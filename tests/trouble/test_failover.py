@@ -1,4 +1,4 @@
-"""After a failover or a restore the source lacks the slot or the newest commits: refused."""
+"""A source or a target that was restored, or a former primary, lacks commits: refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's stop, crash and start need nobody: a loader does not hold it up, and waits for it."""
+"""A server that stops or is full needs nobody: a loader does not hold it up, and waits for it."""
 
 from __future__ import annotations
 

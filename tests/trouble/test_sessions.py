@@ -1,4 +1,4 @@
-"""What a session relies on is its own: its position, its fence, its durability, its threads."""
+"""What a session relies on is its own: its login, position, fence, durability and threads."""
 
 from __future__ import annotations
 

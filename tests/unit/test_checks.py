@@ -1,4 +1,4 @@
-"""What a server, a table or a setting must be like, and the remedy."""
+"""What a server, a table, a setting or a slot must be like, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages are true: every command, setting, exit code, argument, path and link that they name."""
+"""The pages are true: what they name is there, and each promise has its tests."""
 
 from __future__ import annotations
 

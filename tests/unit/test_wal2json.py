@@ -1,3 +1,5 @@
+"""Messages of the plugin, and what is left of them where columns are chosen."""
+
 from __future__ import annotations
 
 import json
