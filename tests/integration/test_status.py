@@ -167,11 +167,7 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
 
 
 def test_status_names_who_holds_a_model_up(pipeline: Pipeline) -> None:
-    pipeline.must("setup")
-    pipeline.seed()
-    pipeline.source.insert(5)
-    pipeline.must("run", "--once")
-    pipeline.build()
+    pipeline.begin()
     pipeline.target.execute("truncate cdc.change_log")
     with closing(pipeline.session("postgres")) as session:
         session.ask("set application_name to 'report'")
