@@ -16,9 +16,6 @@ REPLACEMENTS = {
     "renamed and made again": "alter table notifications rename to former;"
     "create table notifications (like former including all);"
     "alter table notifications replica identity full",
-    "dropped and made again": "create table former (like notifications including all);"
-    "drop table notifications; alter table former rename to notifications;"
-    "alter table notifications replica identity full",
     "a dimension made again": "alter table notifications drop notification_status;"
     "alter table notifications add notification_status text",
     "two columns swapped": "alter table notifications rename service_id to other;"

@@ -174,7 +174,6 @@ def test_a_loader_that_writes_is_not_torn_down(source: Database) -> None:
 CODES = {
     ("setup",): (23, 38, 38, 2),
     ("setup", "--renew"): (38, 38, 38, 2),
-    ("teardown", "--yes"): (38, 38, 38, 0),
     ("teardown", "--yes", "--drop-data"): (38, 38, 38, 0),
     ("prune", "--keep", "0s"): (0, 20, 20, 0),
     ("wait", "--timeout", "0s", "--lsn", "0/1"): (23, 20, 20, 20),
