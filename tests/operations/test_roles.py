@@ -9,7 +9,7 @@ import pytest
 from psycopg2 import errors
 
 from testkit.commands import wait_until
-from testkit.databases import empty_database, paste
+from testkit.databases import application_database, empty_database, paste
 from testkit.system import System
 from tests.operations.roles import (
     ACCESS,
@@ -271,7 +271,6 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     odd_owners = [("analytics", "odd Dbt"), ("cdc", "odd Loader"), ("cdc_jobs", "odd Loader")]
     build = ("loader", "run", "--once", "--build")
     source.load_notify()
-    source.execute(PARTITIONED + "".join(map(full, LEAVES)))
     apart.must("setup")
     source.insert(2)
     apart.spark_job(SEED_JOB)
@@ -286,7 +285,6 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     allowed = "select has_column_privilege('odd Spark', 'public.notifications', %s, 'select')"
     assert source.value(allowed, "service_id")
     assert not source.value(allowed, "personalisation")
-    apart.by("odd Spark").spark_job(f"{SEED_JOB} --forget-purged")
     assert target.execute(OWNERS) == odd_owners
     source.insert(3)
     # Nobody has to install the models again.
@@ -296,6 +294,20 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     assert target.execute(OWNERS) == odd_owners
     for each in (source, target):
         each.connection.close()
+
+
+@pytest.mark.slow
+def test_a_seed_of_partitions_runs_as_its_role(bare: System) -> None:
+    with application_database(bare.source.cluster, "parted") as source:
+        made = System(source, bare.home).by(LOADER_ROLE)
+        source.execute(PARTITIONED + "".join(map(full, LEAVES)))
+        source.insert(3)
+        grant_rights(made)
+        made.do("loader", "setup")
+        grant_rights(made)
+        made.by(SPARK_ROLE).spark_job(SEED_JOB)
+        counted = "select measures[1] from cdc.baseline_group where part = 'public.notifications'"
+        assert source.value(counted) == 3
 
 
 def test_an_unknown_part_is_refused(bare: System) -> None:
