@@ -16,15 +16,13 @@ _SHOWN = 5
 class Comparison:
     """Consumes the other slot, so that nothing is compared or held in memory twice."""
 
-    def __init__(
-        self, dsn: str, slot: str, target: str, tables: Sequence[str], schema: str = "cdc"
-    ) -> None:
+    def __init__(self, dsn: str, slot: str, target: str, tables: Sequence[str]) -> None:
         """Make the other slot. It must be made before the traffic begins.
 
         The tables are named as wal2json wants them.
         """
         self._dsn, self._slot = dsn, slot
-        self._target, self._schema = target, schema
+        self._target = target
         self._other = f"{slot}_other"
         self._tables = ",".join(tables)
         self._compared = "0/0"
@@ -39,7 +37,7 @@ class Comparison:
         """
         [(start,)] = _ask(
             self._target,
-            f"select start_lsn::text from {self._schema}.slot_position where slot_name = %s",
+            "select start_lsn::text from cdc.slot_position where slot_name = %s",
             self._slot,
         )
         begin = lsn.parse(start)
@@ -47,7 +45,7 @@ class Comparison:
         staged: Delivered = _ask(
             self._target,
             # Qualified: a bare commit_lsn would be the text of the output, 0/FF after 0/100.
-            f"select commit_lsn::text, ordinal, payload from {self._schema}.change_log as log "
+            "select commit_lsn::text, ordinal, payload from cdc.change_log as log "
             "where slot_name = %s and commit_lsn > %s order by log.commit_lsn, ordinal",
             self._slot,
             self._compared,
@@ -57,11 +55,6 @@ class Comparison:
         self.changes += len(staged)
         if staged:
             self._compared = staged[-1][0]
-
-    def skip(self) -> None:
-        """Ignore what the slot has delivered: the change log was begun anew after it."""
-        if expected := self._delivered():
-            self._compared = expected[-1][0]
 
     def _delivered(self) -> Delivered:
         rows = _ask(

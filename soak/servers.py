@@ -20,27 +20,23 @@ SOURCE_SETTINGS = {
 # that does not set synchronous_commit by itself, as the loader's sessions do.
 TARGET_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "wal_writer_delay": "10s"}
 
-# The one role of docs/roles.md.
-_SOURCE_RIGHTS = f"""
-create role {ROLE} login replication;
-grant select on notifications, notification_history to {ROLE};
-grant execute on function pg_replication_origin_create(text), pg_replication_origin_drop(text),
-    pg_replication_origin_oid(text), pg_replication_origin_session_setup(text) to {ROLE};
-"""
+_PAGE = (ROOT / "docs/roles.md").read_text()
+ONE_ROLE = _PAGE.partition("## One role\n\n```sql\n")[2].partition("```")[0]
+"""What the page says that the role needs."""
 
 
 def prepare(cluster: Cluster, target: Cluster, identity: Identity) -> None:
     """Make the application's empty tables at the source, and the role with its rights."""
     source.create(cluster.dsn())
     source.set_identity(cluster.dsn(), identity)
-    administer(cluster, _SOURCE_RIGHTS)
+    administer(cluster, ONE_ROLE.replace("database notify", "database postgres"))
     # So that a model waits where DDL changed rows.
     note_ddl = ROOT / "loader" / "source" / "note_ddl.sql"
     psql = ("psql", "-X", "-q", "-d", cluster.dsn(), "-v", f"loader={ROLE}")
     cluster.run(*psql, "-f", str(note_ddl))
     if target is not cluster:
-        administer(target, f"create role {ROLE} login")
-    administer(target, f"grant create on database postgres to {ROLE}")
+        grant = f"grant create on database postgres to {ROLE}"
+        administer(target, f"create role {ROLE} login", grant)
 
 
 def dsn_of_role(port: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -31,11 +30,9 @@ from testkit.proxy import Proxy
 from testkit.servers import Server, administer, connect
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
-from testkit.spark_connect import connect_server
 from testkit.system import System
 from waltally.settings import DEFAULT_SLOT as SLOT
 
-SECOND_SLOT, SECOND_SCHEMA = "second_slot", "second_log"
 _RECOVERY_SECONDS = 300.0
 """Spark's processes start in a share of two busy cores, and give up a dead peer after 120 s."""
 _NICE = 5
@@ -46,24 +43,22 @@ IS_COMPUTED = "select true from cdc.computed_change limit 1"
 """Whether Spark has written what the database is to add."""
 
 
-_APPLY = ("spark/apply.py", "--in-driver", "0")
-"""However few changes a batch has, executors count them."""
+def apply_by_spark(master: str) -> tuple[str, ...]:
+    """Return the command that starts a driver, whose processes start fast and stay small.
 
-
-def apply_by_spark(master: str, *options: str) -> tuple[str, ...]:
-    """Return the command that starts a driver, whose processes start fast and stay small."""
+    However few changes a batch has, executors count them.
+    """
     executors = {"memory": "512m", "extraJavaOptions": _JAVA}
     given = (f"--conf=spark.executor.{name}={value}" for name, value in executors.items())
     submit = ("spark-submit", f"--master={master}", f"--driver-java-options={_JAVA}", *given)
-    return (*submit, *_APPLY, *options)
+    return (*submit, "spark/apply.py", "--in-driver", "0", "--interval", "1")
 
 
 class Soaked(System):
-    """One source under traffic, its target, and two loaders with a slot each.
+    """One source under traffic, its target and the loader between them.
 
     Under identity full the source is the target; under covering the target is another server,
-    which commits asynchronously, and Spark applies a model: on a cluster, or over Spark Connect
-    where the seed is divisible by four.
+    which commits asynchronously, and Spark applies a model on a cluster.
     """
 
     def __init__(self, seed: int, rate: float, keep: bool) -> None:
@@ -71,7 +66,6 @@ class Soaked(System):
         """The current fault's own."""
         self.identity: Identity = "full" if seed % 2 else "covering"
         self.has_spark = self.identity == "covering"
-        self.is_over_connect = seed % 4 == 0
         self._seed, self._rate, self._keep = seed, rate, keep
         self._stack = ExitStack()
         self._never = threading.Event()
@@ -79,7 +73,7 @@ class Soaked(System):
     def __enter__(self) -> Soaked:
         try:
             self._make_servers()
-            self._make_slots()
+            self._make_slot()
             self._start()
         except BaseException:
             self._stack.close()
@@ -126,17 +120,13 @@ class Soaked(System):
         made.start()
         return made
 
-    def _make_slots(self) -> None:
+    def _make_slot(self) -> None:
         # In this process, while nothing else of it reads the environment.
         self.do("loader", "setup")
         tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
         self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
-        self.do("loader", "setup", **self.second)
         self.has_processes = True
-        self.second_comparison = Comparison(
-            self.dsn, SECOND_SLOT, self.target_dsn, tables, SECOND_SCHEMA
-        )
-        # After the slots, so that the log holds these rows too.
+        # After the slot, so that the log holds these rows too.
         notify_traffic.fill(self.dsn, self.identity, self._seed)
         # Before the first purge, which counts from the first baseline on.
         self.do("spark-submit", "spark/seed.py")
@@ -154,26 +144,17 @@ class Soaked(System):
             LOADER_TARGET_DSN=dsn_of_role(self.target_proxy.port),
         )
         self.service = self._keep_running("loader", through_proxies)
-        self.second_loader = self._keep_running("second loader", self.environment(**self.second))
         self.watched = [self.service]
         """The services that must not need an operator."""
         if self.has_spark:
             self._start_spark(through_proxies)
 
     def _start_spark(self, environment: dict[str, str]) -> None:
-        command: tuple[str, ...]
-        if self.is_over_connect:
-            server = self._stack.enter_context(connect_server())
-            self.worker = psutil.Process(server.process.pid)
-            environment = {**environment, "SPARK_REMOTE": server.address}
-            command = (sys.executable, *_APPLY, "--interval", "1")
-        else:
-            cluster = self._stack.enter_context(spark_cluster(1))
-            self.worker = psutil.Process(cluster.workers[0].process.pid)
-            command = apply_by_spark(cluster.url, "--interval", "1")
+        cluster = self._stack.enter_context(spark_cluster(1))
+        self.worker = psutil.Process(cluster.workers[0].process.pid)
         # A driver applies batch after batch, and would keep a core from everything else.
         self.worker.nice(_NICE)
-        command = ("nice", "-n", str(_NICE), *command)
+        command = ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url))
         self.driver = self._keep_running("driver", environment, command, DRIVER_NEEDS_OPERATOR)
         self.watched.append(self.driver)
 
@@ -181,11 +162,6 @@ class Soaked(System):
         made = LoaderService(environment, self.home / f"{name}.log", *command)
         self._stack.callback(made.close)
         return made
-
-    @property
-    def second(self) -> dict[str, str]:
-        """The settings of the second slot and its schema."""
-        return {"LOADER_SLOT": SECOND_SLOT, "LOADER_SCHEMA": SECOND_SCHEMA}
 
     def check_services(self) -> None:
         """Raise SoakFailed where the loader or the driver needs an operator."""

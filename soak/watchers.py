@@ -90,8 +90,6 @@ class PositionWatcher(Watcher):
 
     def __init__(self, dsn: str, slot: str, target: str) -> None:
         self.observations = 0
-        self.is_renewing = False
-        """Set while the slot is made anew: it is there before its position of record."""
         self.violations: list[str] = []
         self._slot = slot
         super().__init__(dsn, target)
@@ -108,15 +106,13 @@ class PositionWatcher(Watcher):
             "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s",
             (self._slot,),
         )
-        confirmed = source.fetchone()
-        if confirmed is None:  # the slot is being made anew
-            return
+        [[confirmed]] = source.fetchall()
         target.execute(
             "select position_lsn, %s::pg_lsn <= position_lsn from cdc.slot_position "
             "where slot_name = %s",
-            (confirmed[0], self._slot),
+            (confirmed, self._slot),
         )
         [[position, holds]] = target.fetchall()
         self.observations += 1
-        if not holds and not self.is_renewing:
-            self.violations.append(f"confirmed {confirmed[0]}, but staged only up to {position}")
+        if not holds:
+            self.violations.append(f"confirmed {confirmed}, but staged only up to {position}")

@@ -21,11 +21,10 @@ from waltally.tables import literal, quoted
 
 NOTIFY, KINDS, BY_SPARK = "ft_service_stats", "ft_kinds", "ft_by_spark"
 ODD, ODD_ROWS, ODD_AMOUNTS = "ft_odd", "odd_rows", "ft_odd_amounts"
-ODD_DAYS, ODD_WORDS, ODD_TOTAL = "ft_odd_days", "ft_odd_words", "ft_odd_total"
-ODD_ROLL_UP, ODD_PARENTS, ODD_CHILDREN = "ft_odd_texts", "ft_odd_parents", "ft_odd_children"
-ODD_FAMILIES, BY_SPARK_ROLL_UP = "ft_odd_families", "ft_by_spark_statuses"
-MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, ODD_AMOUNTS, ODD_DAYS, ODD_WORDS, ODD_TOTAL, BY_SPARK)
-OVER_MODELS = (ODD_ROLL_UP, ODD_PARENTS, ODD_CHILDREN, ODD_FAMILIES, BY_SPARK_ROLL_UP)
+ODD_ROLL_UP, ODD_CHILDREN = "ft_odd_texts", "ft_odd_children"
+BY_SPARK_ROLL_UP = "ft_by_spark_statuses"
+MODELS = (NOTIFY, KINDS, ODD, ODD_ROWS, ODD_AMOUNTS, BY_SPARK)
+OVER_MODELS = (ODD_ROLL_UP, ODD_CHILDREN, BY_SPARK_ROLL_UP)
 READ_TOGETHER = {ODD_ROWS, ODD_AMOUNTS}
 """Inputs of one model: a change of one reads the other."""
 
@@ -36,12 +35,11 @@ class Model:
 
     query: str
     config: str = ""
-    timezone: str = "UTC"
 
     @property
     def text(self) -> str:
         """The model's file. What is hostile in the query would be Jinja there."""
-        config = f"materialized='waltally', timezone={self.timezone!r}, {self.config}"
+        config = f"materialized='waltally', {self.config}"
         query = self._with(_reference, lambda text: f"{{{{ {text!r} }}}}")
         return f"{{{{ config({config}) }}}}{query}"
 
@@ -58,7 +56,7 @@ class Model:
 
 _TABLES = ("notifications", "notification_history", "odd")
 _MORE = "more"
-"""A person changes whether a roll-up has one more column, and its schema."""
+"""A person changes whether a roll-up has one more column."""
 
 
 def _reference(name: str) -> str:
@@ -156,12 +154,6 @@ class OddTable:
         texts, amount, total = map(quoted, self.texts), quoted(self.amount), quoted(self.total)
         first, second, third = texts
         every = f"{first}, {second}, {third}"
-        # The amount of a row is taken for the id of its parent, a row of the same table.
-        parents = f"""
-            from <<{ODD_AMOUNTS}>> as child
-            left join <<{ODD_ROWS}>> as parent on parent.id = child.{amount}
-            left join <<{ODD_ROWS}>> as grand on grand.id = parent.{amount}
-        """
         return {
             ODD: Model(
                 f"select {every}, count(*) as row_count, sum({amount}) as {total}"
@@ -171,27 +163,6 @@ class OddTable:
             ODD_AMOUNTS: Model(
                 f"select {amount}, count(*) as row_count from <<odd>> where id > 2 group by 1"
             ),
-            ODD_DAYS: Model(
-                f"""
-                select
-                    (timestamptz '2026-03-28 20:00Z' + {amount} * interval '1 hour')::date as day,
-                    round(avg({amount}), 2) as average,
-                    sum(id - {amount}) filter (where {first} is not null) as some
-                from <<odd>> group by 1
-                """,
-                timezone="Europe/Berlin",
-            ),
-            ODD_WORDS: Model(
-                f"""
-                select word, count(*) as row_count
-                from <<odd>> cross join lateral unnest(string_to_array({second}, ' ')) as word
-                group by word
-                """
-            ),
-            ODD_TOTAL: Model(
-                f"select count(*) as row_count, sum({amount}) as {total},"
-                f" count({third}) as texts from <<odd>>"
-            ),
             ODD_ROLL_UP: Model(
                 f"""
                 select {first}, sum(row_count) as row_count, sum({total}) as {total},
@@ -199,26 +170,13 @@ class OddTable:
                     max({total}) as largest<<{_MORE}>>
                 from <<{ODD}>> group by {first}
                 """,
-                "schema=var('rolled_schema', none)",
             ),
-            ODD_PARENTS: Model(
-                f"""
-                select grand.{first}, parent.{second}, sum(child.row_count) as row_count,
-                    count(parent.id) as with_parent {parents} group by 1, 2
-                """
-            ),
+            # The amount of a row is taken for the id of its parent, a row of the same table.
             ODD_CHILDREN: Model(
                 f"""
                 select parent.{first}, child.{amount} is null as has_none, count(*) as row_count
                 from <<{ODD_ROWS}>> as parent
                 left join <<{ODD_AMOUNTS}>> as child on child.{amount} = parent.id group by 1, 2
-                """
-            ),
-            ODD_FAMILIES: Model(
-                f"""
-                select {first}, count(distinct {second}) as different,
-                    percentile_disc(0.5) within group (order by row_count) as median
-                from <<{ODD_PARENTS}>> group by {first}
                 """
             ),
         }
@@ -284,7 +242,6 @@ def differences(odd: OddTable, source: str, target: str) -> list[tuple[str, tupl
     for name, model in (_PLAIN | odd.models()).items():
         dsn = target if name in OVER_MODELS else source
         with closing(psycopg2.connect(dsn)) as session, session.cursor() as cursor:
-            cursor.execute("select set_config('timezone', %s, false)", (model.timezone,))
             cursor.execute(model.over(tables))
             columns = ", ".join(quoted(column.name) for column in cursor.description or ())
             asked = Counter(cursor.fetchall())

@@ -143,6 +143,12 @@ class Commands:
         assert findings == done.stderr.count("\nTry: "), done.stderr
         return done.returncode, sentence(done.stderr) if findings == 1 else done.stderr
 
+    def refused_with(self, code: int, words: str, *arguments: str, **more: str) -> str:
+        """Run the loader, which must refuse with this code and these words; return what it said."""
+        found, said = self.refused(*arguments, **more)
+        assert (found, words in said) == (code, True), f"{arguments}: {found}, {said}"
+        return said
+
 
 @contextmanager
 def only_environment(environment: Mapping[str, str]) -> Iterator[None]:
@@ -272,7 +278,10 @@ class RunningLoader:
         self.process.kill()
         self.process.wait()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, broken: object, *_: object) -> None:
+        """Stop it, where it still runs; kill it where the test has failed."""
+        if broken is None and self.process.poll() is None:
+            self.end()
         self.kill()
 
 

@@ -20,6 +20,12 @@ _numbers = itertools.count()
 
 TABLES = ("public.notifications", "public.notification_history")
 
+ARCHIVE = (
+    "insert into notification_history (id, service_id, template_id, notification_type, "
+    "notification_status, created_at) select gen_random_uuid(), service_id, template_id, "
+    "notification_type, notification_status, created_at from notifications"
+)
+
 
 class Database(Commands):
     """One database of a test cluster, and the loader on it."""

@@ -11,8 +11,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -207,6 +207,18 @@ def administer(cluster: Cluster, *statements: str) -> None:
     with closing(connect(cluster.dsn())) as admin, admin.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
+
+
+@contextmanager
+def configured(cluster: Cluster, **settings: str) -> Iterator[None]:
+    """Let a running server have other settings in the block, by a reload."""
+    reload = "select pg_reload_conf()"
+    changes = (f"alter system set {name} = {value}" for name, value in settings.items())
+    administer(cluster, *changes, reload)
+    try:
+        yield
+    finally:
+        administer(cluster, *(f"alter system reset {name}" for name in settings), reload)
 
 
 def load_application(dsn: str) -> None:

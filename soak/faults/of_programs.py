@@ -9,11 +9,10 @@ from contextlib import suppress
 import psutil
 
 from soak.faults.fault import fault
-from soak.programs import DRIVER_NEEDS_OPERATOR, SoakFailed, kill_group
+from soak.programs import kill_group
 from soak.servers import ROLE
-from soak.system import IS_COMPUTED, Soaked, apply_by_spark
+from soak.system import IS_COMPUTED, Soaked
 from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
-from testkit.commands import run
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -25,12 +24,6 @@ IS_BUILDING = (
 def kill_loader(system: Soaked) -> None:
     """Kill the loader; the next one runs with or without --build."""
     system.service.kill(*system.random.choice([[], [], ["--build"]]))
-
-
-@fault(2)
-def kill_second_loader(system: Soaked) -> None:
-    """Kill the loader of the second slot; the first one must go on."""
-    system.second_loader.signal(signal.SIGKILL)
 
 
 @fault(2)
@@ -50,21 +43,6 @@ def freeze_loader(system: Soaked) -> None:
     system.service.signal(signal.SIGSTOP)
     system.wait_at_most(lambda: system.walsender_pid() != pid, system.random.uniform(2, 6))
     system.service.signal(signal.SIGCONT)
-
-
-@fault(1)
-def replace_loader(system: Soaked) -> None:
-    """Freeze the loader, let another one take the slot, and wake the first one up."""
-    pid = system.walsender_pid()
-    system.service.signal(signal.SIGSTOP)
-    system.wait_at_most(lambda: system.walsender_pid() != pid, 10)
-    other = system.spawn("loader", "run")
-    system.wait_at_most(lambda: system.walsender_pid() not in (None, pid), 20)
-    system.pause_randomly(0, 0.5)
-    system.service.signal(signal.SIGCONT)
-    code = _end_after(system, system.random.uniform(0.5, 1.5), other)
-    if code is not None:
-        raise SoakFailed(f"the other loader ended with exit code {code}")
 
 
 @fault(2)
@@ -98,7 +76,6 @@ def start_build(system: Soaked) -> subprocess.Popen[str]:
 
 
 _START_SECONDS = 30
-_END_SECONDS = 240
 
 
 @fault(2, of_spark=True)
@@ -116,16 +93,6 @@ def kill_executor(system: Soaked) -> None:
     system.wait_at_most(system.worker.children, _START_SECONDS)
     system.pause_randomly(0, 1)
     _kill_one(system, system.worker.children(recursive=True))
-
-
-@fault(1, of_spark=True)
-def second_driver(system: Soaked) -> None:
-    """Let another driver apply at once; often kill it. Raises SoakFailed where it does not end."""
-    is_killed = system.random.random() < 0.5
-    seconds = system.random.uniform(5, 15) if is_killed else _END_SECONDS
-    code = _end_after(system, seconds, system.spawn(*apply_by_spark("local[1]", "--once")))
-    if code in DRIVER_NEEDS_OPERATOR or (not is_killed and code is None):
-        raise SoakFailed(f"the second driver ended with exit code {code}")
 
 
 @fault(1, of_spark=True)
@@ -181,39 +148,3 @@ def archive(system: Soaked) -> None:
     """Archive the change log; often kill the job."""
     job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
     _end_after(system, system.random.uniform(5, 60), job)
-
-
-@fault(1)
-def rename_away(system: Soaked) -> None:
-    """Write to a table under another name; the status reports it, renewal and seed repair it."""
-    system.writers.pause()
-    system.service.stop()
-    # The model must be complete: the new seed reads from it what was purged.
-    system.do("loader", "run", "--once", "--build")
-    system.wait_for_spark()
-    system.comparison.check()
-    system.ask("alter table notifications rename to elsewhere")
-    system.ask("delete from elsewhere where id in (select id from elsewhere limit 3)")
-    system.ask("alter table elsewhere rename to notifications")
-    status = run(["loader", "status", "--json"], system.environment())
-    if '"TableReplaced"' not in status.stdout:
-        raise SoakFailed(f"the status reports no renamed table:\n{status.stdout}{status.stderr}")
-    system.position_watcher.is_renewing = True
-    system.do("loader", "setup", "--renew")
-    system.position_watcher.is_renewing = False
-    system.do("spark-submit", "spark/seed.py")
-    system.do("dbt", "run")
-    system.comparison.skip()
-    # The second slot missed the renamed table too; it has no model to seed.
-    system.second_loader.stop()
-    system.do("loader", "setup", "--renew", **system.second)
-    system.second_comparison.skip()
-    system.second_loader.start()
-    system.service.start()
-    system.writers.resume()
-
-
-@fault(1)
-def nothing(system: Soaked) -> None:
-    """Do nothing for a while."""
-    system.pause_randomly(0.5, 2)

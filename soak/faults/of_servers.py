@@ -7,39 +7,11 @@ import signal
 from soak.faults.fault import fault
 from soak.faults.of_programs import start_build
 from soak.programs import kill_group
-from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
-from testkit.commands import wait_until
 from testkit.proxy import Proxy
 from testkit.servers import Cluster
 
 END_SESSIONS = "select count(pg_terminate_backend(pid)) from pg_stat_activity where "
-
-ROLE_SETTINGS = (
-    ("statement_timeout", "'100ms'"),
-    ("lock_timeout", "'10ms'"),
-    ("idle_session_timeout", "'500ms'"),
-    ("idle_in_transaction_session_timeout", "'100ms'"),
-    ("default_transaction_read_only", "on"),
-    ("default_transaction_isolation", "'serializable'"),
-    ("standard_conforming_strings", "off"),
-    ("synchronous_commit", "off"),
-    ("search_path", "''"),
-    ("datestyle", "'German'"),
-    ("intervalstyle", "'sql_standard'"),
-    ("timezone", "'Asia/Kathmandu'"),
-    ("bytea_output", "'escape'"),
-    ("extra_float_digits", "-15"),
-    ("client_encoding", "'LATIN1'"),
-    ("quote_all_identifiers", "on"),
-    ("row_security", "off"),
-    ("array_nulls", "off"),
-    ("timezone_abbreviations", "'India'"),
-    ("work_mem", "'64kB'"),
-    ("client_min_messages", "'error'"),
-    ("tcp_user_timeout", "1000"),
-)
-"""Parameters that would break or stall a session that relies on their defaults."""
 
 
 @fault(5)
@@ -66,18 +38,6 @@ def end_dbt_backend(system: Soaked) -> None:
     kill_group(build)
 
 
-@fault(5)
-def role_setting(system: Soaked) -> None:
-    """Set a parameter for the role, and end its sessions so that they return with it."""
-    name, value = system.random.choice(ROLE_SETTINGS)
-    for change in (f"set {name} = {value}", "reset all"):
-        for dsn in {system.dsn, system.target_dsn}:
-            system.ask(f"alter role {ROLE} {change}", dsn=dsn)
-            system.ask(END_SESSIONS + "usename = %s", ROLE, dsn=dsn)
-        system.wait_until_streaming()
-        system.wait_until_staged()
-
-
 @fault(3, blocks_commits=True)
 def restart_fast(system: Soaked) -> None:
     """Restart the source as a service manager does."""
@@ -102,25 +62,6 @@ def _restart(system: Soaked, cluster: Cluster, mode: str) -> None:
     cluster.stop(mode)
     system.pause_randomly(0, 0.5)
     cluster.start()
-
-
-@fault(2, blocks_commits=True)
-def synchronous_standbys(system: Soaked) -> None:
-    """Make the source wait for every standby; the loader must not count as one."""
-    system.ask("alter system set synchronous_standby_names = '*'")
-    system.ask("select pg_reload_conf()")
-    standbys = "select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')"
-    wait_until(lambda: system.ask(standbys) == 0, "the loader is no synchronous standby", 30)
-    system.ask("alter system reset synchronous_standby_names")
-    system.ask("select pg_reload_conf()")
-
-
-@fault(1)
-def unrelated_rows(system: Soaked) -> None:
-    """Write many rows to a table that is not counted: the WAL sender is silent meanwhile."""
-    system.ask("insert into unrelated (note) select 'many' from generate_series(1, 400000)")
-    system.ask("truncate unrelated")
-    system.wait_until_staged()
 
 
 @fault(6)

@@ -1,4 +1,4 @@
-"""Faults of tables: DDL at the source; locks and a constraint at the models."""
+"""Faults of tables: DDL at the source; locks, a constraint and what people do at the models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from psycopg2.errors import DeadlockDetected
 from soak.faults.fault import fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
-from soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROWS, READ_TOGETHER
+from soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROLL_UP, ODD_ROWS, READ_TOGETHER
 from testkit.source import transaction
 from waltally.tables import quoted
 
@@ -125,3 +125,26 @@ def constrain(system: Soaked) -> None:
     system.pause_randomly(0, 3)
     system.ask_target(f"alter table {table} drop constraint no_row")
     system.wait_until_applied(*MODELS)
+
+
+@fault(1)
+def redeclare_roll_up(system: Soaked) -> None:
+    """Give a roll-up another measure, and take it away again."""
+    system.must_build()
+    for options in (["--vars", '{"more": "yes"}'], []):
+        system.do("dbt", "run", "--select", ODD_ROLL_UP, *options)
+        system.wait_for_model(ODD_ROLL_UP, "follows")
+        row = f"select to_jsonb(rolled) ? 'smallest' from analytics.{ODD_ROLL_UP} as rolled limit 1"
+        if system.ask_target(row) not in (None, bool(options)):
+            raise SoakFailed(f"{ODD_ROLL_UP} has not the columns of {options}")
+
+
+@fault(1)
+def truncate_input(system: Soaked) -> None:
+    """Empty the model that a roll-up is made of by hand: a seed of the model heals both."""
+    system.must_build()
+    system.ask_target(f"truncate analytics.{ODD}")
+    system.pause_randomly(0, 1)
+    with system.writers.without_truncates():
+        system.do("spark-submit", "spark/seed.py", "--model", ODD)
+    system.wait_until_applied(ODD, ODD_ROLL_UP)

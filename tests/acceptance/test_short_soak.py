@@ -19,8 +19,7 @@ BY_SPARK = [*OF_SPARK, cut, crash_target]
     [
         pytest.param(5, [kill_loader_building, restart_immediate], id="a few"),
         pytest.param(5, [*WEIGHTS], id="the database counts", marks=pytest.mark.slow),
-        pytest.param(6, BY_SPARK, id="Spark counts on a cluster", marks=pytest.mark.slow),
-        pytest.param(8, BY_SPARK, id="Spark counts over Connect", marks=pytest.mark.slow),
+        pytest.param(6, BY_SPARK, id="Spark counts", marks=pytest.mark.slow),
     ],
 )
 def test_faults_leave_models_and_change_log_exact(seed: int, faults: list[Fault]) -> None:

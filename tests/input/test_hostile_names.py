@@ -101,14 +101,13 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
     system.do("dbt", "run")
     system.must("run", "--once", "--build")
-    with system.follow("--build") as running:
+    with system.follow("--build"):
         system.spark_job("spark-submit spark/audit.py")
         system.must("wait")
         models = json.loads(system.must("status", "--json"))["models"]
         assert {each["state"] for each in models} == {"follows"}
         system.must("status")
         archives_and_prunes(system, tables, tmp_path / "archive")
-        running.end()
     system.do("dbt", "test")
     system.do("dbt", "docs", "generate")
     for each in tables:

@@ -141,7 +141,6 @@ def test_a_model_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline)
         telling.source.insert(1)
         staged = 2 + len(HARMLESS) + 1
         wait_until(lambda: telling.staged() == staged, "the rows are staged")
-        running.end()
     assert "wait" not in running.said()
     telling.must_be_exact()
     assert telling.findings() == []
@@ -181,7 +180,6 @@ def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipelin
         assert "Try: `spark-submit spark/seed.py`, then `dbt build`" in running.said()
         pipeline.source.execute("drop schema waltally cascade")
         running.wait_for("following the slot", 3)
-        running.end()
 
 
 @contextmanager

@@ -77,8 +77,7 @@ def test_a_model_is_added_and_no_file_that_is_there_changes(
     assert after[sources] == f"{before[sources]}    - name: payments\n"
 
     for table in ("payments", 'public."Orders"'):
-        code, said = orders.refused("init", str(project), "--table", table)
-        assert (code, "already" in said) == (2, True)
+        orders.refused_with(2, "already", "init", str(project), "--table", table)
     assert contents(project) == after
     orders.dbt("parse", DBT_PROJECT_DIR=str(project), DBT_PROFILES_DIR=str(project))
 

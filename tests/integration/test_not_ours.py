@@ -1,4 +1,4 @@
-"""`setup --renew` and `teardown` drop what setup made, and nothing else."""
+"""What setup did not make stays, and so does what a wrong setting names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import closing
 from testkit.commands import wait_until
 from testkit.databases import Database, application_database, empty_database
 from testkit.model import NOTIFY, manifest_of
+from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, connect
 from waltally import locks
 
@@ -23,17 +24,11 @@ def slots(source: Database, name: str) -> int:
     return int(source.value("select count(*) from pg_replication_slots where slot_name = %s", name))
 
 
-def refused(source: Database, *arguments: str, **environment: str) -> str:
-    code, said = source.refused(*arguments, **environment)
-    assert code == 38, said
-    return said
-
-
 def test_a_slot_of_somebody_else_stays(source: Database) -> None:
     for make in OTHERS:
         source.execute(make, source.slot)
         for arguments in DROPS:
-            said = refused(source, *arguments)
+            said = source.refused_with(38, "", *arguments)
             assert slots(source, source.slot) == 1
         source.execute("select pg_drop_replication_slot(%s)", source.slot)
     name = said.split("export LOADER_SLOT=")[1].split(";")[0]
@@ -46,8 +41,7 @@ def test_the_slot_of_another_warehouse_is_not_taken(source: Database) -> None:
     source.insert(3)
     with empty_database(source.cluster) as other:
         target = {"LOADER_TARGET_DSN": source.cluster.dsn(other.name)}
-        said = refused(source, "setup", **target)
-        assert "another target may have the record" in said
+        said = source.refused_with(38, "another target may have the record", "setup", **target)
         name = said.split("export LOADER_SLOT=")[1].split(";")[0]
         source.must("setup", **target, LOADER_SLOT=name)
     source.must("run", "--once")
@@ -59,7 +53,7 @@ def test_the_slot_of_another_database_stays(source: Database) -> None:
     source.insert(3)
     with application_database(source.cluster) as other:
         for arguments in DROPS:
-            refused(other, *arguments, LOADER_SLOT=source.slot)
+            other.refused_with(38, "", *arguments, LOADER_SLOT=source.slot)
     source.must("run", "--once")
     assert source.staged() == 3
     origin = "select count(*) from pg_replication_origin where roname = %s"
@@ -67,7 +61,7 @@ def test_the_slot_of_another_database_stays(source: Database) -> None:
     # Nor one that a server with another identifier had.
     source.execute("update cdc.slot_position set system_identifier = '1'")
     for arguments in DROPS:
-        refused(source, *arguments)
+        source.refused_with(38, "", *arguments)
     assert slots(source, source.slot) == 1
 
 
@@ -122,8 +116,8 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
 def test_a_purge_drops_nothing_that_others_stand_on(source: Database) -> None:
     source.must("setup")
     source.execute("create view dashboard as select count(*) from cdc.change_log")
-    said = refused(source, "teardown", "--drop-data", "--yes")
-    assert "view public.dashboard depends on table cdc.change_log" in said
+    depends = "view public.dashboard depends on table cdc.change_log"
+    source.refused_with(38, depends, "teardown", "--drop-data", "--yes")
     assert slots(source, source.slot) == 1
     assert source.value("select count(*) from dashboard") == 1
     source.execute("drop view dashboard")
@@ -143,8 +137,8 @@ def test_a_wrong_source_leaves_a_running_pipeline_as_it_is(
         there = {"LOADER_SOURCE_DSN": spare.dsn(other.name)}
         target = {"LOADER_TARGET_DSN": source.cluster.dsn(source.name)}
         for arguments in DROPS:
-            said = refused(source, *arguments, **there, **target)
-            assert f"set up in database {source.name} of cluster" in said
+            there_is = f"set up in database {source.name} of cluster"
+            source.refused_with(38, there_is, *arguments, **there, **target)
             code, said = source.refused(*arguments, "--source-is-gone", **there, **target)
             assert (code, "stop the loader first" in said) == (24, True), said
         source.insert(3)
@@ -162,13 +156,12 @@ def test_a_loader_that_writes_is_not_torn_down(source: Database) -> None:
     with closing(connect(source.cluster.dsn(source.name))) as loader:
         locks.hold(loader, "loader", "cdc", source.slot)
         for arguments in DROPS:
-            code, said = source.refused(*arguments)
-            assert code == 24 and f"pid {loader.info.backend_pid}" in said, said
+            source.refused_with(24, f"pid {loader.info.backend_pid}", *arguments)
     assert slots(source, source.slot) == 1
     # The primary of a standby does not show the standby's slot.
     source.execute("update cdc.slot_position set on_standby = true")
     source.execute("select pg_drop_replication_slot(%s)", source.slot)
-    assert "on another server of this cluster" in refused(source, "teardown", "--yes")
+    source.refused_with(38, "on another server of this cluster", "teardown", "--yes")
     assert f"the slot {source.slot} is left, in" in source.must("setup", "--renew")
     source.execute("update cdc.slot_position set on_standby = false")
     said = source.must("teardown", "--yes")
@@ -176,3 +169,52 @@ def test_a_loader_that_writes_is_not_torn_down(source: Database) -> None:
     assert "deleted the record of the slot" in said
     nothing = source.must("teardown", "--yes")
     assert "There was nothing to drop: the source has no slot" in nothing
+
+
+CODES = {
+    ("setup",): (23, 38, 38, 2),
+    ("setup", "--renew"): (38, 38, 38, 2),
+    ("teardown", "--yes", "--drop-data"): (38, 38, 38, 0),
+    ("prune", "--keep", "0s"): (0, 20, 20, 0),
+    ("wait", "--timeout", "0s", "--lsn", "0/1"): (23, 20, 20, 20),
+}
+"""By command, its exit code with source, target, schema or slot wrong."""
+
+
+def test_one_wrong_setting_does_no_harm(apart: Pipeline, cluster: Cluster) -> None:
+    """While the loader is stopped for a moment, when the slot is free for whoever takes it."""
+    apart.begin(2)
+    with application_database(cluster) as source, empty_database(cluster) as target:
+        wrong = (
+            {"LOADER_SOURCE_DSN": cluster.dsn(source.name)},
+            {"LOADER_TARGET_DSN": cluster.dsn(target.name)},
+            {"LOADER_SCHEMA": "another"},
+            {"LOADER_SLOT": "another"},
+        )
+        databases = (apart.source, apart.target, source, target)
+        before = [made(database) for database in databases]
+        for command, codes in CODES.items():
+            for code, given in zip(codes, wrong, strict=True):
+                done = apart.loader(*command, **given)
+                said = done.stdout + done.stderr
+                assert done.returncode == code and said, (command, given, said)
+                assert [made(database) for database in databases] == before, (command, given)
+        apart.source.insert(3)
+        apart.goes_on()
+
+
+def made(database: Database) -> list[tuple[str, str]]:
+    """The slots and origins of a database's server, its schemas, and of which slots it has rows."""
+    found = database.execute(
+        "select 'slot', slot_name::text from pg_replication_slots where not temporary union all "
+        "select 'origin', roname from pg_replication_origin union all "
+        "select 'schema', nspname::text from pg_namespace where nspname !~ '^pg_(toast_)?temp_' "
+        "order by 1, 2"
+    )
+    if database.value("select to_regclass('cdc.slot_position')") is None:
+        return found
+    return found + database.execute(
+        "select 'record of', slot_name || ' of ' || system_identifier from cdc.slot_position "
+        "union all select 'rows of', slot_name || ' ' || count(*) from cdc.change_log "
+        "group by slot_name order by 1, 2"
+    )

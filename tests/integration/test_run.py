@@ -1,33 +1,27 @@
-"""`loader run`: whole transactions, once each."""
+"""`loader run`: whole transactions, once each; next to nothing is written where nothing happens."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
 
 import psycopg2
 import pytest
 
-from testkit.commands import wait_until
+from loader.capture.events import RunState
+from loader.capture.follow import follow
+from testkit.commands import RunningLoader, short_pauses, wait_until
 from testkit.databases import Database, paste
-from testkit.following import is_copying, peak_memory
+from testkit.fixtures import MakePipeline
+from testkit.following import is_copying, is_followed, peak_memory
 from testkit.pipeline import Pipeline
-from testkit.second_opinion import change_log, other_slot, second_opinion
-
-
-def test_the_log_holds_what_the_slot_delivers_and_nothing_else(source: Database) -> None:
-    other = other_slot(source)
-    source.must("setup")
-    source.insert(5)
-    source.execute(
-        "begin; update notifications set notification_status = 'sent'; savepoint a;"
-        "delete from notifications; rollback to a; truncate notification_history; commit"
-    )
-    source.execute("begin; delete from notifications; rollback")
-    source.execute("insert into unrelated (note) values ('nothing to us')")
-    for text in ('quote " and \\ backslash', "tab\tnewline\nbell\x07", "emoji 🐘", "x" * 300_000):
-        source.insert(1, text=text)
-    source.must("run", "--once")
-    assert change_log(source) == second_opinion(source, other)
-    assert source.staged() == 5 + 5 + 1 + 4
-
+from testkit.second_opinion import other_slot
+from testkit.servers import Cluster
+from waltally.limits import limits
 
 OWN_ROWS = """
 select count(*) from pg_logical_slot_peek_changes(
@@ -78,12 +72,10 @@ def test_a_large_transaction_passes_in_constant_memory_and_whole(
         idle = peak_memory(running)
         source.insert(rows)
         wait_until(lambda: is_copying(source), "a COPY is under way")
-        running.end()
     assert source.staged() == 1
     with source.follow() as running:
         wait_until(lambda: source.staged() == rows + 1, "all of it is stored", 300)
         assert peak_memory(running) - idle < 64 * 1024
-        running.end()
     assert f"INFO stored {rows:,} changes in 1 batch over " in running.said()
     assert source.value("select count(distinct commit_lsn) from cdc.change_log") == 2
     assert source.value("select max(ordinal) from cdc.change_log") == rows
@@ -121,19 +113,124 @@ def test_a_partition_detached_by_hand_ends_a_running_loader_with_the_sql_to_atta
     assert source.staged() == 5
 
 
-def test_another_program_s_table_with_a_partition_s_name_stays(source: Database) -> None:
-    source.begin_block()
+def test_traffic_elsewhere_moves_the_slot_and_stores_nothing(
+    source: Database, database: Database
+) -> None:
+    """In the same database and in another one."""
     source.must("setup")
-    source.insert(3)
-    present = source.value("select (pg_current_wal_lsn() - '0/0')::bigint >> 24")
-    names = [f"change_log_{present + number:010x}" for number in range(4)]
-    for name in names:
-        source.execute(f"create table cdc.{name} (slot_name text)")
-    for _ in range(2):
-        done = source.loader("run", "--once")
-        assert done.returncode == 20, done.stderr
-        paste(source.cluster, source.name, done.stderr.partition("Try: ")[2].splitlines()[0])
-    source.must("run", "--once")
-    assert source.staged() == 3
-    others = "select count(*) from pg_class where relname ~ '^change_log_[0-9a-f]{10}_other$'"
-    assert source.value(others) == 2
+    with source.follow():
+        source.execute("insert into unrelated (note) select 'x' from generate_series(1, 20000)")
+        database.execute("create table other as select 'x' from generate_series(1, 20000)")
+        reached = source.value("select pg_current_wal_lsn()")
+
+        def follows() -> bool:
+            # The slot lets go of WAL at a record of running transactions, which this makes.
+            source.execute("checkpoint")
+            return bool(
+                source.value(
+                    "select restart_lsn >= %s and position_lsn >= confirmed_flush_lsn "
+                    "from pg_replication_slots inner join cdc.slot_position using (slot_name) "
+                    "where slot_name = %s",
+                    reached,
+                    source.slot,
+                )
+            )
+
+        wait_until(follows, "the slot follows")
+    assert source.staged() == 0
+    moves = "select n_tup_upd from pg_stat_user_tables where relname = 'slot_position'"
+    assert source.value(moves) < 20
+
+
+def test_an_idle_loader_writes_no_wal_for_itself(source: Database, tmp_path: Path) -> None:
+    source.must("setup")
+    source.insert(1000)
+    often = replace(short_pauses(), idle_seconds=0.1)
+    with RunningLoader(source.environment(), tmp_path / "log", limits=often):
+        at = "select position_lsn from cdc.slot_position"
+        moves = [source.value(at)]
+
+        def settled() -> bool:
+            moves.append(source.value(at))
+            return len(moves) > 40 and len(set(moves[-30:])) == 1
+
+        wait_until(settled, "the position stands still")
+        assert source.staged() == 1000
+
+
+CHECK_SECONDS = 0.05
+
+
+@pytest.fixture
+def quiet(make_pipeline: MakePipeline, spare: Cluster) -> Pipeline:
+    """A source on a server where nobody else writes; nothing is seeded."""
+    pipeline = make_pipeline(spare)
+    pipeline.limits.check_source = CHECK_SECONDS
+    pipeline.must("setup")
+    return pipeline
+
+
+def burst(pipeline: Pipeline) -> str:
+    """Write more than a slot may hold, nothing of it for us, and return where it ends."""
+    message = "pg_logical_emit_message(false, 'test', repeat('x', 20000000))"
+    return str(pipeline.source.value(f"select {message}"))
+
+
+def is_at(pipeline: Pipeline, column: str, position: str) -> bool:
+    return bool(
+        pipeline.source.value(
+            f"select {column} >= %s from pg_replication_slots where slot_name = %s",
+            position,
+            pipeline.slot,
+        )
+    )
+
+
+def test_a_burst_of_others_is_confirmed_at_once(quiet: Pipeline) -> None:
+    quiet.limits.idle_seconds = 3600.0
+    with quiet.follow():
+        reached = burst(quiet)
+        wait_until(lambda: is_at(quiet, "confirmed_flush_lsn", reached), "it is confirmed")
+
+
+@contextmanager
+def followed_here(pipeline: Pipeline) -> Iterator[None]:
+    """Let a loader follow in a thread, whose limits the block can change meanwhile."""
+    stop = Event()
+    with ThreadPoolExecutor() as pool:
+        loader = pool.submit(follow, pipeline.loader_settings, stop, RunState(), once=False)
+        try:
+            wait_until(lambda: is_followed(pipeline.source), "it follows")
+            yield
+        finally:
+            stop.set()
+        loader.result()
+
+
+def test_a_slot_that_holds_much_follows_although_nothing_more_is_written(
+    quiet: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server says which transactions run only after a write, and that says it in few bytes."""
+    messages = other_slot(quiet.source)
+
+    def woken() -> int:
+        return int(
+            quiet.source.value(
+                "select count(*) from pg_logical_slot_peek_changes(%s, null, null, "
+                "'format-version', '2', 'add-msg-prefixes', 'waltally') "
+                "where data like '%%\"M\"%%'",
+                messages,
+            )
+        )
+
+    monkeypatch.setattr(limits, "check_source", CHECK_SECONDS)
+    with followed_here(quiet):
+        with monkeypatch.context() as patch:
+            # Nothing is confirmed meanwhile, so no record lets the slot go before the message.
+            patch.setattr(limits, "idle_seconds", 3600.0)
+            patch.setattr(limits, "burst_wal", 2**40)
+            reached = burst(quiet)
+            wait_until(lambda: woken() == 1, "the server is woken")
+        quiet.source.execute("checkpoint")
+        wait_until(lambda: is_at(quiet, "restart_lsn", reached), "the slot lets go")
+    assert woken() <= 2

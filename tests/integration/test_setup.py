@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 import psycopg2
+import pytest
 
-from testkit.databases import Database, paste
+from loader.staging import migrate
+from testkit.databases import ARCHIVE, Database, paste
 from testkit.model import NOTIFY, Query, counting
-from testkit.standbys import MAJOR
+from testkit.pipeline import Pipeline
+from waltally import session_settings
 
 
 def test_setup_makes_everything_once_and_teardown_leaves_nothing(source: Database) -> None:
@@ -34,14 +37,12 @@ def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None
     """And refuses one of another plugin."""
     make = "select lsn from pg_create_logical_replication_slot(%s, %s)"
     source.value(make, source.slot, "test_decoding")
-    code, said = source.refused("setup")
-    assert (code, "test_decoding" in said) == (22, True)
+    source.refused_with(22, "test_decoding", "setup")
     source.execute("select pg_drop_replication_slot(%s)", source.slot)
     made = source.value(make, source.slot, "wal2json")
     source.insert(3)
     for arguments in (("setup", "--check"), ("setup",)):
-        code, said = source.refused(*arguments)
-        assert (code, "`loader setup --take-slot`" in said) == (38, True), said
+        source.refused_with(38, "`loader setup --take-slot`", *arguments)
     assert f"took over the slot {source.slot} at {made}" in source.must("setup", "--take-slot")
     source.must("run", "--once")
     assert source.staged() == 3
@@ -88,22 +89,11 @@ def test_types_that_the_seed_would_refuse_are_refused_at_once(source: Database) 
     source.must("setup")
 
 
-def test_a_plugin_that_is_gone_is_named_with_the_server_s_version(source: Database) -> None:
-    source.must("setup")
-    without = source.cluster.dsn(source.name, options="-c dynamic_library_path=/nowhere")
-    there = source.cluster.dsn(source.name)
-    for command in (("run", "--once"), ("setup", "--renew")):
-        code, said = source.refused(*command, LOADER_SOURCE_DSN=without, LOADER_TARGET_DSN=there)
-        assert (code, f"apt-get install postgresql-{MAJOR}-wal2json" in said) == (12, True), said
-
-
 def test_whoever_holds_the_slot_up_is_named_and_how_it_ends(source: Database) -> None:
     """A forgotten prepared transaction has no process that could be ended."""
     writer = psycopg2.connect(source.cluster.dsn(source.name))
     writer.cursor().execute("insert into unrelated (note) values ('open')")
-    code, said = source.refused("setup", "--timeout", "1")
-    assert code == 19
-    assert f"pid {writer.info.backend_pid}" in said
+    source.refused_with(19, f"pid {writer.info.backend_pid}", "setup", "--timeout", "1")
     writer.rollback()
     writer.close()
     source.execute(
@@ -160,3 +150,104 @@ def test_everything_that_is_wrong_is_said_at_once(source: Database) -> None:
     finally:
         source.execute(f"drop database {role}")
         source.execute(f"drop role {role}")
+
+
+def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_without_identity(
+    pipeline: Pipeline,
+) -> None:
+    pipeline.target.execute("create publication everything for all tables")
+    pipeline.begin()
+    # History's deletes are ignored, so they are written down.
+    pipeline.source.execute(ARCHIVE)
+    pipeline.source.execute("delete from notification_history")
+    pipeline.catch_up()
+    assert pipeline.target.value("select count(*) from cdc.archived_delete") > 0
+    pipeline.seed()
+    pipeline.must_be_exact()
+    pipeline.must("setup", "--check")
+    pipeline.target.execute("alter table cdc.archived_delete replica identity nothing")
+    code, said = pipeline.refused("setup", "--check")
+    assert code == 18
+    assert 'has "cdc"."archived_delete", which lack a replica identity' in said
+    paste(pipeline.target.cluster, pipeline.target.name, said.split("Try: ")[1])
+    pipeline.must("setup", "--check")
+    pipeline.target.execute(
+        "alter table cdc.archived_delete replica identity nothing; drop publication everything"
+    )
+    pipeline.must("setup", "--check")  # nobody publishes it
+
+
+AMOUNTS = """
+    create table amounts (
+        id int primary key, amount numeric, price numeric(8, 2), rate double precision, whole bigint
+    );
+    alter table amounts replica identity full
+"""
+
+
+def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Database) -> None:
+    source.execute(AMOUNTS)
+    sums = {"amounts": "sum(amount)", "prices": "sum(price)", "ids": "sum(id)"}
+    source.declare(
+        ft_amounts=counting("public.amounts", **sums),
+        amount_rows=Query("select id, rate from {public.amounts}"),
+    )
+    said = source.must("setup")
+    assert "amount, price of public.amounts can hold NaN or an infinity" in said
+    assert source.must("setup") == "Everything is set up already.\n"
+    source.execute(
+        "insert into amounts values (1, 'NaN', 'NaN', 'Infinity', 1), (2, '-Infinity', 5, 2.5, 1)"
+    )
+    source.must("run", "--once")
+    assert source.execute(
+        "select array("
+        "select c ->> 'value' from json_array_elements(payload::json -> 'columns') as c"
+        ") from cdc.change_log order by ordinal"
+    ) == [(["1", None, None, None, "1"],), (["2", None, "5.00", "2.5", "1"],)]
+    assert "can hold NaN" not in source.loader("status").stdout
+
+
+FORMER = """
+create or replace function cdc.batch_size() returns bigint language sql as 'select 1::bigint';
+create or replace function cdc.of_the_past(slot text) returns text language sql as 'select slot';
+"""
+
+
+def test_setup_replaces_them_and_until_then_nothing_works(
+    source: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrate.functions()
+    with monkeypatch.context() as former:
+        former.setattr(migrate, "functions", lambda: (*known, FORMER))
+        source.must("setup")
+    assert source.value("select cdc.batch_size()") == 1
+    source.execute("grant execute on function cdc.apply(text, pg_lsn, text) to pg_monitor")
+    for command in (("run", "--once"), ("status",), ("setup", "--check")):
+        said = source.refused_with(20, "are of another version of waltally", *command)
+        assert "Try: run `loader setup`" in said, command
+    assert "made the functions of schema cdc\n" in source.must("setup")
+    assert source.value("select cdc.batch_size()") == 200000
+    assert source.value("select to_regprocedure('cdc.of_the_past(text)') is null")
+    rights = (
+        "select proacl::text from pg_proc where oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure"
+    )
+    assert "pg_monitor=X" in source.value(rights), "what others were granted stays"
+    assert source.must("setup") == "Everything is set up already.\n"
+    source.insert(2)
+    source.must("run", "--once")
+    assert source.staged() == 2
+    assert "dropped the schema cdc" in source.must("teardown", "--drop-data", "--yes")
+
+
+def test_apply_pins_what_every_session_pins(source: Database) -> None:
+    """Whoever calls it; also where the role that made it has settings of its own."""
+    source.execute("alter role postgres set TimeZone = 'Asia/Tokyo'")
+    try:
+        source.must("setup")
+    finally:
+        source.execute("alter role postgres reset TimeZone")
+    query = "select proconfig from pg_proc where proname in ('apply', 'apply_computed')"
+    for (pins,) in source.execute(query):
+        assert len(pins) == 10
+        pinned = [f"-c {pin.replace(', ', ',')} " for pin in pins]
+        assert all(pin in session_settings.PINS + " " for pin in pinned)

@@ -95,11 +95,9 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(
     pipeline = make_pipeline(family.primary)
     there = on_standby(pipeline, family)
     there.begin()
-    with pipeline.follow() as running:
-        with Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
-            written(writer, 50)
-            assert pipeline.loader("status").returncode == 0
-        running.end()
+    with pipeline.follow(), Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
+        written(writer, 50)
+        assert pipeline.loader("status").returncode == 0
     there.catch_up()
     assert pipeline.differences() == []
     assert pipeline.source.value("select count(*) from pg_replication_slots") == 1
@@ -120,13 +118,11 @@ def test_spark_seeds_and_audits_at_the_primary(apart: OnStandby) -> None:
     apart.set_up()
     primary = apart.family.primary.dsn(pipeline.source.name)
     audit = f"spark-submit spark/audit.py --source '{primary}'"
-    with pipeline.follow() as running:
-        with Writer(pipeline.source, 1), Writer(pipeline.source, 2):
-            run_job(f"spark-submit spark/seed.py --source '{primary}'", pipeline.environment())
-            pipeline.build()
-            # It fails where it finds a difference.
-            run_job(audit, pipeline.environment())
-        running.end()
+    with pipeline.follow(), Writer(pipeline.source, 1), Writer(pipeline.source, 2):
+        run_job(f"spark-submit spark/seed.py --source '{primary}'", pipeline.environment())
+        pipeline.build()
+        # It fails where it finds a difference.
+        run_job(audit, pipeline.environment())
     with pytest.raises(LoaderError, match="nobody follows"):
         run_job(audit, pipeline.environment())
 
@@ -164,8 +160,7 @@ def test_a_loader_moves_to_a_standby_without_a_new_seed(apart: OnStandby) -> Non
     pipeline.begin()
     standby.catch_up()
     pipeline.given["LOADER_SOURCE_DSN"] = here
-    code, said = pipeline.refused("run", "--once")
-    assert (code, "does not have the slot" in said) == (16, True), said
+    pipeline.refused_with(16, "does not have the slot", "run", "--once")
     with logging_snapshots(apart.family.primary):
         paste(
             standby,

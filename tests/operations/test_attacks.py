@@ -142,11 +142,10 @@ def test_a_build_outwaits_the_timeouts_of_its_role(made: System) -> None:
 def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System, tmp_path: Path) -> None:
     grant_amid_traps(made)
     made.source.insert(2)
-    with made.follow("--build") as running:
+    with made.follow("--build"):
         made.by(SPARK_ROLE).spark_job(SEED_JOB)
         made.do("loader", "wait")
         made.by(SPARK_ROLE).spark_job("spark-submit spark/audit.py")
-        running.end()
     assert made.differences() == []
     archive = tmp_path / "archive"
     made.by(SPARK_ROLE).spark_job(f"spark-submit spark/archive.py --to {archive}")

@@ -1,10 +1,15 @@
-"""Values and names with control characters forge nothing of what the commands print or log."""
+"""Commands forge no line by control characters, and say where their output cannot be written."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
+from testkit.commands import LOADER
 from testkit.databases import Database
 from testkit.hostile import FORGED
 from testkit.model import NOTIFY, counting
+from testkit.pipeline import Pipeline
 from waltally.escapes import escaped
 from waltally.tables import quoted
 
@@ -62,3 +67,32 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     )
     said = harmless(source.loader("status").stdout)
     assert said.count(escaped(FORGED)) == 2, "the model's table, and the reason"
+
+
+COMMANDS = ("status --json", "stats ft_service_stats", "setup", "wait --lsn 0/1", "--help")
+
+
+def test_where_standard_output_takes_nothing_a_sentence_says_so(pipeline: Pipeline) -> None:
+    pipeline.begin(2)
+    for command in COMMANDS:
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [str(LOADER), *command.split()],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=pipeline.environment(),
+            )
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+        if command.startswith("wait"):
+            assert done.returncode == 0, "it says nothing"
+        else:
+            said = "Error: The output cannot be written: No space left on device; "
+            assert (done.returncode, said in done.stderr) == (1, True), (command, done.stderr)
+            assert "\nTry: " in done.stderr
+        closed = ["sh", "-c", f'"{LOADER}" {command} >&-']
+        assert subprocess.run(closed, env=pipeline.environment()).returncode == 0, command
+    away = pipeline.environment(LOADER_SOURCE_DSN="host=/nowhere")
+    for nowhere in ("2>/dev/full", ">&- 2>&-"):
+        ended = subprocess.run(["sh", "-c", f'"{LOADER}" status {nowhere}'], env=away)
+        assert ended.returncode == 10, nowhere

@@ -19,7 +19,7 @@ from testkit.fixtures import WAREHOUSE
 from testkit.hostile import SECRET
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, connect, free_port
-from tests.operations.ops_files import documented
+from tests.operations.test_ops_files import documented
 
 MODEL = "analytics.ft_service_stats"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from psycopg2 import errors
 
 from testkit.commands import wait_until
-from testkit.databases import empty_database, paste
+from testkit.databases import application_database, empty_database, paste
 from testkit.system import System
 from tests.operations.roles import (
     ACCESS,
@@ -23,6 +22,7 @@ from tests.operations.roles import (
     grant_rights,
     own_server,
 )
+from tests.partitions.conftest import LEAVES, PARTITIONED, full
 from waltally.errors import MissingRight
 
 OWNERS = """
@@ -115,17 +115,11 @@ def test_a_model_over_models_needs_no_more(whole: System) -> None:
 
 
 @pytest.mark.slow
-def test_archive_audit_and_apply_need_no_more_than_the_seed(whole: System, tmp_path: Path) -> None:
-    spark = whole.by(SPARK_ROLE)
-    spark.spark_job(f"spark-submit spark/archive.py --to {tmp_path / 'archive'}")
-    assert whole.source.value("select count(*) from cdc.archive_position") == 1
-    with whole.follow() as running:
-        spark.spark_job("spark-submit spark/audit.py")
-        running.end()
+def test_to_apply_needs_no_more_than_the_seed(whole: System) -> None:
     whole.source.execute("update cdc.installed_model set engine = 'spark'")
     whole.source.insert(3, "sent")
     whole.do("loader", "run", "--once")
-    spark.spark_job("spark-submit spark/apply.py --once")
+    whole.by(SPARK_ROLE).spark_job("spark-submit spark/apply.py --once")
     assert whole.differences() == []
     whole.source.execute("update cdc.installed_model set engine = 'database'")
 
@@ -217,17 +211,6 @@ def test_what_a_role_does_not_need_is_refused(whole: System, role: str) -> None:
     session.close()
 
 
-def test_spark_without_a_right_is_told_the_grant_that_it_lacks(whole: System) -> None:
-    names = ("notification_status", "notification_type", "service_id", "template_id", "ctid")
-    columns = "(" + ", ".join(f'"{name}"' for name in names) + ")"
-    whole.source.execute(f"revoke select {columns} on notifications from {SPARK_ROLE}")
-    grant = f'grant select {columns} on "public"."notifications" to "{SPARK_ROLE}";'
-    with pytest.raises(MissingRight) as refused:
-        whole.by(SPARK_ROLE).spark_job(SEED_JOB)
-    whole.source.execute(grant)
-    assert grant in refused.value.remedy
-
-
 POLICY = "row-level security policy for table"
 
 
@@ -307,20 +290,24 @@ def test_a_source_and_a_target_apart_and_an_older_installation(bare: System) -> 
     # Nobody has to install the models again.
     apart.by("odd Loader").do(*build)
     apart.by("odd Dbt").do("dbt", "run")
-    with apart.by("odd Loader").follow("--build") as running:
-        source.insert(1)
-        source.execute(
-            "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = "
-            "%s and active_pid is not null",
-            source.slot,
-        )
-        running.wait_for("following the slot", 2)
-        source.insert(1)
-        wait_until(lambda: apart.differences() == [], "the last row is counted")
-        running.end()
+    assert apart.differences() == []
     assert target.execute(OWNERS) == odd_owners
     for each in (source, target):
         each.connection.close()
+
+
+@pytest.mark.slow
+def test_a_seed_of_partitions_runs_as_its_role(bare: System) -> None:
+    with application_database(bare.source.cluster, "parted") as source:
+        made = System(source, bare.home).by(LOADER_ROLE)
+        source.execute(PARTITIONED + "".join(map(full, LEAVES)))
+        source.insert(3)
+        grant_rights(made)
+        made.do("loader", "setup")
+        grant_rights(made)
+        made.by(SPARK_ROLE).spark_job(SEED_JOB)
+        counted = "select measures[1] from cdc.baseline_group where part = 'public.notifications'"
+        assert source.value(counted) == 3
 
 
 def test_an_unknown_part_is_refused(bare: System) -> None:

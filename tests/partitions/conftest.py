@@ -58,7 +58,6 @@ def begin(pipeline: Pipeline) -> None:
     pipeline.source.insert(5)
     pipeline.source.insert(3, "sent")
     pipeline.set_up()
-    pipeline.seed()
     pipeline.source.insert(2)
     pipeline.must_be_exact()
 

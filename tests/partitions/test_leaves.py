@@ -1,9 +1,16 @@
-"""A model names the partitioned table, and everything of its leaves is in it."""
+"""Everything of a table's leaves is in its model, once they are visible."""
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
+from testkit.commands import wait_until
+from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from tests.partitions.conftest import full
+from testkit.servers import Cluster, configured
+from tests.partitions.conftest import full, partition
 
 INSERT = (
     'insert into {} ("to", service_id, template_id, notification_type, notification_status) '
@@ -65,7 +72,6 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
         source.execute("update notifications set notification_status = 'lost' "
                        "where notification_status = 'late'")  # fmt: skip
         running.wait_for("has other partitions")
-        running.end()
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == source.value(
         "select count(*) from notifications"
@@ -76,3 +82,44 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
     source.insert(2)
     partitioned.must_be_exact()
     assert sum(live for live, _ in partitioned.model().values()) == 2
+
+
+LEAF = (
+    "begin; create table failed partition of notifications for values in ('failed');"
+    + full("failed")
+    + 'insert into failed ("to", service_id, template_id, notification_type, notification_status)'
+    " select 'x', service_id, id, 'email', 'failed' from templates; commit"
+)
+
+ARCHIVED = (
+    "insert into notification_history (id, service_id, template_id, notification_type, "
+    "notification_status, created_at) select gen_random_uuid(), service_id, id, 'email', 'sent', "
+    "now() from templates limit 1"
+)
+
+
+def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = partition(make_pipeline(spare))
+    pipeline.set_up()
+    hidden = pipeline.source.reconnect()
+    pid = hidden.value("select pg_backend_pid()")
+    hidden.execute("set synchronous_commit = 'on'")
+    thread = threading.Thread(target=hidden.execute, args=(LEAF,), daemon=True)
+    wait = "select wait_event = 'SyncRep' from pg_stat_activity where pid = %s"
+    # Only a session that asks for it waits for the standby, which never comes.
+    local = {"synchronous_commit": "local", "synchronous_standby_names": "missing"}
+    with configured(spare, **local), pipeline.follow() as running:
+        thread.start()
+        wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
+        # The new leaf's transaction locks its own table.
+        pipeline.source.execute(ARCHIVED)
+        with pytest.raises(AssertionError, match="something is stored"):
+            wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
+        pipeline.source.execute("select pg_cancel_backend(%s)", pid)
+        running.wait_for("has other partitions")
+        pipeline.wait_for_staged(4)
+    thread.join(timeout=30)
+    hidden.connection.close()
+    pipeline.must_be_exact()

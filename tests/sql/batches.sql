@@ -43,7 +43,13 @@ from (
     ),
     ('a value that the reader lacks', (cdc.find_places('[["p.a", ["y"]]]', '[["p.a", ["x"]]]')).table_nos::text, null),
     ('only the number of rows counts', cdc.find_places('[["p.a", []]]', '[["p.a", []]]')::text, '({1},)'),
-    ('a table that the reader lacks', (cdc.find_places('[["p.a", []]]', '[["p.b", []]]')).table_nos::text, null)
+    ('a table that the reader lacks', (cdc.find_places('[["p.a", []]]', '[["p.b", []]]')).table_nos::text, null),
+    -- jsonb_or_null: how values of the plugin's JSON are read
+    ('JSON', cdc.jsonb_or_null('{"a": 1}')::text, '{"a": 1}'),
+    ('no JSON', cdc.jsonb_or_null('{"a": ')::text, null),
+    ('a character that no text holds', cdc.jsonb_or_null('"\u0000"')::text, null),
+    -- json_string
+    ('the last of a message', cdc.json_string('"a\n]}"}]}'), e'a\n]}')
 ) as failed (what, got, wanted)
 where got is distinct from wanted;
 rollback;

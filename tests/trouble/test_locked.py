@@ -57,9 +57,7 @@ def test_one_that_waits_for_such_a_lock_keeps_readers_out_too(pipeline: Pipeline
         )
         is_waiting = "select exists (select from pg_locks where pid = %s and not granted)"
         wait_until(lambda: pipeline.target.value(is_waiting, pid))
-        code, said = pipeline.refused("status")
-        assert code == 29
-        assert f"session {pid} (" in said
+        said = pipeline.refused_with(29, f"session {pid} (", "status")
         assert " waits to lock cdc.change_log" in said
         pipeline.target.execute(said.split("on the target: ")[1])
         with pytest.raises(LoaderError):

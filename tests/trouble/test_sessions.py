@@ -1,10 +1,9 @@
-"""What a session relies on is its own: its position, its fence, its durability, its threads."""
+"""What a session relies on is its own: its login, position, fence, durability and threads."""
 
 from __future__ import annotations
 
 import re
 import threading
-import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from loader.applying import applier
 from loader.applying.applier import Applier
 from loader.capture import handshake, reader, stream
-from loader.capture.events import BuildBroke, Built, Committed, Event, RunState
+from loader.capture.events import BuildBroke, Built, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
 from loader.staging.records import ModelState
@@ -23,9 +22,10 @@ from testkit.commands import wait_until
 from testkit.databases import application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, administer
+from testkit.servers import Cluster, administer, configured
 from testkit.system import System
-from waltally.errors import BuildFailed, LoaderError, SlotMoved
+from waltally.database import connect
+from waltally.errors import BuildFailed, LoaderError, LoginRefused, SlotMoved
 from waltally.limits import limits
 
 
@@ -85,17 +85,12 @@ def test_a_reload_does_not_make_commits_asynchronous(
     pipeline = make_pipeline(cluster, spare)
     pipeline.must("setup")
     is_confirmed = "select confirmed_flush_lsn >= %s from pg_replication_slots where slot_name = %s"
-    settings = {"synchronous_commit": "off", "wal_writer_delay": "'10s'"}
-    reload = "select pg_reload_conf()"
+    is_reloaded = "select current_setting('synchronous_commit') = 'off'"
     with pipeline.follow() as running:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
-        changes = (f"alter system set {name} = {value}" for name, value in settings.items())
-        administer(spare, *changes, reload)
-        try:
-            wait_until(
-                lambda: pipeline.target.value("show synchronous_commit") == "off", "reloaded"
-            )
+        with configured(spare, synchronous_commit="off", wal_writer_delay="'10s'"):
+            wait_until(lambda: pipeline.target.value(is_reloaded), "reloaded")
             pipeline.source.insert(5)
             end = pipeline.source.value("select pg_current_wal_lsn()")
             wait_until(
@@ -103,14 +98,13 @@ def test_a_reload_does_not_make_commits_asynchronous(
                 "the five are confirmed",
             )
             spare.stop("immediate")
-            pipeline.source.insert(1)
-            running.wait_for("The target cannot be reached", 2)
-        finally:
-            spare.start()
-            administer(spare, *(f"alter system reset {name}" for name in settings), reload)
+            try:
+                pipeline.source.insert(1)
+                running.wait_for("The target cannot be reached", 2)
+            finally:
+                spare.start()
         pipeline.target = pipeline.target.reconnect()
         pipeline.wait_for_staged(7)
-        running.end()
 
 
 def test_a_reader_that_breaks_ends_the_loader_with_a_sentence(
@@ -154,31 +148,30 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     assert not isinstance(broken[0].error, BuildFailed)
 
 
-def test_a_pause_keeps_the_share_of_a_core_and_a_stop_ends_it(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline.begin()
-    events: list[Event] = []
-    pauses: list[float] = []
-    usual = Applier._apply_front
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"user": "stranger"}, 'role "stranger" does not exist'),
+    ({"user": "locked"}, 'role "locked" is not permitted to log in'),
+    ({"dbname": "nowhere"}, 'database "nowhere" does not exist'),
+    ({"dbname": "closed", "user": "nobody"}, 'permission denied for database "closed"'),
+    ({"options": "-cnonsense=1"}, "nonsense"),
+    ({"options": "-cwork_mem=1TBB"}, "invalid value for parameter"),
+]
 
-    def apply_front(background: Applier) -> tuple[bool, float]:
-        is_more, pause = usual(background)
-        pauses.append(pause)
-        return is_more, pause
 
-    monkeypatch.setattr(Applier, "_apply_front", apply_front)
-    monkeypatch.setattr(limits, "longest_pause", 3600.0)
-    share = 1e-6
-    run_state = RunState()
-    background = Applier(pipeline.loader_settings, run_state, events.append, share)
-    background.start()
-    wait_until(lambda: pauses, "what was staged before is applied")
-    pipeline.source.insert(1)
-    pipeline.stage()
-    background.notice(Committed(changes=1, transactions=1, seconds=0.0))
-    background.close()
-    assert sum(isinstance(event, Built) for event in events) == 2
-    assert pauses == [3600.0, 3600.0], "without the stop it would still wait"
-    assert run_state.apply_due_at > time.monotonic() + 60, "the next batch gathers meanwhile"
-    assert pipeline.differences() == [], "the last batch is applied at the stop"
+def test_a_login_is_refused(spare: Cluster) -> None:
+    administer(
+        spare,
+        "create role nobody login",
+        "create role locked nologin",
+        "create database closed",
+        "revoke connect on database closed from public",
+    )
+    try:
+        for words, said in REFUSED:
+            with pytest.raises(LoginRefused, match=said):
+                connect(spare.dsn(**words), "source")
+            if "dbname" not in words or "user" not in words:
+                with pytest.raises(LoginRefused, match=said):
+                    handshake.connect_replication(spare.dsn(**words))
+    finally:
+        administer(spare, "drop database closed", "drop role nobody, locked")

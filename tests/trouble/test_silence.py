@@ -39,7 +39,6 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
             "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
         )
         loader.wait_for(BUSY, said + 1)
-        loader.end()
     assert loader.said().count("following the slot") == 1
     # The loader that stopped has freed the slot although its walsender was busy.
     apart.source.insert(3)
@@ -64,7 +63,6 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_p
             proxy.restore()
             pipeline.source.insert(2)
             pipeline.wait_for_staged(3)
-            loader.end()
 
 
 def test_the_watch_connects_again(pipeline: Pipeline) -> None:
@@ -85,7 +83,6 @@ def test_the_watch_connects_again(pipeline: Pipeline) -> None:
         )
         pipeline.source.insert(2)
         pipeline.wait_for_staged(2)
-        loader.end()
     assert loader.said().count("following the slot") == 1
 
 

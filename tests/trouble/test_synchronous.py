@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from testkit.commands import short_pauses, wait_until
 from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
-from testkit.servers import Cluster, connect
+from testkit.servers import Cluster, configured, connect
 from testkit.standbys import Family
 
 BUSY_STANDBY_SECONDS = 25.0
@@ -22,15 +22,10 @@ BUSY_STANDBY_SECONDS = 25.0
 def names(database: Database, setting: str) -> Iterator[None]:
     """Set synchronous_standby_names; this database's own session waits for nobody."""
     database.execute("set synchronous_commit to local")
-    database.execute(f"alter system set synchronous_standby_names = '{setting}'")
-    database.execute("select pg_reload_conf()")
-    try:
+    with configured(database.cluster, synchronous_standby_names=f"'{setting}'"):
         wait_until(lambda: database.value("show synchronous_standby_names") == setting, "reloaded")
         yield
-    finally:
-        database.execute("alter system reset synchronous_standby_names")
-        database.execute("select pg_reload_conf()")
-        database.execute("reset synchronous_commit")
+    database.execute("reset synchronous_commit")
 
 
 def carry_out(database: Database, said: str) -> None:
@@ -104,14 +99,12 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
                         "the loader is no candidate",
                     )
                 some_more()
-            running.end()
         assert running.said().count("following the slot") == 1
         pipeline.limits.check_source = short_pauses().check_source
         with pipeline.follow() as running, names(source, "ANY 1 (*)"):
             running.wait_for("takes the loader")
             for command in (("setup",), ("run", "--once")):
-                code, said = pipeline.refused(*command)
-                assert (code, "synchronous standby" in said) == (37, True), said
+                pipeline.refused_with(37, "synchronous standby", *command)
             body = json.loads(pipeline.loader("status", "--json").stdout)
             assert body["findings"][0]["code"] == 37
             some_more()
@@ -129,11 +122,9 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
                 "only the standby is waited for",
             )
             some_more()
-            running.end()
     # Nor does the loader wait where its log is in the source: both are in one WAL, and a promoted
     # standby has the log up to where it has the changes.
     standby.stop()
     with pipeline.follow() as running, names(source, '"node-1"'):
         source.insert(3)
         pipeline.wait_for_staged(18)
-        running.end()

@@ -33,8 +33,7 @@ def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_kille
     with pipeline.follow() as first:
         assert pipeline.must("setup") == "Everything is set up already.\n"
         for command in (("setup", "--renew"), ("teardown", "--yes", "--drop-data")):
-            code, said = pipeline.refused(*command)
-            assert (code, "stop the loader first" in said) == (24, True), said
+            pipeline.refused_with(24, "stop the loader first", *command)
         assert pipeline.refused("setup", LOADER_SCHEMA="second")[0] == 24
         pipeline.source.insert(2)
         pipeline.wait_for_staged(7)
@@ -45,7 +44,6 @@ def test_a_running_loader_is_left_alone_and_the_next_takes_over_when_it_is_kille
             pipeline.source.insert(3)
             pipeline.wait_for_staged(10)
             assert "following the slot" in second.said()
-            second.end()
     pipeline.goes_on()
 
 
@@ -58,12 +56,11 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     monkeypatch.setattr(limits, "follow_again", (0.1,))
     source = make_dsn(pipeline.dsns[0], options="-c wal_sender_timeout=4s")
     settings = replace(pipeline.loader_settings, source=source)
-    with pipeline.follow() as other:
+    with pipeline.follow():
         pipeline.wait_for_staged(8)
         # Each of its answers is newer than this.
         with pytest.raises(SlotInUse):
             follow.follow(settings, Event(), RunState(), once=True)
-        other.end()
     ended = psycopg2.connect(source, connection_factory=LogicalReplicationConnection)
     try:
         # It never answers again.
@@ -93,7 +90,6 @@ def test_a_loader_that_lost_its_slot_is_fenced_off(source: Database) -> None:
         frozen.process.send_signal(signal.SIGCONT)
         source.insert(3)
         wait_until(lambda: source.staged() == 50_003, "the first loader follows again")
-        frozen.end()
     assert change_log(source) == second_opinion(source, other)
 
 
@@ -129,27 +125,3 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     pipeline.source.insert(3)
     pipeline.must("run", "--once")
     assert pipeline.staged() == 3
-
-
-def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    before = connect(pipeline.dsns[0])
-    for number in range(2):
-        before.cursor().execute(
-            "begin; update notifications set notification_status = 'sent'"
-            f" where id in (select id from notifications order by id limit 1 offset {number});"
-            f" prepare transaction 'open {number}'"
-        )
-    pipeline.catch_up()
-    counts = pipeline.model()
-    # As the seed's snapshot has it: what is only prepared is not in it.
-    pipeline.seed()
-    pipeline.build()
-    assert pipeline.model() == counts == pipeline.recount()
-    before.cursor().execute("commit prepared 'open 0'")
-    with pipeline.follow("--build") as running:
-        before.cursor().execute("commit prepared 'open 1'")
-        wait_until(lambda: pipeline.model() == pipeline.recount() != counts, "both are counted")
-        running.end()
-    before.close()
-    pipeline.goes_on()

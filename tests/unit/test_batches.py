@@ -156,17 +156,6 @@ def test_what_is_no_stream_of_whole_transactions_is_refused(messages: list[Messa
             whole.check(message)
 
 
-def test_a_full_batch_waits_for_the_commit_of_a_large_transaction() -> None:
-    batch = new_batch(Position(), Limits(rows=3))
-    begin, *changes, commit = transaction(100, [b"x"] * 50)
-    after = transaction(200, [b"y"])
-    batch.add(deque([begin, *changes]))
-    assert (batch.rows, batch.is_full, batch.ends) == (50, True, False)
-    left = deque([commit, *after])
-    batch.add(left)
-    assert (batch.ends, list(left)) == (True, after)
-
-
 def test_a_batch_ends_before_a_transaction_for_which_the_log_has_no_room_yet() -> None:
     batch = new_batch(Position(), room=100)
     left = deque([*transaction(50, [b"x"]), *transaction(149, [b"x"]), *transaction(150, [b"y"])])

@@ -1,18 +1,30 @@
-"""What a server, a table or a setting must be like, and the remedy."""
+"""What a server, a table, a setting, a slot must be like, what errors mean, and the remedy."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 
+import psycopg
+import psycopg2
 import pytest
 
+from loader.capture.protocol import ProtocolError
+from loader.capture.protocol_errors import protocol_error
 from loader.source import server_checks as checks
 from loader.source import table_checks
-from loader.source.server import ServerInfo
+from loader.source.findings import why_not_followable
+from loader.source.remedies import slot_finding
+from loader.source.server import Server, ServerInfo, Timeline
+from loader.source.slot import SlotInfo, SlotState
+from loader.source.standbys.actions import parse_history
 from loader.source.standbys.names import judge_standby_names
 from loader.source.table import TableInfo, Writes
+from loader.staging.records import SlotPosition
 from testkit.model import parsed
-from waltally.errors import LoaderError, WalLevelTooLow
+from waltally import errors
+from waltally.errors import TRANSIENT, CannotConnect, LoaderError, SlotLost, WalLevelTooLow
+from waltally.server_errors import ServerError, explain
 from waltally.tables import Table
 
 SOUND = ServerInfo(
@@ -29,6 +41,7 @@ SOUND = ServerInfo(
     senders_limit=10,
     version=150_020,
 )
+RDS = replace(SOUND, administrators="rds_superuser")
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
 TABLE = TableInfo(
     Table("public", "n"),
@@ -55,6 +68,18 @@ MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
         (replace(SOUND, allowed_plugins=""), 13, "output_plugin_libraries = 'wal2json'"),
         (replace(SOUND, allowed_plugins="pgoutput"), 13, "= 'pgoutput', 'wal2json'"),
         (replace(SOUND, senders_used=10), 14, "max_wal_senders = 15"),
+        # Where a provider manages the server.
+        (
+            replace(RDS, wal_level="replica"),
+            11,
+            "rds.logical_replication = 1, then reboot",
+        ),
+        (
+            replace(RDS, slots_used=10),
+            14,
+            "max_replication_slots = 15, then reboot",
+        ),
+        (replace(RDS, may_replicate=False), 15, 'grant rds_replication to "loader";'),
     ],
 )
 def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none(
@@ -179,3 +204,192 @@ def test_postgresql_19_raises_the_wal_level_by_itself_where_a_slot_is_made() -> 
     assert checks.wal_level(replace(at_replica, version=190_000)) is None
     minimal = replace(SOUND, wal_level="minimal", version=190_000)
     assert isinstance(checks.wal_level(minimal), WalLevelTooLow)
+
+
+SERVER = Server("7", "notify", wal_end=200)
+STANDBY = replace(SERVER, in_recovery=True)
+SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
+RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100, timeline=2)
+
+
+def promoted(**left_at: int) -> Server:
+    """Return a server on timeline 4, which left each of the former ones there: t2=100."""
+    ends = {int(name[1:]): position for name, position in left_at.items()}
+    return replace(SERVER, timeline=Timeline(4, ends))
+
+
+@pytest.mark.parametrize(
+    ("server", "slot", "record"),
+    [
+        (SERVER, SLOT, RECORD),
+        (STANDBY, SLOT, RECORD),
+        # The server saves a slot's position lazily.
+        (SERVER, replace(SLOT, confirmed_flush_lsn=60), RECORD),
+        # A promotion at or after the position; and where its timeline is not known yet, any.
+        (promoted(t1=10, t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=100)),
+        (replace(SERVER, timeline=Timeline(2, {1: 10})), SLOT, replace(RECORD, baseline_lsn=100)),
+        (promoted(t2=1), SLOT, replace(RECORD, timeline=None)),
+    ],
+)
+def test_what_can_be_followed_goes_on(
+    server: Server, slot: SlotState, record: SlotPosition
+) -> None:
+    assert why_not_followable(SlotInfo("s", slot, record, server)) is None
+
+
+@pytest.mark.parametrize(
+    ("server", "slot", "code"),
+    [
+        (replace(SERVER, system_identifier="8"), SLOT, 23),
+        (replace(SERVER, database="other"), SLOT, 23),
+        (SERVER, None, 21),
+        (SERVER, replace(SLOT, wal_status="lost"), 21),
+        (SERVER, replace(SLOT, confirmed_flush_lsn=101), 22),
+        (SERVER, replace(SLOT, plugin="pgoutput"), 22),
+        (replace(SERVER, wal_end=99), replace(SLOT, confirmed_flush_lsn=99), 25),
+        (promoted(t1=10, t2=99, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
+        (promoted(t1=10, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
+        (replace(SERVER, timeline=Timeline(1)), SLOT, 25),
+        (STANDBY, None, 16),
+        (STANDBY, replace(SLOT, is_copy=True), 16),
+        (replace(STANDBY, wal_end=99), SLOT, 29),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(
+    server: Server, slot: SlotState | None, code: int
+) -> None:
+    finding = why_not_followable(SlotInfo("s", slot, RECORD, server))
+    assert finding is not None
+    assert finding.exit_code == code
+    assert "everything before 0/64 is stored" in str(finding) or code == 25
+    assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("left_at", "number", "began_at", "shared"),
+    [
+        ({}, 1, None, None),
+        ({1: 30}, 2, 30, None),
+        ({1: 30}, 2, None, None),
+        ({}, 2, 30, None),
+        ({1: 30}, 2, 40, 30),
+        ({1: 30}, 2, 20, 20),
+        ({1: 30, 2: 60}, 2, 30, 60),
+        ({1: 30, 2: 60}, 2, 40, 30),
+        ({1: 30, 2: 60}, 1, None, 30),
+        ({1: 30}, 3, 60, 0),
+    ],
+)
+def test_a_timeline_is_known_by_its_number_and_by_where_it_began(
+    left_at: dict[int, int], number: int, began_at: int | None, shared: int | None
+) -> None:
+    here = Timeline(max(left_at, default=number - 1) + 1, left_at)
+    assert here.shared_with(number, began_at) == shared
+
+
+def test_a_baseline_beyond_the_promotion_is_refused() -> None:
+    server, record = promoted(t2=100, t3=150), replace(RECORD, baseline_lsn=101)
+    finding = why_not_followable(SlotInfo("s", SLOT, record, server))
+    assert finding is not None
+    assert (finding.exit_code, "newest baseline 0/65" in str(finding)) == (25, True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (None, "max_slot_wal_keep_size"),
+        ("wal_removed", "max_slot_wal_keep_size"),
+        ("rows_removed", "hot_standby_feedback = on"),
+        ("wal_level_insufficient", "set wal_level = 'logical'"),
+        ("idle_timeout", "set idle_replication_slot_timeout = 0"),
+        ("conflict", "hot_standby_feedback = on"),
+        ("of_a_later_server", "of_a_later_server"),
+    ],
+)
+def test_a_slot_that_the_server_gave_up_says_why(reason: str | None, words: str) -> None:
+    lost = replace(SLOT, wal_status="lost", invalidation_reason=reason)
+    finding = why_not_followable(SlotInfo("s", lost, RECORD, SERVER))
+    assert finding is not None
+    assert (finding.exit_code, words in finding.sentence) == (21, True)
+
+
+def test_a_history_file_says_where_each_timeline_was_left() -> None:
+    text = "1\t0/3000000\tno recovery target specified\n\n# a remark\n2\tA/64\tbefore 2026\n"
+    assert parse_history(text) == {1: 0x3000000, 2: 0xA00000064}
+
+
+LIST = "the setting output_plugin_libraries allows no wal2json"
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind", "is_healed"),
+    [
+        ("25006", errors.TargetReadOnly, True),
+        ("54000", errors.RowTooLarge, False),
+        ("22P05", errors.EncodingUnfit, False),
+        ("53100", errors.DiskFull, True),
+        ("42501", errors.MissingRight, False),
+        ("42P01", errors.NotSetUp, False),
+        ("40P01", errors.Interrupted, True),
+        ("57P01", errors.CannotConnect, True),
+        ("22012", errors.LoaderError, False),
+    ],
+)
+def test_each_code_has_its_meaning_and_some_are_waited_for(
+    sqlstate: str, kind: type[errors.LoaderError], is_healed: bool
+) -> None:
+    found = explain(ServerError("said", sqlstate, is_connection_lost=sqlstate == "57P01"), "target")
+    assert (type(found), isinstance(found, TRANSIENT)) == (kind, is_healed)
+
+
+@pytest.mark.parametrize("driver", [psycopg, psycopg2])
+def test_both_drivers_report_the_same(driver: ModuleType) -> None:
+    said = ServerError.of(driver.errors.AdminShutdown("terminating connection"))
+    assert said.message == "terminating connection"
+    assert said.is_connection_lost
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remedy"),
+    [
+        (ServerError("said", "XX000", text=LIST), 13, "output_plugin_libraries"),
+        (ServerError('could not access file "wal2json"', "58P01"), 12, "postgresql-17-wal2json"),
+        (ServerError("said", "53400"), 14, "max_replication_slots = 20; -- then restart"),
+        (ServerError("number exceeds max_wal_senders", "53300"), 14, "max_wal_senders = 20"),
+        (ServerError("said", "42501"), 15, 'alter role "me" replication; -- as a superuser'),
+        (ServerError("said", "55006"), 24, "stop the other loader"),
+    ],
+)
+def test_each_reason_for_no_slot_has_its_remedy(error: ServerError, code: int, remedy: str) -> None:
+    finding = slot_finding(error, "s", "me", 17)
+    assert finding is not None
+    assert (finding.exit_code, remedy in finding.remedy) == (code, True)
+    assert slot_finding(ServerError("said", "22012"), "s") is None, "any other error"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_healed"),
+    [
+        (psycopg2.OperationalError("server closed the connection unexpectedly"), True),
+        (psycopg2.InterfaceError("connection already closed"), True),
+        # What psycopg2 raises now and then where the server dies amid a COPY.
+        (psycopg2.DatabaseError("server closed the connection unexpectedly"), True),
+        # Of our own making.
+        (psycopg2.ProgrammingError("can't adapt type 'object'"), False),
+    ],
+)
+def test_a_lost_connection_is_something_that_waiting_heals(
+    error: psycopg2.Error, is_healed: bool
+) -> None:
+    assert isinstance(explain(ServerError.of(error), "target"), TRANSIENT) == is_healed
+
+
+def test_a_decoder_that_fails_for_good_is_not_waited_for_and_any_other_end_of_a_stream_is() -> None:
+    # As libpq says it where the loader was just sending a status; there is no SQLSTATE then.
+    said = 'sending copy data failed: could not map filenode "base/3" to relation OID\nno COPY'
+    found = protocol_error(ProtocolError(said), "a_slot")
+    assert isinstance(found, SlotLost)
+    assert "cannot decode the WAL of a_slot: sending copy data failed" in str(found)
+    assert "loader setup --renew" in found.remedy
+    ended = protocol_error(ProtocolError("the server ended the stream"), "a_slot")
+    assert isinstance(ended, CannotConnect)

@@ -1,4 +1,4 @@
-"""How a run is: its probes, its lag, and its port."""
+"""How a run is: its probes, its lag, its port, and what a job of Spark prints meanwhile."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
+from waltally_jobs.common import progress as job_progress
 
 from loader.capture import events
 from loader.capture.events import Built, Following, RunState
@@ -193,3 +194,18 @@ def test_silent_clients_do_not_hold_their_threads(
     for client in held:
         client.close()
     assert capfd.readouterr().err == ""
+
+
+def test_how_far_and_how_long_is_said_while_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = job_progress.Progress(1_000_000, lambda: now)
+    # The last range: the table has grown since its size was asked for.
+    for seconds, read in ((0.5, 0), (9.5, 50_000), (10, 200_000), (1, 0), (9, 790_000)):
+        now += seconds
+        progress.advance(read)
+    # What is short says nothing.
+    assert capsys.readouterr().err == (
+        "  5% of 1.0 MB, 5.0 kB/s, about 3.2 min left\n"
+        " 25% of 1.0 MB, 12.5 kB/s, about 1.0 min left\n"
+        "100% of 1.0 MB, 34.7 kB/s\n"
+    )

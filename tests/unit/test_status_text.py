@@ -86,7 +86,6 @@ NEXT_APPLY: dict[str, Any] = {
     "reason": "it was not built yet",
     "remedy": "`dbt build`",
 }
-BY_SPARK = {"engine": "spark", "remedy": "`spark-submit spark/apply.py`"}
 FAILED: dict[str, Any] = {
     "state": "failed",
     "reason": "no",
@@ -110,11 +109,6 @@ SENTENCES: dict[str, tuple[Report, str, str]] = {
         report(model(None, **NEXT_APPLY), model(None, name="ft_b", **NEXT_APPLY)),
         "healthy, but ft_orders, ft_b wait: it was not built yet",
         "`dbt build`; where `loader run --build` runs, it does that by itself",
-    ),
-    "not built yet by Spark": (
-        report(model(None, **NEXT_APPLY | BY_SPARK)),
-        "healthy, but ft_orders waits: it was not built yet",
-        "`spark-submit spark/apply.py`",
     ),
     "no loader": (
         report(pid=None, age=90),

@@ -1,12 +1,19 @@
+"""Messages of the plugin, and what is left of them where columns are chosen."""
+
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loader.capture.stages.columns import SourceColumn, column_filter, columns_to_keep
 from loader.capture.wal2json import Altered, Begin, Commit, action, decode, options
+from testkit.model import parsed
+from waltally.errors import SettingError
+from waltally.tables import Table, format_names, parse_names
 
 BEGIN = (
     b'{"action":"B","xid":730,"timestamp":"2000-01-01 00:00:01.5+00",'
@@ -86,16 +93,12 @@ def test_names_are_escaped_an_origin_is_a_number_and_nobody_knows_a_prefix_that_
         (b'{"action":"I","schema":"s","table":"t"}', b""),
         (b'{"action":"D","schema":"s","table":"t"}', b""),
         (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
-        (b'{"action":"II","columns":[]}', b""),
         (b'{"action": "T"}', b""),
         (b'{"action":"X"}', b""),
-        (b'{"action":"', b""),
         (b'{"schema":"s","action":"T"}', b""),
-        (b'{"action":"T"', b""),
         (b'{"action":"T"}}', b""),
         (b'{"action":"I","a":"b","columns":[{"name":"a","value":NaN}]}', b""),
         (b"", b""),
-        (b"not json", b""),
     ],
 )
 def test_a_change_is_kept_as_it_came_and_its_action_told_if_the_plugin_would_print_it_so(
@@ -114,3 +117,135 @@ def test_a_damaged_change_is_not_taken_for_json(text: str, place: int, byte: int
         json.loads(damaged.decode(errors="replace"))
     except ValueError:
         assert action(damaged) == b""
+
+
+SECRET = "someone@example.org"
+KEEP = column_filter({("public", "t"): frozenset({"id", "a"})})
+
+
+def change(letter: str, **images: list[dict[str, Any]]) -> bytes:
+    """A change as the plugin prints it."""
+    head = {"action": letter, "xid": 7, "timestamp": "2000-01-01 00:00:01+00", "lsn": "0/1"}
+    body = {**head, "schema": "public", "table": "t", **images}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def image(**values: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+FULL = image(id=1, to=SECRET, a="x", personalisation=None)
+KEPT = image(id=1, a="x")
+
+
+@pytest.mark.parametrize(
+    ("whole", "left"),
+    [
+        (change("I", columns=FULL), change("I", columns=KEPT)),
+        (change("U", columns=FULL, identity=FULL), change("U", columns=KEPT, identity=KEPT)),
+        (change("U", columns=FULL), change("U", columns=KEPT)),
+        (change("D", identity=FULL), change("D", identity=KEPT)),
+        (change("I", columns=image(to=SECRET)), change("I", columns=[])),
+        (change("T"), change("T")),
+        # Other fields of the plugin are left out, and a table that nobody asked about is empty.
+        (
+            change("I", columns=[{"name": "a", "type": SECRET, "value": 1}], pk=image(to=SECRET)),
+            change("I", columns=image(a=1)),
+        ),
+        (
+            change("I", columns=FULL).replace(b'"t"', b'"u"'),
+            change("I", columns=[]).replace(b'"t"', b'"u"'),
+        ),
+    ],
+)
+def test_only_named_columns_are_left_in_the_plugin_s_own_form(whole: bytes, left: bytes) -> None:
+    assert KEEP(whole) == left
+    assert action(left) == action(whole)
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text())
+
+
+@given(st.dictionaries(st.text(), VALUES), st.sets(st.text()))
+def test_a_kept_value_is_the_bytes_that_came(values: dict[str, Any], names: set[str]) -> None:
+    names |= set(list(values)[::2])
+    keep = column_filter({("public", "t"): frozenset(names)})
+    left = {name: value for name, value in values.items() if name in names}
+    assert json.loads(keep(change("I", columns=image(**values)))) == json.loads(
+        change("I", columns=image(**left))
+    )
+
+
+def test_numbers_and_escapes_are_not_printed_anew() -> None:
+    body = rb'{"action":"I","schema":"public","table":"t","columns":[{"name":"a","value":%b}]}'
+    for value in (b"1.10", b"1e5", b"123456789012345678901234567890.5", rb'"\u0041\/"'):
+        assert KEEP(body % value) == body % value
+
+
+@pytest.mark.parametrize(
+    ("payload", "letter"),
+    [
+        (change("I", columns=FULL)[:-1], "I"),
+        (change("U", columns=FULL).replace(b'"value"', b'"valeu"'), "U"),
+        (change("D", identity=FULL).replace(b'"table"', b'"elbat"'), "D"),
+        (b'{"action":"I","schema":"public","table":"t","columns":"%s"}' % SECRET.encode(), "I"),
+        (b'{"action":"T","schema":["%s"],"table":"t"}' % SECRET.encode(), "T"),
+        (change("I", columns=FULL).replace(b'"x"', b"[" * 100_000 + b"]" * 100_000), "I"),
+        (change("I", columns=FULL).replace(b'"name":"a"', b'"name":"\xff"'), "I"),
+        (change("X", columns=FULL), None),
+        (b'{"schema":"%s","action":"I"}' % SECRET.encode(), None),
+        (SECRET.encode(), None),
+        (b"", None),
+    ],
+)
+def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
+    payload: bytes, letter: str | None
+) -> None:
+    stub = KEEP(payload)
+    assert SECRET.encode() not in stub
+    assert json.loads(stub).get("action") == letter
+    assert "note" in json.loads(stub)
+
+
+ORDERS = Table("public", "orders")
+
+
+def test_what_a_model_needs_of_a_table_and_keys_are_kept_unasked() -> None:
+    models = [
+        parsed("ft", ("Shop Id", "kind"), "public.orders", "public.old_orders"),
+        parsed("ft_amounts", ("amount",), "public.orders"),
+    ]
+    names = ("key", "Shop Id", "shop", "amount", "kind", "Case", "case", "secret")
+    tables = (ORDERS, Table("public", "old_orders"), Table("public", "logged"))
+    found = [
+        SourceColumn(table, name, name == "key", table.schema, table.name, name)
+        for table in tables
+        for name in names
+    ]
+    kept = columns_to_keep(found, ("Case",), models)
+    of_table = [{each.name for each in kept if each.table == table} for table in tables]
+    assert of_table == [
+        {"key", "Case", "Shop Id", "amount", "kind"},
+        {"key", "Case", "Shop Id", "kind"},
+        {"key", "Case"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (" ", ()),
+        (' id , "Odd, ""one""",MiXed ', ("id", 'Odd, "one"', "MiXed")),
+        ('" padded "', (" padded ",)),
+        ("größe.x, a b", ("größe.x", "a b")),
+        *((text, None) for text in (",", "a,", 'a"b"', '"a', "a,,b", '""')),
+    ],
+)
+def test_columns_are_read_with_quotes_or_refused(text: str, names: tuple[str, ...] | None) -> None:
+    setting = ("LOADER_COLUMNS", "--columns")
+    if names is None:
+        with pytest.raises(SettingError, match="LOADER_COLUMNS"):
+            parse_names(text, *setting)
+    else:
+        assert parse_names(text, *setting) == names
+        assert parse_names(format_names(names), *setting) == names
