@@ -82,7 +82,7 @@ class Kept(QuerySystem):
     def audit(self, *flags: str, code: int = 0) -> dict[str, Any]:
         """Audit, and return the report."""
         found, out, self.said = self.run("audit", "--json", *flags)
-        assert found == code, out + self.said
+        assert found == code and out, out + self.said
         assert "Traceback" not in self.said
         report: dict[str, Any] = json.loads(out)
         assert report["equal"] is (code == 0)
