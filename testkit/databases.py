@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from psycopg2 import errors
 
+from testkit import source as notify
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
 from testkit.model import NOTIFY, Query, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
@@ -64,33 +65,15 @@ class Database(Commands):
             *(status, text, count),
         )
 
-    def fill(self, services: int = 3, templates: int = 4, rows: int = 50) -> None:
-        """Rows of every status in both tables, a fifth of them with a null dimension."""
-        self.execute("insert into services (name) select 'x' from generate_series(1, %s)", services)
-        self.execute(
-            "insert into templates (service_id, template_type, name)"
-            " select id, 'sms', 'x' from services, generate_series(1, %s)",
-            templates,
-        )
-        for table, columns, values in (
-            ("notifications", '"to"', "'x'"),
-            ("notification_history", "id, created_at", "gen_random_uuid(), now()"),
-        ):
-            self.execute(
-                f"insert into {table} ({columns}, service_id, template_id, notification_type,"
-                f" notification_status) select {values},"
-                " case when i %% 10 <> 0 then service_id end, id,"
-                " (array['email', 'sms', 'letter'])[1 + i %% 3]::notification_type,"
-                " (array['sent', 'delivered', 'failed', 'sending', null])[1 + i %% 5]"
-                " from templates, generate_series(1, %s) as i",
-                rows,
-            )
+    def fill(self, services: int = 3, templates: int = 12, rows: int = 600) -> None:
+        """So many rows in both tables, some of them with a null dimension."""
+        notify.fill(self.cluster.dsn(self.name), services, templates, rows, rows, null_share=0.05)
 
     def fill_many(self) -> None:
         """Rows of so many groups on so many pages that Spark reads them for the target."""
         for table in TABLES:
             self.execute(f"alter table {table} set (fillfactor = 10)")
-        self.fill(services=100, templates=120, rows=2)
+        self.fill(services=100, templates=12_000, rows=24_000)
 
     def begin_block(self) -> None:
         """Let the WAL go on in its next 16 MB, for a test that counts partitions of the log.

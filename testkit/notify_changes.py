@@ -188,15 +188,6 @@ def odd_text(session: Session) -> int:
     return touched + session.change(LIVE, odd, found, text, text[:40])
 
 
-def rename_service(session: Session) -> int:
-    """A service gets another name, sometimes that of another service."""
-    return session.run(
-        "update services set name = %s where id = %s",
-        f"service {session.rng.randint(1, 400)}",
-        session.rng.choice(session.templates).service_id,
-    )
-
-
 def several_changes_of_one_row(session: Session) -> int:
     """A row is inserted, updated, and sometimes deleted or inserted again in one transaction."""
     chosen = [session.new_id()]
@@ -291,22 +282,9 @@ def purge_and_archive_again(session: Session) -> int:
     return session.run(copy, found)
 
 
-def truncate_live(session: Session) -> int:
-    """The table is emptied, between two rows of the same transaction."""
-    return _truncate(session, LIVE)
-
-
-def truncate_history(session: Session) -> int:
-    """The archive is emptied, and so is the record of what was purged from it."""
-    return _truncate(session, HISTORY)
-
-
-def truncate_both(session: Session) -> int:
-    """Both tables are emptied in one statement."""
-    return _truncate(session, f"{LIVE}, {HISTORY}")
-
-
-def _truncate(session: Session, tables: str) -> int:
+def truncate(session: Session) -> int:
+    """One table or both are emptied, between two rows; the archive with the record of purges."""
+    tables = session.rng.choice((LIVE, HISTORY, f"{LIVE}, {HISTORY}"))
     session.run("set local lock_timeout = '2s'")  # the other sessions wait behind it
     session.insert([session.new_id()])
     session.run(f"truncate {tables}")

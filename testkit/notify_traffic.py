@@ -32,22 +32,19 @@ _BY_WEIGHT: dict[int, list[Change]] = {
     4: [changes.uninteresting_update, changes.several_changes_of_one_row, changes.history_update],
     3: [changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge, unrelated],
     2: [
-        *(changes.bulk_update, changes.move_in_time, changes.odd_text, changes.rename_service),
+        *(changes.bulk_update, changes.move_in_time, changes.odd_text),
         *(changes.test_key_delete, changes.delete, changes.reinsert_later, empty),
     ],
     1: [changes.new_key, changes.purge_and_archive_again],
 }
 _ALWAYS = {change: weight for weight, kinds in _BY_WEIGHT.items() for change in kinds}
-_TRUNCATES: Mix = {changes.truncate_live: 1, changes.truncate_history: 1, changes.truncate_both: 1}
 
 NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
 """Weights without them: a recount of the archive is then a plain count of its rows."""
 
 
 def mix(
-    identity: Identity = "full",
-    truncates: bool = False,
-    weights: Mapping[str, int] | None = None,
+    identity: Identity = "full", truncates: bool = False, weights: Mapping[str, int] | None = None
 ) -> Mix:
     """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
 
@@ -57,7 +54,7 @@ def mix(
     if identity == "full":
         chosen[changes.null_dimension] = 5
     if truncates:
-        chosen |= _TRUNCATES
+        chosen[changes.truncate] = 3
     return {
         change: (weights or {}).get(change.__name__, weight) for change, weight in chosen.items()
     }

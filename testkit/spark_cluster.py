@@ -38,7 +38,6 @@ class SparkCluster:
 
     url: str
     home: Path
-    master: subprocess.Popen[bytes]
     workers: list[Worker]
 
 
@@ -54,7 +53,7 @@ def spark_cluster(
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waltally-spark-")))
         port = free_port()
         url = f"spark://127.0.0.1:{port}"
-        master = _daemon(stack, home / "master", "master.Master", "--port", str(port))
+        _daemon(stack, home / "master", "master.Master", "--port", str(port))
         started = []
         for number in range(workers):
             place = home / f"worker-{number}"
@@ -64,7 +63,7 @@ def spark_cluster(
             started.append(Worker(process, place))
         for worker in started:
             await_line(worker.process, worker.home / "log", "Successfully registered")
-        yield SparkCluster(url, home, master, started)
+        yield SparkCluster(url, home, started)
 
 
 def _daemon(

@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.commands import ROOT
 from testkit.servers import free_port
 from testkit.spark_cluster import await_line, start_spark
 
@@ -44,16 +43,3 @@ def connect_server() -> Iterator[ConnectServer]:
         process = start_spark(stack, home, command, {**kept, "PYSPARK_PYTHON": sys.executable})
         await_line(process, home / "log", "Spark Connect server started")
         yield ConnectServer(f"sc://127.0.0.1:{port}", process)
-
-
-def run_remotely(
-    address: str, job: str, *flags: str, environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a job over Spark Connect, in a process that has no JVM."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / f"spark/{job}.py"), *flags],
-        env={**os.environ, **environment, "SPARK_REMOTE": address},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )

@@ -63,10 +63,7 @@ class Standby(Copy):
     """A streaming standby; it has a slot at the primary, which its settings may name."""
 
     def __init__(self, primary: Cluster, settings: dict[str, str]) -> None:
-        streams = {
-            "primary_conninfo": f"'{primary.dsn()}'",
-            "wal_retrieve_retry_interval": "100ms",
-        }
+        streams = {"primary_conninfo": f"'{primary.dsn()}'", "wal_retrieve_retry_interval": "100ms"}
         super().__init__(primary, {**streams, **settings})
         administer(primary, "select pg_create_physical_replication_slot('standby', true)")
         self.take_backup()

@@ -67,21 +67,6 @@ def test_what_is_staged_while_the_first_apply_runs_is_applied_without_another_ch
             wait_until(lambda: pipeline.model() == pipeline.recount(), running.said())
 
 
-def test_a_loader_whose_apply_waits_for_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
-    pipeline.begin()
-    pipeline.limits.stop_apply = 0.1
-    with (
-        pipeline.follow("--build") as running,
-        closing(psycopg2.connect(pipeline.dsns[1])) as holder,
-    ):
-        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
-        write(pipeline)
-        wait_until(lambda: pipeline.target.value(WAITING), "an apply waits")
-        running.end()
-    pipeline.must("run", "--once", "--build")
-    assert pipeline.model() == pipeline.recount()
-
-
 def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:
     """The commit of an apply does not wait for the disk, that of the log does."""
     settings = {"fsync": "off", "wal_writer_delay": "10s"}

@@ -7,22 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from testkit.servers import Cluster
-from tests.dbt.project import Project, shared_project
+from tests.dbt.project import shared_project
 from tests.dbt.staged import Warehouse, set_environment
 
 
-@pytest.fixture(scope="session")
-def project() -> Project:
-    """The dbt project with the examples, parsed once."""
-    return shared_project()
-
-
 @pytest.fixture
-def warehouse(
-    cluster: Cluster, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Warehouse]:
+def warehouse(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
     """A warehouse whose models are there, and registered where the test installs them."""
     set_environment(cluster, monkeypatch)
-    made = Warehouse(cluster, project)
+    made = Warehouse(cluster, shared_project())
     yield made
     made.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -220,30 +219,27 @@ class Warehouse:
     ) -> None:
         """Replace a model's baseline: by part and group what it adds, in one transaction."""
         of_model = (self.slot, model)
+        rows = [
+            (*of_model, part, list(dimensions), list(measures))
+            for part, measured in groups.items()
+            for dimensions, measures in measured.items()
+        ]
         self.execute(
             "begin; delete from cdc.baseline_group where (slot_name, declared_name) = (%s, %s)",
             *of_model,
         )
         self.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, declared_name, %s, declaration, "
-            "%s, '1' from cdc.registered_model where (slot_name, declared_name) = (%s, %s) "
-            "on conflict (slot_name, declared_name) do update set baseline_id = "
-            "excluded.baseline_id, declaration = excluded.declaration, "
-            "snapshot_lsn = excluded.snapshot_lsn",
-            str(uuid.uuid4()),
-            lsn.show(self.position if at is None else at),
-            *of_model,
+            "snapshot_lsn, system_identifier) select slot_name, declared_name, gen_random_uuid(), "
+            "declaration, %s, '1' from cdc.registered_model "
+            "where (slot_name, declared_name) = (%s, %s) on conflict (slot_name, declared_name) do "
+            "update set (baseline_id, declaration, snapshot_lsn) = "
+            "(excluded.baseline_id, excluded.declaration, excluded.snapshot_lsn)",
+            *(lsn.show(self.position if at is None else at), *of_model),
         )
-        for part, measured in groups.items():
-            for dimensions, measures in measured.items():
-                self.execute(
-                    "insert into cdc.baseline_group values (%s, %s, %s, %s, %s::numeric[])",
-                    *of_model,
-                    part,
-                    list(dimensions),
-                    list(measures),
-                )
+        with self.connection.cursor() as cursor:
+            form = "(%s, %s, %s, %s, %s::numeric[])"
+            execute_values(cursor, "insert into cdc.baseline_group values %s", rows, form)
         self.execute("commit")
 
     def prune(self) -> None:
@@ -322,12 +318,6 @@ class Warehouse:
         with closing(connect_target(dsn, self.slot)) as target:
             return target_state.apply(target, part)
 
-    def watch(self, statement: str) -> list[Any]:
-        """Execute a statement in the session that applies."""
-        with self._applying, self._applying.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall()) if cursor.description else []
-
     def ask_refresh(self, *names: str) -> None:
         """Let these models start from their baselines at the next apply."""
         self.execute(
@@ -364,12 +354,6 @@ class Warehouse:
                 "from analytics.ft_service_stats where (live_count, archived_count) <> (0, 0)"
             )
             return {tuple(line[:4]): tuple(line[4:]) for line in cursor}
-
-    def state(self, relation: str = f"analytics.{MODEL}") -> tuple[str, str | None, str | None]:
-        """State of a model, with the reason and the remedy."""
-        ask = "select state, reason, remedy from cdc.model_state where relation = %s"
-        ((state, reason, remedy),) = self.execute(ask, relation)
-        return state, reason, remedy
 
     def states(self) -> dict[str, str]:
         """The state of each model by its model's name."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
+from typing import Any, cast
 
 import psycopg2
 import pytest
@@ -15,7 +17,7 @@ from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
 from tests.dbt.staged import MODEL, SLOT, STAGING, STEP, Warehouse
 from tests.dbt.workload import LIVE, Application, change, row
-from waltally import lsn
+from waltally import locks, lsn
 
 MODELS = (MODEL, "ft_key_types", "ft_services")
 MOVED = "select split_part(model_name, '.', 2), applied_lsn::text from cdc.model_watermark"
@@ -71,9 +73,7 @@ def test_two_callers_apply_nothing_twice(built: Warehouse, application: Applicat
     must_be_exact(built, application)
 
 
-def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(
-    built: Warehouse,
-) -> None:
+def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(built: Warehouse) -> None:
     """The others come to its baseline without a change."""
     waiting = "analytics.ft_key_types"
     applier = Applier(built.settings, RunState())
@@ -292,3 +292,12 @@ def test_a_function_that_is_lost_stops_its_models(
     # As dbt does: the reader is made again.
     built.install(*MODELS)
     must_be_exact(built, application)
+
+
+def test_a_lock_has_one_number_in_python_in_the_database_and_in_dbt(warehouse: Warehouse) -> None:
+    for names in (["a"], ["a", "b"], ['Ä "b"\'', "c d"]):
+        stored = warehouse.value("select cdc.lock_key('seeding', variadic %s::text[])", names)
+        assert stored == locks.key("seeding", *names)
+        macro = f"select {{{{ waltally.lock_key('dbt relation', {json.dumps(names[0])}) }}}}"
+        (made,) = cast("Any", warehouse.project.invoke("compile", "--inline", macro).result).results
+        assert warehouse.value(made.node.compiled_code) == locks.key("dbt relation", names[0])

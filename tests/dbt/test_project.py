@@ -11,7 +11,7 @@ from dbt.artifacts.schemas.run import RunExecutionResult
 from dbt.contracts.graph.manifest import Manifest
 from dbt.contracts.graph.nodes import ModelNode
 
-from tests.dbt.staged import SHIPPED, STAGING, Warehouse
+from tests.dbt.staged import MODEL, SHIPPED, STAGING, Warehouse
 from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
 
 TABLE = "analytics.ft_service_stats"
@@ -21,10 +21,7 @@ BREAKAGES = {
         f"update {TABLE} set notification_type = 'fax', template_id = service_id; "
         "insert into analytics.rejected_changes values "
         "('f', 's', '0/1', 1, 1, now(), null, null, 'because', 'payload')"
-    ): {
-        "accepted_values_ft_service_stats_notification_type",
-        "no_rejected_changes",
-    },
+    ): {"accepted_values_ft_service_stats_notification_type", "no_rejected_changes"},
     (
         f"alter table {TABLE} drop constraint uix_ft_service_stats_dimensions; "
         f"create temporary table again as select * from {TABLE}; "
@@ -48,9 +45,9 @@ def counted(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def statuses(warehouse: Warehouse, tests: str = "test_type:data") -> dict[str, str]:
-    """Each data test of the shipped models with its status."""
-    done = warehouse.dbt("test", "--select", tests, *SHIPPED)
+def statuses(warehouse: Warehouse, *words: str) -> dict[str, str]:
+    """Each data test, and what else the command is for, with its status; the shipped ones."""
+    done = warehouse.dbt(*(words or ("test", "--select", "test_type:data")), *SHIPPED)
     assert isinstance(done.result, RunExecutionResult), done.exception
     results: list[Any] = list(done.result.results)
     return {each.node.name: str(each.status) for each in results}
@@ -69,7 +66,7 @@ def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
     counted: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def status() -> str:
-        return statuses(counted, tests=LOOK_UP)[LOOK_UP]
+        return statuses(counted, "test", "--select", LOOK_UP)[LOOK_UP]
 
     counted.execute(f"update {TABLE} set template_id = service_id")
     assert status() == "warn"
@@ -85,6 +82,23 @@ def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
     counted.execute("drop owned by looker; drop role looker")
     counted.execute("alter table templates rename to elsewhere")
     assert status() == "pass"
+
+
+def test_a_failing_test_of_the_model_holds_up_no_rejection(warehouse: Warehouse) -> None:
+    build = ("build", "--exclude", "test_type:unit")
+    warehouse.build(MODEL)
+    warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
+    found = statuses(warehouse, *build)
+    assert (found["no_rejected_changes"], found[MODEL]) == ("fail", "success")
+    listed = "select split_part(model_name, '.', 2), reason from analytics.rejected_changes"
+    assert warehouse.execute(listed) == [(MODEL, "the action is not known")]
+    # Nor does a rejection hold up what comes after it.
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")
+    found = statuses(warehouse, *build)
+    not_done = {"fail", "error", "skipped"}
+    assert [name for name in found if found[name] in not_done] == ["no_rejected_changes"]
+    assert list(warehouse.counts().values()) == [(1, 0)]
 
 
 def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:

@@ -18,8 +18,7 @@ from testkit.servers import Cluster
 from tests.dbt.shop import DOWNSTREAM, Shop
 
 QUERIES = (
-    *("sales", "both", "service_stats", "current_orders", "order_total", "odd_sizes"),
-    *("nightly", "stock"),
+    *("sales", "both", "current_orders", "order_total", "odd_sizes", "nightly", "stock"),
     *DOWNSTREAM,
 )
 
@@ -41,8 +40,6 @@ def shop(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.stage()
         with made.read_all_along():
             made.seed()
-        # A first baseline counts what is stored: what was purged before it is gone.
-        made.source.execute("truncate truth.purged")
         made.catch_up()
         yield made
 
@@ -69,12 +66,10 @@ def test_a_table_of_dbt_s_is_read_until_the_baseline_takes_its_place_at_once(sho
     assert shop.target.value(gone) == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop, seed: int) -> None:
-    dice = Random(seed)
-    for _ in range(3):
-        shop.write(dice)
-        shop.apply_in_batches(dice)
+def test_models_equal_their_queries_however_the_changes_are_cut(shop: Shop) -> None:
+    for seed, size in enumerate((1, 3, 20, 3, 1, 200_000)):
+        shop.write(Random(seed))
+        shop.apply_in_batches(size)
         assert shop.compare(*QUERIES) == {}, shop.states()
     exact = "select distinct cdc.exact_as_of(%s, name) is null from unnest(%s) as name"
     assert shop.target.execute(exact, shop.slot, list(QUERIES)) == [(False,)]

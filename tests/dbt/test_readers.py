@@ -66,7 +66,7 @@ def test_a_build_updates_counts_without_touching_an_index(warehouse: Warehouse) 
     for transactions in (50, 5):
         warehouse.append(*(application.transaction() for _ in range(transactions)))
         warehouse.build(MODEL)
-    warehouse.watch("select pg_stat_force_next_flush()")
+    warehouse._applying.ask("select pg_stat_force_next_flush()")
     ((updated, hot),) = warehouse.execute(
         "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables "
         "where relname = 'ft_service_stats'"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any
 
 import psycopg2.errors
 import pytest
 
+from loader.monitoring.findings import of_models
+from loader.staging import target_state
+from testkit.servers import connect_target
 from tests.dbt.project import messages
-from tests.dbt.staged import MODEL, SLOT, START, Warehouse
+from tests.dbt.staged import DATABASE, MODEL, SLOT, START, Warehouse
 from tests.dbt.workload import LIVE, change, row
 from waltally import lsn
 
@@ -192,3 +196,25 @@ def test_what_was_lost_is_made_again(warehouse: Warehouse) -> None:
     assert list(warehouse.counts().values()) == [(1, 0)]
     applied = "select applied_lsn::text from cdc.model_watermark"
     assert warehouse.value(applied) == lsn.show(warehouse.position)
+
+
+def findings(warehouse: Warehouse) -> dict[str, str]:
+    """What `loader status` finds of the installed models, with the remedies."""
+    with closing(connect_target(warehouse.cluster.dsn(DATABASE), SLOT)) as target:
+        stored = target_state.read_stored(target)
+    assert stored is not None
+    found = of_models([model for model in stored.models if model.remedy != "`dbt build`"])
+    return {str(each): each.remedy for each in found}
+
+
+def test_models_that_need_the_same_are_one_finding(warehouse: Warehouse) -> None:
+    warehouse.seed({}, at=START)
+    warehouse.append([change("I", LIVE, new=row())])
+    warehouse.build(MODEL, "ft_services", "ft_key_types")
+    warehouse.execute("update cdc.model_watermark set declaration = null, baseline_id = null")
+    warehouse.execute("delete from cdc.baseline where declared_name <> 'ft_service_stats'")
+    both = "`spark-submit spark/seed.py --model ft_key_types --model ft_services`"
+    assert findings(warehouse) == {
+        "The models ft_key_types, ft_services wait: it waits for its seed: without the rows from "
+        "before its numbers would be wrong": both
+    }

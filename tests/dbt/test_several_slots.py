@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -23,17 +24,11 @@ from tests.spark.support import run_command
 TABLES = {
     "people": """
 create table member (id int primary key, name text, team_id int, is_active boolean);
-create table entry (id int primary key, kind text, hours numeric);
-alter table entry replica identity full;
 insert into member select n, 'm' || n, n % 5, n % 4 > 0 from generate_series(1, 20) as n;
-insert into entry select n, 'k' || n % 3, n from generate_series(1, 9) as n;
 """,
     "org": """
 create table team (id int primary key, name text, is_archived boolean not null default false);
-create table entry (id int primary key, kind text, hours numeric);
-alter table entry replica identity full;
 insert into team select n, 't' || n from generate_series(0, 5) as n;
-insert into entry select n, 'k' || n % 4, n from generate_series(1, 9) as n;
 """,
     "access": """
 create table project_grant (id int primary key, team_id int, project text, role text);
@@ -49,24 +44,13 @@ MODELS = {
     "staff": "select id, name, team_id, is_active from {{ source('people', 'member') }}",
     "teams": "select id, name, is_archived from {{ source('org', 'team') }}",
     "grants": "select id, team_id, project, role from {{ source('access', 'project_grant') }}",
-    **{
-        f"{place}_entries": "select kind, count(*) as entry_count, sum(hours) as hours"
-        f" from {{{{ source('{place}', 'entry') }}}} group by 1"
-        for place in ("people", "org")
-    },
     "may_see": PAGE.partition("-- may_see.sql\n")[2].partition("```")[0],
     "projects": "select project, count(distinct member_id) as member_count, max(name) as last_name"
     " from {{ ref('may_see') }} group by 1",
-    "entries": """
-select place, kind, sum(entry_count) as entry_count, sum(hours) as hours
-from (
-    select 'people' as place, * from {{ ref('people_entries') }}
-    union all
-    select 'org', * from {{ ref('org_entries') }}
-) as each_of
-group by 1, 2""",
+    "crews": "select t.name, count(*) as member_count from {{ ref('teams') }} as t"
+    " join {{ ref('staff') }} as m on m.team_id = t.id group by 1",
 }
-UPPER = ("may_see", "projects", "entries")
+UPPER = ("may_see", "projects", "crews")
 ROWS = {
     "staff": ("people", "member"),
     "teams": ("org", "team"),
@@ -83,29 +67,41 @@ class Lab:
         self.target = systems["people"].target
         one = systems["people"]
         project = host_project(one.home, {name: KEPT + text for name, text in MODELS.items()})
-        tables = {"people": ("member", "entry"), "org": ("team", "entry")}
         sources = [
             {
-                "name": name,
-                "schema": "public",
-                "config": {"meta": {"slot": system.slot}},
-                "tables": [{"name": table} for table in tables.get(name, ("project_grant",))],
+                **{"name": name, "schema": "public", "config": {"meta": {"slot": system.slot}}},
+                "tables": [
+                    {"name": table} for table in re.findall(r"table (\w+) \(", TABLES[name])
+                ],
             }
             for name, system in systems.items()
         ]
         (project / "models" / "sources.yml").write_text(json.dumps({"sources": sources}))
         self.project = project
-        self.said = ""
-        """What setup and dbt said when they made the models."""
         for name, system in systems.items():
             system.project = project
-            system.given["LOADER_MANIFEST"] = ""
             system.source.execute(TABLES[name])
+        # Each setup would parse the project again.
+        self.must_dbt("compile")
+        (manifest,) = one.home.glob("**/manifest.json")
+        for system in systems.values():
+            system.given["LOADER_MANIFEST"] = str(manifest)
+        self.said = "".join(system.must("setup") for system in systems.values())
+        """What setup and dbt said when they made the models."""
+        self.said += self.must_dbt("run")
+        for system in systems.values():
+            system.spark_job("spark-submit spark/seed.py")
+        self.catch_up()
 
     def dbt(self, *arguments: str) -> tuple[int, str]:
         place = ("--project-dir", str(self.project), "--no-use-colors")
         done = run_dbt((*arguments, *place), self.systems["people"].dbt_environment())
         return done.returncode, done.stdout + done.stderr
+
+    def must_dbt(self, *arguments: str) -> str:
+        code, said = self.dbt(*arguments)
+        assert code == 0, said
+        return said
 
     def states(self, name: str) -> dict[str, tuple[str, str | None, str | None]]:
         """Return state, reason and remedy of a model in each slot, by the source's name."""
@@ -127,7 +123,10 @@ class Lab:
 
     def write(self, dice: Random) -> None:
         for name in dice.choices(list(self.systems), k=4):
-            statements = [change(dice, name) for _ in range(dice.randint(1, 3))]
+            statements = [
+                change.format(key=dice.randint(1, 25), some=dice.randint(2, 6))
+                for change in dice.choices(CHANGES[name], k=2)
+            ]
             self.systems[name].source.execute("begin; " + "; ".join(statements) + "; commit")
 
     def is_exact(self) -> bool:
@@ -142,41 +141,27 @@ class Lab:
         return True
 
 
-def change(dice: Random, place: str) -> str:
-    key = dice.randint(1, 25)
-    some = f"where id % {dice.randint(2, 6)} = 0"
-    of_entries = (
-        f"insert into entry values ({key}, 'k{key % 4}', {key})"
-        " on conflict (id) do update set hours = entry.hours + 1",
-        f"update entry set kind = 'k{key % 3}' {some}",
-        "truncate entry" if key == 1 else f"delete from entry where id = {key}",
-    )
-    return dice.choice(
-        {
-            "people": (
-                f"insert into member values ({key}, 'n{key}', {key % 6}, true)"
-                " on conflict (id) do update set team_id = excluded.team_id",
-                f"update member set name = name || '!', is_active = not is_active {some}",
-                f"delete from member where id = {key}",
-                *of_entries,
-            ),
-            "org": (
-                f"update team set is_archived = not is_archived {some}",
-                f"insert into team values ({key % 8}, 'new')"
-                " on conflict (id) do update set name = excluded.name",
-                f"delete from team where id = {key % 8}",
-                *of_entries,
-            ),
-            "access": (
-                f"insert into project_grant values ({key}, {key % 6}, 'p{key % 5}', 'write')"
-                " on conflict (id) do update set project = excluded.project",
-                f"update project_grant set team_id = {key % 6}, role = 'read' {some}",
-                "truncate project_grant"
-                if key == 1
-                else f"delete from project_grant where id = {key}",
-            ),
-        }[place]
-    )
+CHANGES = {
+    "people": (
+        "insert into member values ({key}, 'n{key}', {key} % 6, true)"
+        " on conflict (id) do update set team_id = excluded.team_id",
+        "update member set name = name || '!', is_active = not is_active where id % {some} = 0",
+        "delete from member where id = {key}",
+    ),
+    "org": (
+        "update team set is_archived = not is_archived where id % {some} = 0",
+        "insert into team values ({key} % 8, 'new')"
+        " on conflict (id) do update set name = excluded.name",
+        "delete from team where id = {key} % 8",
+    ),
+    "access": (
+        "insert into project_grant values ({key}, {key} % 6, 'p{some}', 'write')"
+        " on conflict (id) do update set project = excluded.project",
+        "update project_grant set team_id = {key} % 6, role = 'read' where id % {some} = 0",
+        "delete from project_grant where id = {key}",
+        "truncate project_grant",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -184,50 +169,28 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     home = tmp_path_factory.mktemp("several")
     with ExitStack() as databases:
         target = databases.enter_context(empty_database(cluster, WAREHOUSE))
-        made = Lab(
-            {
-                name: System(databases.enter_context(empty_database(cluster)), home, target)
-                for name in TABLES
-            }
-        )
-        code, said = made.dbt("compile")
-        assert code == 0, said
-        # Each setup would parse the project again.
-        (manifest,) = home.glob("**/manifest.json")
-        for system in made.systems.values():
-            system.given["LOADER_MANIFEST"] = str(manifest)
-            made.said += system.must("setup")
-        code, said = made.dbt("run")
-        assert code == 0, said
-        made.said += said
-        for system in made.systems.values():
-            system.spark_job("spark-submit spark/seed.py")
-        made.catch_up()
-        yield made
+        made = {name: databases.enter_context(empty_database(cluster)) for name in TABLES}
+        yield Lab({name: System(source, home, target) for name, source in made.items()})
 
 
 def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
     found = lab.target.execute("select declared_name, slot_name from cdc.registered_model")
-    place_of = {
-        **{name: place for name, (place, _) in ROWS.items()},
-        **{"people_entries": "people", "org_entries": "org"},
-    }
-    assert dict(found) == {name: lab.systems[place].slot for name, place in place_of.items()}
+    assert dict(found) == {name: lab.systems[place].slot for name, (place, _) in ROWS.items()}
     follows = ("follows", None, None)
     assert lab.states("may_see") == dict.fromkeys(TABLES, follows)
-    assert lab.states("entries") == dict.fromkeys(("people", "org"), follows)
+    assert lab.states("crews") == dict.fromkeys(("people", "org"), follows)
     for name, system in lab.systems.items():
         assert "forgot" not in system.must("setup")
-        assert "entries" in system.must("stats") or name == "access"
+        assert "crews" in system.must("stats") or name == "access"
         status = system.must("status")
         for model, kind in (
             ("may_see", "fact over models: grants x teams x staff, found by team_id"),
             ("projects", "roll-up of may_see"),
-            ("entries", "fact over models: people_entries, org_entries"),
+            ("crews", "fact over models: teams x staff, found by team_id"),
         ):
             assert f"analytics.{model}: {kind}\n" in lab.said
-            assert kind in status or (name, model) == ("access", "entries")
+            assert kind in status or (name, model) == ("access", "crews")
     assert "registered staff, rows of public.member" in lab.said
 
 
@@ -247,13 +210,13 @@ def test_an_audit_compares_models_over_models_of_several_slots(lab: Lab) -> None
         status = json.loads(lab.systems["org"].must("status", "--json"))
         assert {each["name"] for each in status["models"] if each["audited_at"]} >= set(UPPER)
     to_fill = "insert into cdc.to_fill values ('analytics.{}', 'a test asks for it')"
-    lab.target.execute("update analytics.entries set hours = hours + 1")
+    lab.target.execute("update analytics.crews set member_count = member_count + 1")
     lab.target.execute(to_fill.format("projects"))
-    over, said = audited("--model", "entries", "--model", "projects", code=42)
-    assert {each["column"] for each in over["entries"]["differences"]} == {"hours"}
-    assert "`dbt build --full-refresh --select entries`" in said
+    over, said = audited("--model", "crews", "--model", "projects", code=42)
+    assert {each["column"] for each in over["crews"]["differences"]} == {"member_count"}
+    assert "`dbt build --full-refresh --select crews`" in said
     assert "analytics.projects was not compared: it is to be filled" in said
-    lab.target.execute(to_fill.format("entries"))
+    lab.target.execute(to_fill.format("crews"))
     lab.target.execute("select from cdc.apply(%s)", lab.systems["people"].slot)
     assert lab.is_exact()
 
@@ -270,7 +233,7 @@ def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
         other.ask("set statement_timeout to '20s'")
         other.ask("select from cdc.apply(%s)", (lab.systems["org"].slot,))
         # Longer than a second: what is above is left out, the slot's own models are not.
-        assert lab.target.value("select count(*) from cdc.to_fill") == 2
+        assert lab.target.value("select count(*) from cdc.to_fill") == 3
         why = "it is to be filled from its inputs: another session kept it locked for a second"
         waits = ("waits", why, "`loader run --build` or `dbt build`")
         assert lab.states("may_see") == dict.fromkeys(TABLES, waits)
@@ -288,16 +251,14 @@ def test_where_an_input_of_one_slot_fails_the_others_changes_are_added(lab: Lab)
     )
     org.source.execute("update team set name = name || '?'")
     lab.catch_up("org")
-    people.source.execute(
-        "insert into member values (99, 'late', 1, true); insert into entry values (99, 'late', 1)"
-    )
+    people.source.execute("insert into member values (99, 'late', 1, true)")
     lab.catch_up("people")
     assert lab.target.value("select count(*) from analytics.may_see where member_id = 99")
     state, reason, remedy = lab.states("may_see")["org"]
     assert state == "waits"
     assert reason is not None and reason.startswith("analytics.teams, which it reads, failed: ")
     assert remedy == lab.states("teams")["org"][2]
-    assert lab.states("may_see")["people"][0] == lab.states("entries")["org"][0] == "follows"
+    assert lab.states("may_see")["people"][0] == "follows"
     assert "teams failed: " in org.loader("status").stdout
     assert "teams failed: " not in people.loader("status").stdout
     held = (
@@ -315,8 +276,8 @@ def test_where_an_input_of_one_slot_fails_the_others_changes_are_added(lab: Lab)
 def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
     path = lab.project / "models" / "wrong.sql"
     path.write_text(
-        KEPT + "select kind, count(*) as n from (select kind from {{ source('people', 'entry') }}"
-        " union all select kind from {{ source('org', 'entry') }}) as e group by 1"
+        KEPT + "select name, count(*) as n from (select name from {{ source('people', 'member') }}"
+        " union all select name from {{ source('org', 'team') }}) as e group by 1"
     )
     slots = ", ".join(sorted(lab.systems[place].slot for place in ("people", "org")))
     sentence = f"The query reads sources of several slots: {slots}."
@@ -352,7 +313,7 @@ def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab
                 for _ in range(8):
                     lab.write(dice)
                 for system in lab.systems.values():
-                    system.must("wait", "--timeout", "20s")
+                    system.must("wait", "--timeout", "60s")
         assert lab.is_exact()
         for name in UPPER:
             assert {state for state, *_ in lab.states(name).values()} == {"follows"}

@@ -15,6 +15,13 @@ ARCHIVE = "public.notification_history"
 DIMENSIONS = ("service_id", "template_id", "notification_type", "notification_status")
 SERVICES = [str(uuid.UUID(int=number)) for number in range(1, 4)]
 TEMPLATES = [str(uuid.UUID(int=number)) for number in range(10, 13)]
+VALUES: dict[str, list[Any]] = {
+    "service_id": [*SERVICES, None],
+    "notification_status": ["created", "sending", None],
+    "key_type": ["normal", "team"],
+    "billable_units": [0, 1, 2],
+}
+"""Of a column that changes."""
 
 
 def image(row: Row) -> list[Row]:
@@ -49,86 +56,43 @@ class Application:
 
     def __init__(self, seed: int, truncates: bool = True) -> None:
         self.random = random.Random(seed)
-        self.weights = [30, 40, 10, 8, 4, 6, int(truncates)]
+        self.truncates = truncates
         self.live: dict[str, Row] = {}
         self.history: dict[str, Row] = {}
         self.purged: Counter[Group] = Counter()
-        self.truncated = 0
 
     def transaction(self) -> list[Row]:
         """A few changes that commit together; now and then one row changes several times."""
         return [part for _ in range(self.random.randint(1, 6)) for part in self.step()]
 
     def step(self) -> list[Row]:
-        kind = self.random.choices(
-            ["insert", "update", "archive", "late", "purge", "delete", "truncate"],
-            self.weights,
-        )[0]
-        return list(getattr(self, kind)())
+        """Insert, update, delete or archive a row; rarely empty a table."""
+        dice = self.random.random
+        table, rows = (LIVE, self.live) if dice() < 0.8 else (ARCHIVE, self.history)
+        if self.truncates and dice() < 0.01:
+            rows.clear()
+            if table == ARCHIVE:
+                self.purged.clear()
+            return [change("T", table)]
+        if not rows or (table == LIVE and dice() < 0.4):
+            new = self.changed(row(id=str(self.random.getrandbits(64))))
+            rows[new["id"]] = new
+            return [change("I", table, new=new)]
+        old = rows.pop(self.random.choice(list(rows)))
+        if dice() < 0.6:
+            rows[old["id"]] = new = self.changed(old)
+            return [change("U", table, old, new)]
+        if table == ARCHIVE:
+            self.purged.update(counted([old]))
+        elif dice() < 0.7:
+            self.history[old["id"]] = old
+            return [change("I", ARCHIVE, new=old), change("D", LIVE, old)]
+        return [change("D", table, old)]
 
-    def some(self) -> Row:
-        choose = self.random.choice
-        return row(
-            id=str(self.random.getrandbits(64)),
-            service_id=choose([*SERVICES, None]),
-            template_id=choose(TEMPLATES),
-            notification_type=choose(["email", "sms"]),
-            notification_status=choose(["created", "sending", None]),
-            key_type=choose(["normal", "team"]),
-            billable_units=self.random.randint(0, 5),
-        )
-
-    def insert(self) -> list[Row]:
-        new = self.some()
-        self.live[new["id"]] = new
-        return [change("I", LIVE, new=new)]
-
-    def moved(self, old: Row) -> Row:
-        column = self.random.choice(["notification_status", "service_id", "billable_units", "id"])
-        return {**old, column: self.some()[column]} if column != "id" else dict(old)
-
-    def update(self) -> list[Row]:
-        if not self.live:
-            return []
-        old = self.live[self.random.choice(list(self.live))]
-        self.live[old["id"]] = new = self.moved(old)
-        return [change("U", LIVE, old, new)]
-
-    def archive(self) -> list[Row]:
-        if not self.live:
-            return []
-        old = self.live.pop(self.random.choice(list(self.live)))
-        self.history[old["id"]] = old
-        return [change("I", ARCHIVE, new=old), change("D", LIVE, old)]
-
-    def late(self) -> list[Row]:
-        if not self.history:
-            return []
-        old = self.history[self.random.choice(list(self.history))]
-        self.history[old["id"]] = new = self.moved(old)
-        return [change("U", ARCHIVE, old, new)]
-
-    def purge(self) -> list[Row]:
-        if not self.history:
-            return []
-        old = self.history.pop(self.random.choice(list(self.history)))
-        self.purged.update(counted([old]))
-        return [change("D", ARCHIVE, old)]
-
-    def delete(self) -> list[Row]:
-        if not self.live:
-            return []
-        return [change("D", LIVE, self.live.pop(self.random.choice(list(self.live))))]
-
-    def truncate(self) -> list[Row]:
-        tables = self.random.choice([[LIVE], [ARCHIVE], [LIVE, ARCHIVE]])
-        if LIVE in tables:
-            self.live.clear()
-        if ARCHIVE in tables:
-            self.history.clear()
-            self.purged.clear()
-        self.truncated += 1
-        return [change("T", table) for table in tables]
+    def changed(self, old: Row) -> Row:
+        """The row with another value in one column; at times the same value."""
+        column = self.random.choice(list(VALUES))
+        return {**old, column: self.random.choice(VALUES[column])}
 
     def counts(self) -> dict[Group, tuple[int, int]]:
         """Group to (live, archived); groups of no rows are missing."""

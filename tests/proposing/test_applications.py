@@ -6,7 +6,7 @@ import pytest
 
 from testkit.databases import Database
 from tests.proposing.support import proposed
-from waltally.errors import LoaderError, SettingError
+from waltally.errors import LoaderError
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,3 @@ def test_what_is_not_kept_is_refused_with_its_reason(
         proposed(database, query)
     assert reason in str(refused.value)
     assert refused.value.remedy
-
-
-def test_a_query_without_a_row_proves_nothing(database: Database) -> None:
-    database.execute("drop schema if exists lab cascade; create schema lab")
-    database.execute("create table lab.empty (id bigint primary key, kind text)")
-    with pytest.raises(SettingError, match="proves nothing"):
-        proposed(database, "select kind, count(*) from empty group by kind")
-    proposed(database, "select kind, count(*) from empty group by kind", prove="none")

@@ -12,124 +12,70 @@ from waltally.errors import SettingError
 
 CASES = {
     "counts and sums of a table are its fact, and HAVING is asked of it": (
-        "select channel, count(*) as n, sum(amount) as total from orders group by 1"
-        " having count(*) > 5 order by 2 limit 3",
-        [
-            "SELECT channel AS channel, count(*) AS n, sum(amount) AS total FROM orders orders GROUP BY 1"
-        ],
-        "SELECT orders.channel AS channel, orders.n AS n, orders.total AS total FROM report orders"
-        " WHERE orders.n > 5 ORDER BY 2 LIMIT 3",
+        "select channel, count(*) as n, sum(amount) as total from orders group by 1 having count(*) > 5"
+        " order by 2 limit 3",
+        "SELECT channel AS channel, count(*) AS n, sum(amount) AS total FROM orders orders GROUP BY 1",
     ),
     "an average is a sum and a number": (
         "select avg(amount) as mean from orders",
-        ["SELECT sum(amount) AS mean, count(amount) AS amount_count FROM orders orders"],
-        "SELECT orders.mean::numeric / (NULLIF(orders.amount_count, 0)) AS mean FROM report orders",
+        "SELECT sum(amount) AS mean, count(amount) AS amount_count FROM orders orders",
     ),
     "a parameter becomes a key": (
         "select status, count(*) as n from orders where customer_id = 7 /* :customer */ group by 1",
-        [
-            "SELECT customer_id AS customer_id, status AS status, count(*) AS n"
-            " FROM orders orders GROUP BY 1, 2"
-        ],
-        "SELECT orders.status AS status, COALESCE(sum(orders.n), 0)::bigint AS n"
-        " FROM report orders WHERE orders.customer_id = 7 GROUP BY orders.status",
+        "SELECT customer_id AS customer_id, status AS status, count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
     "an enum may be a key": (
         "select count(*) as n from orders where mood <> 'good' /* :mood */",
-        ["SELECT mood::text AS mood, count(*) AS n FROM orders orders GROUP BY 1"],
-        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
-        " WHERE orders.mood::lab.mood <> 'good'",
+        "SELECT mood::text AS mood, count(*) AS n FROM orders orders GROUP BY 1",
     ),
     "a constant stays one": (
         "select status, count(*) as n from orders where customer_id = 7 group by 1",
-        [
-            "SELECT status AS status, count(*) AS n FROM orders orders WHERE customer_id = 7"
-            " GROUP BY 1"
-        ],
-        "SELECT orders.status AS status, orders.n AS n FROM report orders",
+        "SELECT status AS status, count(*) AS n FROM orders orders WHERE customer_id = 7 GROUP BY 1",
     ),
     "a range of time is kept by the grain that its bounds begin": (
         "select count(*) as n from orders where placed_at > '2026-11-01 05:00' /* :from */",
-        [
-            "SELECT date_trunc('hour', placed_at) AS hour,"
-            " placed_at = date_trunc('hour', placed_at) AS is_start_of_hour, count(*) AS n"
-            " FROM orders orders GROUP BY 1, 2"
-        ],
-        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
-        " WHERE orders.hour > '2026-11-01 05:00' OR (orders.hour = '2026-11-01 05:00'"
-        " AND NOT orders.is_start_of_hour)",
+        "SELECT date_trunc('hour', placed_at) AS hour, placed_at = date_trunc('hour', placed_at) AS is_start_of_hour,"
+        " count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
     "a bound that moves with the clock begins no grain": (
         "select count(*) as n from orders where placed_at >= now() - interval '30 days'",
-        ["SELECT placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1"],
-        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
-        " WHERE orders.placed_at >= (now() - '30 days'::interval)",
+        "SELECT placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1",
     ),
     "a distinct count and a maximum have their value as a key": (
         "select count(distinct customer_id) as people, max(amount) as highest from orders",
-        [
-            "SELECT customer_id AS customer_id, amount AS amount, count(*) AS row_count"
-            " FROM orders orders GROUP BY 1, 2"
-        ],
-        "SELECT count(DISTINCT orders.customer_id) AS people, max(orders.amount) AS highest"
-        " FROM report orders",
+        "SELECT customer_id AS customer_id, amount AS amount, count(*) AS row_count FROM orders orders GROUP BY 1, 2",
     ),
     "a percentile has its value as a key, which stands for as many rows": (
         "select status, percentile_disc(0.5) within group (order by least(amount, 10) desc)"
         " filter (where channel = 'web') as usual, count(*) as n from orders group by 1",
-        [
-            "SELECT status AS status, LEAST(amount, 10) AS key_2, channel = 'web' AS key_3,"
-            " count(*) AS row_count FROM orders orders GROUP BY 1, 2, 3"
-        ],
-        "SELECT orders.status AS status, (SELECT reached.value FROM (SELECT weighed.value, weighed.place,"
-        " sum(weighed.weight) OVER () AS together, sum(weighed.weight) OVER (ORDER BY weighed.place) AS so_far"
-        " FROM unnest(array_agg(orders.key_2 ORDER BY orders.key_2 DESC) FILTER (WHERE orders.key_3),"
-        " array_agg(orders.row_count ORDER BY orders.key_2 DESC) FILTER (WHERE orders.key_3))"
-        " WITH ORDINALITY weighed(value, weight, place) WHERE weighed.value IS NOT NULL) reached"
-        " WHERE reached.so_far >= ceil((0.5)::double precision * reached.together)::numeric"
-        " ORDER BY reached.place LIMIT 1) AS usual, COALESCE(sum(orders.row_count), 0)::bigint AS n"
-        " FROM report orders GROUP BY orders.status",
+        "SELECT status AS status, LEAST(amount, 10) AS key_2, channel = 'web' AS key_3, count(*) AS row_count"
+        " FROM orders orders GROUP BY 1, 2, 3",
     ),
     "values without an order, or with several spellings, are keys as texts": (
         "select details, took, count(*) as n from orders group by 1, 2",
-        [
-            "SELECT details::text AS details, took::text AS took, count(*) AS n FROM orders orders GROUP BY 1, 2"
-        ],
-        "SELECT orders.details::jsonb AS details, orders.took::interval AS took,"
-        " COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders"
-        " GROUP BY orders.details::jsonb, orders.took::interval",
+        "SELECT details::text AS details, took::text AS took, count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
     "a float is added up as a numeric": (
         "select channel, sum(amount::float8) as total, avg(amount::real) as mean from orders group by 1",
-        [
-            "SELECT channel AS channel, sum(amount::float8::double precision::text::numeric) AS total,"
-            " sum(amount::real::double precision::text::numeric) AS mean, count(amount::real) AS mean_count"
-            " FROM orders orders GROUP BY 1"
-        ],
-        "SELECT orders.channel AS channel, orders.total::double precision AS total,"
-        " (orders.mean::numeric / (NULLIF(orders.mean_count, 0)))::double precision AS mean FROM report orders",
+        "SELECT channel AS channel, sum(amount::float8::double precision::text::numeric) AS total,"
+        " sum(amount::real::double precision::text::numeric) AS mean, count(amount::real) AS mean_count"
+        " FROM orders orders GROUP BY 1",
     ),
     "what ON says of the counted table alone is the model's condition": (
-        "select c.country, count(o.id) as n from customers as c left join orders as o"
-        " on o.customer_id = c.id and o.status = 'paid' group by 1",
-        [
-            "SELECT o.customer_id AS customer_id, count(o.id) AS n FROM orders o WHERE o.status = 'paid' GROUP BY 1",
-            "select id, country from customers",
-            "SELECT c.country AS country, sum(o.n) AS n FROM customers_rows c"
-            " LEFT JOIN report_orders o ON o.customer_id = c.id GROUP BY 1",
-        ],
-        "SELECT m.country AS country, COALESCE(m.n, 0)::bigint AS n FROM report m",
+        "select c.country, count(o.id) as n from customers as c left join orders as o on o.customer_id = c.id"
+        " and o.status = 'paid' group by 1",
+        "SELECT o.customer_id AS customer_id, count(o.id) AS n FROM orders o WHERE o.status = 'paid' GROUP BY 1",
+        "select id, country from customers",
+        "SELECT c.country AS country, sum(o.n) AS n FROM customers_rows c LEFT JOIN report_orders o"
+        " ON o.customer_id = c.id GROUP BY 1",
     ),
     "a parent is a rows model, and the children are counted before they are joined": (
-        "select c.country, count(*) as n from orders as o join customers as c on c.id = o.customer_id"
-        " where not c.is_test group by 1",
-        [
-            "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
-            "select id, country from customers where NOT is_test",
-            "SELECT c.country AS country, sum(o.n) AS n FROM report_orders o"
-            " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
-        ],
-        "SELECT m.country AS country, COALESCE(m.n, 0)::bigint AS n FROM report m",
+        "select c.country, count(*) as n from orders as o join customers as c on c.id = o.customer_id where not c.is_test"
+        " group by 1",
+        "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
+        "select id, country from customers where NOT is_test",
+        "SELECT c.country AS country, sum(o.n) AS n FROM report_orders o JOIN customers_rows c ON c.id = o.customer_id"
+        " GROUP BY 1",
     ),
     "a copied column may have a word of SQL as its name": (
         'select c."group", count(*) as n from orders as o join customers as c on c.id = o.customer_id'
@@ -145,14 +91,9 @@ CASES = {
     "the columns, and no expressions, of a table that an outer join may leave out are keys": (
         "select c.id, sum(coalesce(o.amount, 5)) as total from customers as c left join orders as o"
         " on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by c.id",
-        [
-            "SELECT o.amount AS amount, o.customer_id AS customer_id, o.placed_at AS placed_at,"
-            " count(*) AS row_count FROM orders o GROUP BY 1, 2, 3",
-            "select id from customers",
-        ],
-        "SELECT c.id AS id, sum(COALESCE(o.amount, 5) * COALESCE(o.row_count, 1)) AS total"
-        " FROM customers_rows c LEFT JOIN report_orders o ON o.customer_id = c.id"
-        " AND o.placed_at > (now() - '1 day'::interval) GROUP BY c.id",
+        "SELECT o.amount AS amount, o.customer_id AS customer_id, o.placed_at AS placed_at, count(*) AS row_count"
+        " FROM orders o GROUP BY 1, 2, 3",
+        "select id from customers",
     ),
     "and casts of them, as a key has not the spelling of its values": (
         "select coalesce(o.amount::text, '-') as amount, count(*) as n from customers as c"
@@ -167,16 +108,10 @@ CASES = {
         " AND o.placed_at > (now() - '1 day'::interval) GROUP BY COALESCE(o.key_1, '-')",
     ),
     "of EXISTS and IN a value is kept once": (
-        "select count(*) as n from customers as c where exists"
-        " (select * from orders as o where o.customer_id = c.id and o.status = 'paid')"
-        " and country = 'DE'",
-        [
-            "SELECT o.customer_id AS customer_id, count(*) AS row_count FROM orders o"
-            " WHERE o.status = 'paid' GROUP BY 1",
-            "SELECT c.id AS id, count(*) AS n FROM customers c WHERE country = 'DE' GROUP BY 1",
-        ],
-        "SELECT COALESCE(sum(c.n), 0)::bigint AS n FROM report_2 c"
-        " WHERE EXISTS (SELECT 1 FROM report o WHERE o.customer_id = c.id)",
+        "select count(*) as n from customers as c where exists (select * from orders as o where o.customer_id = c.id"
+        " and o.status = 'paid') and country = 'DE'",
+        "SELECT o.customer_id AS customer_id, count(*) AS row_count FROM orders o WHERE o.status = 'paid' GROUP BY 1",
+        "SELECT c.id AS id, count(*) AS n FROM customers c WHERE country = 'DE' GROUP BY 1",
     ),
     "a set of EXCEPT ALL counts the rows of its arms": (
         "select count(*) as n from orders where status in"
@@ -207,33 +142,24 @@ CASES = {
         " AND orders.placed_at > (now() - '1 year'::interval)), 0)::bigint AS n FROM report orders",
     ),
     "a condition on a parameter moves out of a sub-select": (
-        "select status, count(*) as n from (select status from orders where channel = 'web'"
-        " /* :channel */ and amount > 1) as o group by 1",
-        [
-            "SELECT o.asked_1 AS asked_1, status AS status, count(*) AS n FROM"
-            " (SELECT status, channel AS asked_1 FROM orders orders WHERE amount > 1) o GROUP BY 1, 2"
-        ],
-        "SELECT o.status AS status, COALESCE(sum(o.n), 0)::bigint AS n FROM report o"
-        " WHERE o.asked_1 = 'web' GROUP BY o.status",
+        "select status, count(*) as n from (select status from orders where channel = 'web' /* :channel */"
+        " and amount > 1) as o group by 1",
+        "SELECT o.asked_1 AS asked_1, status AS status, count(*) AS n FROM (SELECT status, channel AS asked_1"
+        " FROM orders orders WHERE amount > 1) o GROUP BY 1, 2",
     ),
     "a CTE may have the name of the table that it reads": (
         "with orders as (select status from orders where channel = 'web'), paid as (select * from orders"
         " where status = 'paid') select count(*) as n from paid",
-        [
-            "SELECT count(*) AS n FROM (SELECT * FROM (SELECT status FROM orders orders"
-            " WHERE channel = 'web') orders WHERE status = 'paid') paid"
-        ],
-        "SELECT paid.n AS n FROM report paid",
+        "SELECT count(*) AS n FROM (SELECT * FROM (SELECT status FROM orders orders WHERE channel = 'web') orders"
+        " WHERE status = 'paid') paid",
     ),
     "a view of the application and a CTE are what they are made of": (
         "with paid as (select * from priced where status = 'paid') select count(*) as n from paid",
-        [
-            "SELECT count(*) AS n FROM (SELECT * FROM (SELECT orders.id, orders.status FROM"
-            " orders orders WHERE orders.amount IS NOT NULL) priced WHERE status = 'paid') paid"
-        ],
-        "SELECT paid.n AS n FROM report paid",
+        "SELECT count(*) AS n FROM (SELECT * FROM (SELECT orders.id, orders.status FROM orders orders"
+        " WHERE orders.amount IS NOT NULL) priced WHERE status = 'paid') paid",
     ),
 }
+"""By claim a query and its models; the proof shows what reads them."""
 
 
 @pytest.fixture(scope="module")
@@ -250,15 +176,19 @@ def shop(database: Database) -> Database:
     return database
 
 
-@pytest.mark.parametrize("claim", CASES)
-def test_rule(shop: Database, claim: str) -> None:
-    query, models, reads = CASES[claim]
+def must_prove(shop: Database, query: str) -> Halves:
     halves = split(shop, query)
-    assert (halves.models, halves.reads) == (models, reads)
     assert all(model.kind for model in halves.book.models)
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
+    return halves
+
+
+@pytest.mark.parametrize("claim", CASES)
+def test_rule(shop: Database, claim: str) -> None:
+    query, *models = CASES[claim]
+    assert must_prove(shop, query).models == models
 
 
 @pytest.mark.parametrize(
@@ -384,11 +314,7 @@ def test_a_view_with_other_columns_is_refused(shop: Database, other: str) -> Non
     ],
 )
 def test_what_stands_around_the_aggregates_stays(shop: Database, query: str) -> None:
-    halves = split(shop, query)
-    assert all(model.kind for model in halves.book.models)
-    proof = halves.prove()
-    assert (proof.missing, proof.surplus) == ([], [])
-    assert proof.rows
+    must_prove(shop, query)
 
 
 def test_the_proof_finds_rows_that_only_one_of_both_gives(shop: Database) -> None:

@@ -12,15 +12,7 @@ from waltally_jobs.archiving.continuity import ArchiveSettings
 from tests.spark.support import Source
 from waltally import lsn
 
-COLUMNS = (
-    "commit_lsn",
-    "ordinal",
-    "xid",
-    "committed_at",
-    "staged_at",
-    "action",
-    "payload",
-)
+COLUMNS = ("commit_lsn", "ordinal", "xid", "committed_at", "staged_at", "action", "payload")
 
 _LOG = """
     select (commit_lsn - '0/0')::bigint, ordinal, xid, committed_at, staged_at, action::text,

@@ -16,25 +16,17 @@ from waltally_jobs.seeding.store import Counted
 from waltally_jobs.warehouse import loader_progress
 
 from loader.staging import migrate
-from testkit import source as notify
-from testkit.commands import ROOT
 from testkit.databases import empty_database
-from testkit.fixtures import WAREHOUSE
 from testkit.model import NOTIFY, SLOT
 from testkit.queries import QuerySystem
-from testkit.servers import Cluster, Server, administer, connect
+from testkit.servers import APPLICATION, Cluster, Server, administer
 from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_connect import connect_server
 from testkit.spark_jobs import running, shared_session
 from tests.spark.archives import Log
-from tests.spark.audited import Audited
+from tests.spark.kept import MODELS, Kept
 from tests.spark.odd import LAB
-from tests.spark.support import (
-    TEMPLATE,
-    Clock,
-    Source,
-    WhenCounted,
-)
+from tests.spark.support import TEMPLATE, Clock, Source, WhenCounted
 from waltally.settings import SlotSettings
 
 
@@ -88,14 +80,10 @@ def cluster() -> Iterator[Cluster]:
     # wait for the catalog which a test has locked.
     settings = {**waiting, "fsync": "off", "autovacuum": "off", "max_prepared_transactions": "5"}
     with Server(settings) as started:
-        administer(started, f"create database {TEMPLATE}")
+        administer(started, f"create database {TEMPLATE} template {APPLICATION}")
         staging = SlotSettings(started.dsn(TEMPLATE), SLOT, "cdc")
         with closing(connect_target(staging)) as target:
             migrate.upgrade(target)
-        with closing(connect(started.dsn(TEMPLATE))) as connection:
-            connection.ask((ROOT / "testkit/notify.sql").read_text())
-            for table in ("notifications", "notification_history"):
-                connection.ask(f"alter table {table} replica identity full")
         yield started
 
 
@@ -148,17 +136,13 @@ def log(source: Source, tmp_path: Path) -> Log:
 
 
 @pytest.fixture
-def audited(cluster: Cluster, tmp_path: Path) -> Iterator[Audited]:
-    """A pipeline of the test's own with source tables, a seed and a model that is right."""
-    with empty_database(cluster, WAREHOUSE) as database:
-        made = Audited(database, tmp_path)
-        notify.create(made.dsn)
-        notify.fill(
-            made.dsn, services=3, templates=6, live_rows=500, history_rows=800, null_share=0.02
-        )
-        notify.set_identity(made.dsn, "full")
-        made.must("setup")
-        made.seed()
-        made.must("run", "--once")
-        made.build()
+def purging(cluster: Cluster, tmp_path: Path) -> Iterator[Kept]:
+    """A model that is right, over two tables; what is deleted from one of them stays counted."""
+    with empty_database(cluster) as database:
+        made = Kept(database, tmp_path)
+        made.write(60)
+        made.write(100, "old_orders")
+        made.keep({"purged": MODELS["purged"]})
+        made.must_run("seed")
+        made.catch_up()
         yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -65,6 +66,8 @@ class Kept(QuerySystem):
     def __init__(self, database: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(database, home, target)
         self.source.execute(TABLES)
+        self.said = ""
+        """What the last audit said beside its report."""
 
     def run(self, job: str, *flags: str) -> tuple[int, str, str]:
         """Run a job's command in this process; return exit code, output and errors."""
@@ -75,6 +78,15 @@ class Kept(QuerySystem):
         code, out, err = self.run(job, *flags)
         assert code == 0, out + err
         return out
+
+    def audit(self, *flags: str, code: int = 0) -> dict[str, Any]:
+        """Audit, and return the report."""
+        found, out, self.said = self.run("audit", "--json", *flags)
+        assert found == code and out, out + self.said
+        assert "Traceback" not in self.said
+        report: dict[str, Any] = json.loads(out)
+        assert report["equal"] is (code == 0)
+        return report
 
     def write(self, rows: int, table: str = "orders") -> None:
         """Insert orders of several days and channels."""

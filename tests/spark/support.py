@@ -21,14 +21,17 @@ from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect as connect_job
 from waltally_jobs.evaluation import snapshot
 
-from testkit import model
+from loader.applying.applier import apply_once
+from testkit import model, recount
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import TABLES, Database
-from testkit.model import Query
-from testkit.servers import Cluster, connect
+from testkit.model import NOTIFY, Query
+from testkit.notify_traffic import NO_PURGES, Traffic
+from testkit.servers import Cluster, connect, connect_target
 from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
 from waltally.models import Model
+from waltally.settings import Settings as LoaderSettings
 
 TEMPLATE = "template_notify"
 
@@ -100,21 +103,13 @@ def run_command(
 
 
 def submitted(
-    job: str,
-    *flags: str,
-    master: str = "local[2]",
-    conf: Mapping[str, str] | None = None,
+    job: str, *flags: str, master: str = "local[2]", conf: Mapping[str, str] | None = None
 ) -> list[str]:
     """Return the command that runs a job by spark-submit."""
     properties = {"spark.sql.shuffle.partitions": "2", **(conf or {})}
     words = itertools.chain(*(("--conf", f"{key}={value}") for key, value in properties.items()))
     start = ["spark-submit", "--master", master, "--driver-java-options", FAST_START]
     return [*start, *words, f"spark/{job}.py", *flags]
-
-
-def connected(job: str, *flags: str) -> list[str]:
-    """Return the command that runs a job over Spark Connect, which SPARK_REMOTE names."""
-    return [sys.executable, f"spark/{job}.py", *flags]
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -166,6 +161,10 @@ class Source(Database):
         self._models |= models
         model.register(self.dsn, self._models, self.slot)
 
+    def writing(self, sessions: int) -> Traffic:
+        """Sessions that commit all kinds of change, and sometimes roll back, within a block."""
+        return Traffic(self.dsn, sessions=sessions, rate=50, weights=NO_PURGES)
+
     # A seed that was there before.
 
     def previous_seed(self) -> None:
@@ -205,7 +204,9 @@ class Source(Database):
         if remote:
             environment = {**environment, "SPARK_REMOTE": remote}
         process = subprocess.Popen(
-            connected(job, *flags) if remote else submitted(job, *flags, **submit),
+            [sys.executable, f"spark/{job}.py", *flags]
+            if remote
+            else submitted(job, *flags, **submit),
             cwd=ROOT,
             env={**self.variables, **environment},
             stdout=subprocess.PIPE,
@@ -261,36 +262,46 @@ class Source(Database):
             assert seed.poll() is None, "the seed has ended"
             yield seed
 
-    def read_apart(self, environment: Mapping[str, str], **options: str) -> tuple[str, list[Any]]:
-        """Read the change log in another Python; return its session's module and the changes."""
-        given = {"target": self.dsn, "slot": self.slot, **options}
+    def python(self, script: str, options: Mapping[str, str], *more: str, remote: str = "") -> str:
+        """Run a script in another Python, which may read the change log; return what it prints.
+
+        Its arguments are the data source's options as JSON, and more.
+        """
+        given = json.dumps({"target": self.dsn, "slot": self.slot, **options})
+        environment = {**self.variables, "PYTHONPATH": str(ROOT / "spark")}
         done = subprocess.run(
-            [sys.executable, "-c", READ, json.dumps(given)],
-            env={**self.variables, "PYTHONPATH": str(ROOT / "spark"), **environment},
+            [sys.executable, "-c", script, given, *more],
+            env={**environment, **({"SPARK_REMOTE": remote} if remote else {})},
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        kind, changes = json.loads(done.stdout)
+        return done.stdout
+
+    def read_apart(self, remote: str = "", **options: str) -> tuple[str, list[Any]]:
+        """Read the change log in another Python; return its session's module and the changes."""
+        kind, changes = json.loads(self.python(READ, options, remote=remote))
         return kind, changes
 
     # What came of it.
 
     def baseline(self) -> Counts:
-        return {
-            table: Counter(
-                {tuple(group): rows for group, rows in self.execute(COUNTS, self.slot, table)}
-            )
-            for table in TABLES
-        }
+        return {table: self._counted(COUNTS, self.slot, table) for table in TABLES}
 
     def recount(self) -> Counts:
-        return {
-            table: Counter(
-                {tuple(group): rows for group, rows in self.execute(RECOUNT.format(table))}
-            )
-            for table in TABLES
-        }
+        return {table: self._counted(RECOUNT.format(table)) for table in TABLES}
+
+    def _counted(self, query: str, *values: object) -> Counter[tuple[Any, ...]]:
+        return Counter({tuple(group): rows for group, rows in self.execute(query, *values)})
+
+    def must_end_as_a_recount(self) -> None:
+        """See that the baseline and the changes from its position on are what the tables hold."""
+        self.must("run", "--once")
+        self.execute("create schema analytics")
+        with closing(connect_target(self.dsn, self.slot)) as target, target.transaction():
+            NOTIFY.install(target, "ft_service_stats")
+        apply_once(LoaderSettings.of(self.dsn, self.dsn, self.slot, "cdc"))
+        assert recount.differences(self.dsn, slot=self.slot) == []
 
     def tables_of_jobs(self) -> list[tuple[Any, ...]]:
         return self.execute("select 1 from pg_class where relname ~ '^moved_' and relkind = 'r'")

@@ -38,15 +38,6 @@ NO_ID = "00000000-0000-0000-0000-000000000000"
 one_database = pytest.mark.parametrize("kept", ["one database"], indirect=True)
 
 
-def audited(kept: Kept, *flags: str, code: int = 0) -> dict[str, Any]:
-    found, out, err = kept.run("audit", "--json", *flags)
-    assert found == code, out + err
-    assert "Traceback" not in err
-    report: dict[str, Any] = json.loads(out)
-    assert report["equal"] is (code == 0)
-    return report
-
-
 def found_in(report: dict[str, Any], name: str) -> list[tuple[str, str]]:
     """Return by column how much more the model has, or which side lacks the group."""
     model = report["models"].get(name) or report["over_models"][name]
@@ -95,7 +86,7 @@ def written(kept: Kept) -> Iterator[None]:
 def test_models_equal_their_queries_while_everything_is_written_and_applied(kept: Kept) -> None:
     with kept.follow("--build"), written(kept):
         for _ in range(3):
-            report = audited(kept)
+            report = kept.audit()
             at = report["snapshot_lsn"]
             assert {each["model_lsn"] for each in report["models"].values()} == {at}
             compared = {**report["models"], **report["over_models"]}
@@ -168,7 +159,7 @@ def test_what_is_wrong_in_any_kind_of_model_is_found_while_everything_is_written
             kept.target.execute(f"delete from analytics.{name} where {taken}")
             columns = ["rows"] if name == "paid" else kept.columns(name)
             wanted[name] += [(each, side) for each in columns for side in ("missing", "surplus")]
-        report = audited(kept, code=42)
+        report = kept.audit(code=42)
     for name, found in wanted.items():
         assert found_in(report, name) == sorted(found), name
     assert found_in(report, "listed") == []
@@ -182,27 +173,24 @@ def test_a_change_that_the_log_lost_is_found_while_everything_is_written(kept: K
             " values ('2026-03-29 12:00+00', 'shop', 'paid', 2.5, 1, '1717')"
         )
         kept.must("run", "--once")
-        lost = "delete from cdc.change_log where payload ~ '\"1717\"' returning 1"
-        assert kept.target.execute(lost) == [(1,)]
+        lose = "delete from cdc.change_log where payload ~ '\"1717\"' returning 1"
+        assert kept.target.execute(lose) == [(1,)]
         with kept.follow("--build"):
-            report = audited(kept, code=42)
-    assert found_in(report, "numbers") == [("n", "-1")]
-    assert ("order_count", "-1") in found_in(report, "by_day")
-    assert ("amount", "-2.5") in found_in(report, "by_day")
-    assert ("order_count", "-1") in found_in(report, "purged")
-    assert ("net", "-1.5") in found_in(report, "total")
-    for name in ("paid", "listed"):
-        assert found_in(report, name) == [("rows", "missing")]
+            report = kept.audit(code=42)
+    for name, lost_by in {
+        **{"numbers": ("n", "-1"), "by_day": ("amount", "-2.5"), "purged": ("order_count", "-1")},
+        **{"total": ("net", "-1.5"), "paid": ("rows", "missing"), "listed": ("rows", "missing")},
+    }.items():
+        assert lost_by in found_in(report, name), name
     # What is above is what its query gives over rows that lack one.
-    for name in ABOVE:
-        assert found_in(report, name) == []
+    assert [found_in(report, name) for name in ABOVE] == [[], []]
 
 
 def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: Kept) -> None:
     right.source.execute("insert into orders (note) select 'no number' from generate_series(1, 2)")
     right.source.execute("update orders set note = 'neither' where id = 3")
     with right.follow():
-        report = audited(right)
+        report = right.audit()
     model = report["models"]["numbers"]
     assert model["rejected_rows"] == [
         {
@@ -228,12 +216,12 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
     with kept.follow():
         assert not any(when().values())
         kept.target.execute("update analytics.total set net = net + 0.01")
-        audited(kept, code=42)
+        kept.audit(code=42)
         first = when()
         assert {name for name, at in first.items() if at is None} == {"total"}
         assert "never" in kept.must("status") and " ago" in kept.must("status")
         kept.target.execute("update analytics.total set net = net - 0.01")
-        audited(kept, "--model", "total")
+        kept.audit("--model", "total")
         assert when() == {**first, "total": when()["total"]} and when()["total"]
         # As after a major upgrade.
         under = "update cdc.model_watermark set meaning = meaning || '{\"major version\": 12}'"
@@ -242,7 +230,7 @@ def test_when_a_model_was_found_equal_is_said_until_it_is_built_again(kept: Kept
         assert kept.target.value(reasons) == 1, "of by_day, which calls a function"
         said = kept.loader("status").stdout
         assert "by_day follows, but the server's major version changed since it was" in said
-        audited(kept)
+        kept.audit()
         assert kept.target.value(reasons) == 0
         # What is applied leaves it; a seed does not.
         kept.write(5)
@@ -286,7 +274,7 @@ def test_a_long_transaction_is_named_and_others_apply_meanwhile(
         counted = "select order_count from analytics.purged where channel = 'meanwhile'"
         wait_until(lambda: right.target.execute(counted) == [(1,)], "it is applied")
         writer.rollback()
-        audited(right)
+        right.audit()
 
 
 def test_a_model_that_somebody_keeps_locked_is_refused_alone(right: Kept) -> None:
@@ -295,12 +283,12 @@ def test_a_model_that_somebody_keeps_locked_is_refused_alone(right: Kept) -> Non
         right.wait_for_log()
         other.autocommit = False
         other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.by_day'))")
-        report = audited(right, "--hold", "0.3", "--timeout", "1.5", code=41)
+        report = right.audit("--hold", "0.3", "--timeout", "1.5", code=41)
         other.rollback()
         assert set(report["refused"]) == {"by_day"}
         assert "is at" in report["refused"]["by_day"]
         assert all(model["equal"] for model in report["models"].values())
-        audited(right)
+        right.audit()
 
 
 def test_a_session_that_applies_for_long_is_named(right: Kept) -> None:
@@ -351,10 +339,10 @@ def test_servers_that_differ_are_compared_by_the_target(
             ("Éé", "Z Ä")
         ]
         with kept.follow():
-            report = audited(kept)
+            report = kept.audit()
             assert report["models"]["inverse"]["rejected_rows"][0]["row_count"] == 1
             kept.target.execute("update analytics.lower set n = n + 1 where note = 'ü0'")
-            assert audited(kept, code=42)["models"]["lower"]["difference_count"] == 1
+            assert kept.audit(code=42)["models"]["lower"]["difference_count"] == 1
 
 
 def test_a_changed_query_is_audited_by_the_one_that_is_applied(right: Kept) -> None:
@@ -363,6 +351,6 @@ def test_a_changed_query_is_audited_by_the_one_that_is_applied(right: Kept) -> N
     right.apply()
     right.write(10)
     with right.follow("--build"):
-        assert "total" in audited(right)["models"]
+        assert "total" in right.audit()["models"]
         right.target.execute("update analytics.total set net = net + 0.01")
-        assert audited(right, code=42)["models"]["total"]["difference_count"] == 1
+        assert right.audit(code=42)["models"]["total"]["difference_count"] == 1

@@ -54,10 +54,7 @@ def submit(
     bundle: Path, driver: Path, master: str, job: Path, *flags: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a job as docs/spark.md says, with Spark's own spark-submit."""
-    conf = {
-        "spark.pyspark.python": "./environment/bin/python",
-        "spark.executor.memory": "512m",
-    }
+    conf = {"spark.pyspark.python": "./environment/bin/python", "spark.executor.memory": "512m"}
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.run(
         [

@@ -1,20 +1,16 @@
 """Jobs over Spark Connect: the client has no JVM, and the server has nothing of ours.
 
-Archive and apply over it, both killed, are in test_archive.py and test_moved_changes.py.
+A killed archive is in test_archive.py; the short soak applies over it, and kills the driver.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
-from testkit.commands import ROOT
-from testkit.spark_connect import connect_server, run_remotely
+from testkit.spark_connect import connect_server
 from tests.spark.archives import Log
 from tests.spark.support import Source
 
@@ -37,8 +33,8 @@ def test_a_seed_over_connect_that_loses_its_driver_leaves_the_previous_one_and_t
         assert seed.returncode, err
         assert "Traceback" not in out + err
         assert source.has_previous_seed()
-        done = run_remotely(server, "seed", "--forget-purged", environment=source.variables)
-        assert done.returncode == 0, done.stderr
+        code, _, err = source.submit("--forget-purged", remote=server)
+        assert code == 0, err
     assert source.baseline() == source.recount()
     # What the killed one had copied is gone too.
     assert not source.tables_of_jobs()
@@ -56,28 +52,18 @@ query.format("parquet").trigger(availableNow=True).start(sys.argv[2]).awaitTermi
 @pytest.mark.slow
 def test_a_stream_over_connect_has_each_change_once(server: str, log: Log, tmp_path: Path) -> None:
     home = tmp_path / "stream"
-    given = json.dumps({"target": log.source.dsn, "slot": log.source.slot, "maxChanges": "5"})
-    environment = {**log.source.variables, "PYTHONPATH": str(ROOT / "spark")}
     for size in (3, 12):
         log.append(size, 1)
-        done = subprocess.run(
-            [sys.executable, "-c", STREAM, given, str(home)],
-            env={**environment, "SPARK_REMOTE": server},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+        log.source.python(STREAM, {"maxChanges": "5"}, str(home), remote=server)
     columns = ["commit_lsn", "ordinal", "payload"]
     rows = pyarrow.parquet.read_table(home, columns=columns).to_pylist()
     assert sorted([row[name] for name in columns] for row in rows) == log.read()
-    found = log.source.read_apart({"SPARK_REMOTE": server})
-    assert found == ("pyspark.sql.connect.session", log.read())
+    assert log.source.read_apart(server) == ("pyspark.sql.connect.session", log.read())
 
 
 def test_a_server_that_is_not_there_is_said(source: Source) -> None:
-    done = run_remotely(
-        "sc://127.0.0.1:1/;token=secret", "archive", "--to", "x", environment=source.variables
-    )
-    assert done.returncode == 47, done.stderr
-    assert "no session of Spark Connect at 127.0.0.1:1: " in done.stderr
-    assert "secret" not in done.stdout + done.stderr
+    nowhere = "sc://127.0.0.1:1/;token=secret"
+    code, out, err = source.submit("--to", "x", job="archive", remote=nowhere)
+    assert code == 47, err
+    assert "no session of Spark Connect at 127.0.0.1:1: " in err
+    assert "secret" not in out + err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from random import Random
 from signal import SIGKILL
@@ -11,18 +11,15 @@ from typing import Any
 
 import pytest
 from waltally_jobs.applying import batch
-from waltally_jobs.common import messages
 from waltally_jobs.moving import reading
-from waltally_jobs.moving.changes import Collapsing
 
 from testkit.commands import wait_until
 from testkit.queries import QuerySystem
 from testkit.servers import connect
-from testkit.spark_cluster import SparkCluster, Worker
 from tests.queries.odd import Writer
 from tests.queries.test_facts import MODELS
 from tests.spark.odd import NAMES, kept
-from waltally.models import Model
+from waltally.errors import NotSetUp
 from waltally.tables import Table
 
 HOSTILE = r"""
@@ -53,106 +50,56 @@ OTHER_FORMS = (
 )
 
 
-def read_by_python(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
-    """Return what Python makes of the log, as the model needs it."""
-    ((declaration,),) = system.target.execute(
-        "select declaration from cdc.registered_model where declared_name = %s", name
-    )
-    log = [
-        (at, ordinal, action, payload.encode())
-        for at, ordinal, action, payload in system.target.execute(
-            "select (commit_lsn - '0/0')::bigint, ordinal, action::text, payload from cdc.change_log"
-            " order by commit_lsn, ordinal"
-        )
-    ]
-    truncates = messages.truncates(
-        ((at, ordinal), payload) for at, ordinal, action, payload in log if action in (None, "T")
-    )
-    model = Model(name, Table("analytics", name), declaration)
-    found: Counter[tuple[Any, ...]] = Counter()
-    for made in Collapsing([(0, model)], truncates).batches(log):
-        for row in made.to_pylist():
-            about = row["source_no"], row["action"] or None, row["commit_lsn"], row["is_cancelled"]
-            lists = (row[key] for key in ("old_values", "new_values", "missing"))
-            found[(*about, row["problem"], *(each and tuple(each) for each in lists))] += row[
-                "change_count"
-            ]
-    return found
+def both_engines(
+    models: Mapping[str, tuple[str, dict[str, Any]]],
+) -> dict[str, tuple[str, dict[str, Any]]]:
+    return {
+        f"{name}_{engine}": (query, {**config, "engine": engine})
+        for name, (query, config) in models.items()
+        for engine in ("database", "spark")
+    }
 
 
-def read_by_database(system: QuerySystem, name: str) -> Counter[tuple[Any, ...]]:
-    """Return what the database's reader gives of the same log, in the places of the model."""
-    rows = system.target.execute(
-        "select array_position(model.table_nos, change.table_no), change.action,"
-        " (change.commit_lsn - '0/0')::bigint, change.is_cancelled, change.problem,"
-        " array(select change.old_values[p] from unnest(own.places) with ordinality as u (p, n)"
-        "     where p is not null order by n),"
-        " array(select change.new_values[p] from unnest(own.places) with ordinality as u (p, n)"
-        "     where p is not null order by n),"
-        " array(select n::integer from unnest(own.places) with ordinality as u (p, n)"
-        "     where p = any (change.missing) order by n), change.change_count"
-        " from cdc.installed_model as model cross join unnest(cdc.read_changes("
-        "     slot_name, '0/0', 'FFFFFFFF/0', '0/0', 0, 'FFFFFFFF/0', 0, false"
-        " )) as change left join lateral (select array(select unnest("
-        "     model.places[array_position(model.table_nos, change.table_no):"
-        "         array_position(model.table_nos, change.table_no)][:])) as places) as own on true"
-        " where model_name = 'analytics.' || %s"
-        " and (change.table_no is null or change.table_no = any (table_nos))",
-        name,
-    )
-    found: Counter[tuple[Any, ...]] = Counter()
-    for source_no, action, at, is_cancelled, problem, old, new, missing, count in rows:
-        is_whole = problem is None and not missing
-        # What a TRUNCATE takes away adds nothing, and of an image that a change has not the reader
-        # gives nothing of use.
-        if (is_whole and is_cancelled) or (is_whole and action == "U" and old == new):
-            continue
-        old_values = tuple(old) if action in ("U", "D") and problem is None else None
-        new_values = tuple(new) if action in ("U", "I") and problem is None else None
-        key = (source_no, action, source_no and at, is_cancelled, problem, old_values, new_values)
-        # What a change with a problem lacks says nothing more.
-        found[(*key, (tuple(missing) or None) if problem is None else None)] += count
-    return found
+FORMS = {
+    "hostile": (
+        r"""select "a""b" as a, "c\d" as c, "}e"::text as e, encode("[f", 'hex') as f, "{""name"":" as name,
+        "täg"::text as tags, long, "{x}"::text as x, g::text as g, h, count(*) as n, count(i) as times
+        from {no \ "name}],b.c} group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10""",
+        {},
+    ),
+    "other": (
+        "select n, name, flag, count(*) as rows from {b} group by 1, 2, 3",
+        {"ignore_deletes": ["lab.b"]},
+    ),
+}
 
 
-def counting_all(system: QuerySystem, *tables: str) -> str:
-    """Return a query that needs every column of the tables."""
-    arms = []
-    for table in tables:
-        names = system.source.execute(
-            "select quote_ident(attname) from pg_attribute where attrelid = %s::regclass"
-            " and attnum > 0 order by attnum",
-            Table("lab", table).quoted,
-        )
-        nulls = " + ".join(f"({name} is null)::integer" for (name,) in names)
-        arms.append(f"select {nulls} as x from {{{table}}}")
-    return f"select x, count(*) as n from ({' union all '.join(arms)}) as t group by 1"
-
-
-def test_a_change_is_what_the_reader_of_the_database_gives(system: QuerySystem) -> None:
+def test_spark_reads_each_form_of_a_change_as_the_database_does(system: QuerySystem) -> None:
     system.source.execute(HOSTILE)
-    odd = 'no \\ "name}],b.c'
-    name = Table("lab", odd).quoted
-    system.source.execute(f"alter table {name} replica identity full")
-    system.keep({"every": (counting_all(system, "a", "b", odd), {"ignore_deletes": ["lab.b"]})})
-    writer = Writer(system.source, Random(5), truncates=False)  # type: ignore[arg-type]
+    table = Table("lab", 'no \\ "name}],b.c').quoted
+    system.source.execute(f"alter table {table} replica identity full")
+    system.keep(both_engines(FORMS))
+    system.spark_job("spark-submit spark/seed.py")
     system.source.execute("insert into lab.b (id, n) values (0, 7); truncate lab.b")
-    writer.write(600)
-    insert = f"insert into {name} values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, now())"
+    Writer(system.source, Random(5), truncates=False).write(100)  # type: ignore[arg-type]
+    insert = f"insert into {table} values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, now())"
     for row in (
         (1, 'q"\\\n,{"name":', "1.50", "1e300", "\\x00ff", "]}", '{"x\\"",NULL}', "l" * 9000, '{"a":"\\u0000"}', "1e-7", True),
         (2, None, "NaN", "-Infinity", "", "null", "{}", None, "null", "1.5", None),
         (3, "", "1e40", "-0", None, "7", None, "ü" * 5000, '"s"', "NaN", False),
     ):  # fmt: skip
         system.source.execute(insert, *row)
-    system.source.execute(f'update {name} set "a""b" = \'changed\', h = not h')
-    system.source.execute(f"update {name} set id = id + 10")
-    system.source.execute(f"delete from {name} where id = 12")
-    system.source.execute(f"alter table {name} replica identity default")
-    system.source.execute(f"update {name} set h = true")
-    system.source.execute(f"delete from {name} where id = 11")
-    system.source.execute(f"alter table {name} replica identity nothing")
-    system.source.execute(f"delete from {name}")
+    for statement in (
+        f'update {table} set "a""b" = \'changed\', h = not h',
+        f"update {table} set id = id + 10",
+        f"delete from {table} where id = 12",
+        f"alter table {table} replica identity default",
+        f"update {table} set h = true",
+        f"delete from {table} where id = 11",
+        f"alter table {table} replica identity nothing",
+        f"delete from {table}",
+    ):
+        system.source.execute(statement)
     system.must("run", "--once")
     for number, payload in enumerate(OTHER_FORMS):
         system.target.execute(
@@ -162,18 +109,13 @@ def test_a_change_is_what_the_reader_of_the_database_gives(system: QuerySystem) 
             number,
             payload,
         )
-    python, database = read_by_python(system, "every"), read_by_database(system, "every")
-    assert sum(python.values()) > 300
-    assert sorted((python - database).items(), key=str) == []
-    assert sorted((database - python).items(), key=str) == []
-
-
-def both_engines(*names: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    return {
-        f"{name}_{engine}": (MODELS[name][0], {**MODELS[name][1], "engine": engine})
-        for name in names
-        for engine in ("database", "spark")
-    }
+    system.apply()
+    with pytest.raises(NotSetUp, match="came without the old row's values"):
+        system.spark_job("spark-submit spark/apply.py --once")
+    for name in FORMS:
+        own = kept(system, f"{name}_spark")
+        assert own == kept(system, f"{name}_database"), name
+        assert len({reason for *_, reason in own["rejected"]}) > 2, name
 
 
 @pytest.mark.parametrize("few", [1_000_000, 0])
@@ -184,7 +126,7 @@ def test_spark_adds_what_the_database_would_add(
     monkeypatch.setattr(batch, "CHANGES_PER_TASK", 60)
     monkeypatch.setattr(reading, "SLICE", 7)
     names = NAMES if few else ("by_day", "of_two", "purged")
-    system.keep(both_engines(*names))
+    system.keep(both_engines({name: MODELS[name] for name in names}))
     system.spark_job("spark-submit spark/seed.py")
     writer = Writer(system.source, Random(few))  # type: ignore[arg-type]
     # A bad row that comes and goes within a batch is listed nowhere: both have the same batches.
@@ -243,44 +185,26 @@ WAITING = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["in the driver", "over Connect", "on a cluster"])
-def test_two_drivers_that_are_killed_count_each_change_once(
-    system: QuerySystem, request: pytest.FixtureRequest, where: str
-) -> None:
+def test_two_drivers_that_are_killed_count_each_change_once(system: QuerySystem) -> None:
     """Both have one watermark; one dies at each point, and the target ends the other's session.
 
-    On a cluster each first loses the executor that it computes with.
+    The short soak kills drivers and executors on a cluster, and drivers over Connect.
     """
     names = ("by_day", "purged")
-    system.keep(both_engines(*names))
+    system.keep(both_engines({name: MODELS[name] for name in names}))
     system.spark_job("spark-submit spark/seed.py")
     writer = Writer(system.source, Random(4), truncates=False)  # type: ignore[arg-type]
-    # So few changes need no JVM. The process of a task has no such point.
-    few = "1000000" if where == "in the driver" else "0"
-    job = (sys.executable, "spark/apply.py", "--in-driver", few, "--max-changes", "20")
-    remote: dict[str, str] = {}
-    workers: list[Worker] = []
-    if where == "over Connect":
-        remote["SPARK_REMOTE"] = request.getfixturevalue("server")
-    elif where == "on a cluster":
-        spark_cluster: SparkCluster = request.getfixturevalue("workers")
-        workers = spark_cluster.workers
-        one_core = "--conf spark.cores.max=1 --conf spark.executor.memory=512m"
-        remote["PYSPARK_SUBMIT_ARGS"] = f"--master {spark_cluster.url} {one_core} pyspark-shell"
+    job = (sys.executable, "spark/apply.py", "--max-changes", "20")
     ends = []
-    killed = 0
     for point in ("appended", "written", "computed", "merged", "merged:2", "computed:3"):
         writer.write(80)
         system.catch_up()
         with closing(connect(system.dsns[1])) as gate, gate.transaction():
             gate.ask("lock table cdc.computed_change in exclusive mode")
-            steady = system.spawn(*job, "--interval", "0.01", **remote)
-            dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point, **remote)
+            steady = system.spawn(*job, "--interval", "0.01")
+            dying = system.spawn(*job, "--once", WALTALLY_KILL_AT=point)
             # Both have computed the same batch.
             wait_until(lambda: system.target.value(WAITING) >= 2, "both write", 120)
-            for executor in [one for worker in workers for one in worker.executors()]:
-                executor.kill()
-                killed += 1
         dying.communicate(timeout=120)
         ends.append(dying.returncode)
         system.target.execute(
@@ -291,11 +215,10 @@ def test_two_drivers_that_are_killed_count_each_change_once(
         steady.communicate()
     writer.write(80)
     system.catch_up()
-    last = system.spawn(*job, "--once", **remote)
+    last = system.spawn(*job, "--once")
     _, said = last.communicate(timeout=120)
     assert last.returncode == 0, said
     assert ends.count(-SIGKILL) > 3, ends
-    assert not workers or killed > 6, killed
     for name in names:
         assert kept(system, f"{name}_spark") == kept(system, f"{name}_database"), name
     assert system.target.execute("select count(*) from cdc.computed_change") == [(0,)]

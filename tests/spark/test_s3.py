@@ -62,10 +62,9 @@ def test_an_archive_is_written_to_a_bucket_and_read_from_it(
     send("PUT", f"{server}/backups")
 
     def job(name: str, *flags: str) -> str:
-        process = source.start(*flags, job=name)
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err
-        return str(out)
+        code, out, err = source.submit(*flags, job=name)
+        assert code == 0, err
+        return out
 
     to = ("--to", "s3://backups/waltally")
     assert "19 changes from" in job("archive", *to, "--slice-changes", "5", "--format", "delta")
@@ -82,7 +81,7 @@ def test_an_archive_is_written_to_a_bucket_and_read_from_it(
     log.prune(log.position)
 
     for place in ("s3://backups/waltally", "s3a://backups/waltally"):
-        assert source.read_apart({}, archive=place)[1] == staged
+        assert source.read_apart(archive=place)[1] == staged
 
     changes = DeltaTable(f"s3://backups/waltally/slot={source.slot}/changes").to_pyarrow_dataset()
     read = duckdb.from_arrow(changes).project("commit_lsn, ordinal, payload").fetchall()

@@ -245,11 +245,7 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
     # The slot waits for the first writer, then for those that run when it ends: the second. What
     # commits in that time is in the snapshot by its commit record alone.
     insert = "begin; insert into unrelated (note) values ('open')"
-    with (
-        source.session() as first,
-        source.session() as second,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with source.session() as first, source.session() as second, ThreadPoolExecutor(1) as pool:
         first.ask(insert)
         counting = pool.submit(count)
         wait_until(lambda: waited_for(first))
@@ -337,15 +333,3 @@ def test_partitions_that_come_after_the_snapshot_are_in_the_next(
     with before_the_locks(monkeypatch, lambda: source.execute(attach)), exported(source) as held:
         found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
     assert found >= {"public.late", "public.leaf"}
-
-
-def test_a_seed_that_waits_for_a_prepared_transaction_says_how_it_ends(source: Source) -> None:
-    with source.session() as admin:
-        admin.ask("begin")
-        admin.ask("insert into unrelated (note) values ('open')")
-        admin.ask("prepare transaction 'forgotten'")
-    with pytest.raises(SnapshotBlocked) as caught, exported(source, timeout=0.5):
-        pass
-    assert "now prepared transaction 'forgotten' (postgres) open for" in str(caught.value)
-    source.execute(re.findall(r"rollback prepared '.*?'", caught.value.remedy)[0])
-    wait_until(lambda: not source.execute(TEMPORARY))
