@@ -80,13 +80,10 @@ CASES = {
     "a copied column may have a word of SQL as its name": (
         'select c."group", count(*) as n from orders as o join customers as c on c.id = o.customer_id'
         " group by 1",
-        [
-            "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
-            'select id, "group" from customers',
-            'SELECT c."group" AS "group", sum(o.n) AS n FROM report_orders o'
-            " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
-        ],
-        'SELECT m."group" AS "group", COALESCE(m.n, 0)::bigint AS n FROM report m',
+        "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders o GROUP BY 1",
+        'select id, "group" from customers',
+        'SELECT c."group" AS "group", sum(o.n) AS n FROM report_orders o'
+        " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
     ),
     "the columns, and no expressions, of a table that an outer join may leave out are keys": (
         "select c.id, sum(coalesce(o.amount, 5)) as total from customers as c left join orders as o"
@@ -98,14 +95,9 @@ CASES = {
     "and casts of them, as a key has not the spelling of its values": (
         "select coalesce(o.amount::text, '-') as amount, count(*) as n from customers as c"
         " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1",
-        [
-            "SELECT o.amount::text AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
-            " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
-            "select id from customers",
-        ],
-        "SELECT COALESCE(o.key_1, '-') AS amount, COALESCE(sum(COALESCE(o.n, 1)), 0)::bigint AS n"
-        " FROM customers_rows c LEFT JOIN report_orders o ON o.customer_id = c.id"
-        " AND o.placed_at > (now() - '1 day'::interval) GROUP BY COALESCE(o.key_1, '-')",
+        "SELECT o.amount::text AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+        " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
+        "select id from customers",
     ),
     "of EXISTS and IN a value is kept once": (
         "select count(*) as n from customers as c where exists (select * from orders as o where o.customer_id = c.id"
@@ -116,30 +108,19 @@ CASES = {
     "a set of EXCEPT ALL counts the rows of its arms": (
         "select count(*) as n from orders where status in"
         " (select channel from orders except all select country from customers)",
-        [
-            "select id, channel from orders",
-            "select id, country from customers",
-            "SELECT status AS status, count(*) AS n FROM orders orders GROUP BY 1",
-        ],
-        "SELECT COALESCE(sum(orders.n), 0)::bigint AS n FROM report orders WHERE orders.status IN"
-        " (SELECT channel FROM orders_rows orders EXCEPT ALL SELECT country FROM customers_rows customers)",
+        "select id, channel from orders",
+        "select id, country from customers",
+        "SELECT status AS status, count(*) AS n FROM orders orders GROUP BY 1",
     ),
     "a column may be named with its schema, and a comment may be the end": (
         'select "lab"."orders"."status", count(*) as n from lab.orders'
         " where lab.orders . amount > 5 group by lab.orders.status -- all",
-        [
-            "SELECT orders.status AS status, count(*) AS n FROM orders orders WHERE orders.amount > 5 GROUP BY 1"
-        ],
-        "SELECT orders.status AS status, orders.n AS n FROM report orders",
+        "SELECT orders.status AS status, count(*) AS n FROM orders orders WHERE orders.amount > 5 GROUP BY 1",
     ),
     "a condition with OR stays one where another is added": (
         "select count(*) filter (where (status = 'open' or placed_at < now()) and placed_at > now() - interval '1 year')"
         " as n from orders",
-        [
-            "SELECT status = 'open' AS key_1, placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1, 2"
-        ],
-        "SELECT COALESCE(sum(orders.n) FILTER (WHERE (orders.key_1 OR orders.placed_at < now())"
-        " AND orders.placed_at > (now() - '1 year'::interval)), 0)::bigint AS n FROM report orders",
+        "SELECT status = 'open' AS key_1, placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
     "a condition on a parameter moves out of a sub-select": (
         "select status, count(*) as n from (select status from orders where channel = 'web' /* :channel */"

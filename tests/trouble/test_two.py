@@ -125,3 +125,27 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     pipeline.source.insert(3)
     pipeline.must("run", "--once")
     assert pipeline.staged() == 3
+
+
+def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    before = connect(pipeline.dsns[0])
+    for number in range(2):
+        before.cursor().execute(
+            "begin; update notifications set notification_status = 'sent'"
+            f" where id in (select id from notifications order by id limit 1 offset {number});"
+            f" prepare transaction 'open {number}'"
+        )
+    pipeline.catch_up()
+    counts = pipeline.model()
+    # As the seed's snapshot has it: what is only prepared is not in it.
+    pipeline.seed()
+    pipeline.build()
+    assert pipeline.model() == counts == pipeline.recount()
+    before.cursor().execute("commit prepared 'open 0'")
+    with pipeline.follow("--build") as running:
+        before.cursor().execute("commit prepared 'open 1'")
+        wait_until(lambda: pipeline.model() == pipeline.recount() != counts, "both are counted")
+        running.end()
+    before.close()
+    pipeline.goes_on()
