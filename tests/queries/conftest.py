@@ -1,14 +1,16 @@
-"""One database with the odd tables for the tests of this folder."""
+"""One database with the odd tables, and models over models with a slot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.lab import Lab
+from tests.queries.life import Life
 from tests.queries.odd import TABLES, TYPES
 
 WIDE = "create table lab.wide (id bigint primary key, {});".format(
@@ -36,3 +38,30 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
     made.read_shape("wide")
     yield made
     made.connection.close()
+
+
+@pytest.fixture(scope="module")
+def begun(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], Life]]:
+    """Begin a life, or take that of the test before, where this has left it as it was."""
+    lives: list[Life] = []
+    with ExitStack() as database:
+
+        def begin() -> Life:
+            if not lives or not lives[-1].is_as_begun():
+                database.close()
+                made = database.enter_context(empty_database(cluster))
+                lives.append(Life(made, tmp_path_factory.mktemp("life")))
+                lives[-1].begin()
+            return lives[-1]
+
+        yield begin
+
+
+@pytest.fixture
+def life(begun: Callable[[], Life]) -> Life:
+    """The models of the tables' first rows."""
+    made = begun()
+    made.fill()
+    return made
