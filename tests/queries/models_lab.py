@@ -91,7 +91,7 @@ class Above:
     def differences(self) -> list[tuple[Any, ...]]:
         """Return rows of the model that its query does not give, and the other way round."""
         names = ", ".join(
-            f'"{name}"' + (' collate "C"' if type_ in ("text", "character varying") else "")
+            f'"{name}"' + ('::text collate "C"' if type_ in ("text", "character varying") else "")
             for name, type_ in self.columns
         )
         model = f"select {names} from lab.{self.name}"
