@@ -194,6 +194,7 @@ class Model:
             spelled,
         )
         self.lsn = self.seeded = self.now()
+        self.is_lost = False
         if self.is_rows:
             self.seed()
         self.rebuild()
@@ -226,14 +227,16 @@ class Model:
         self._batches("refill", [])
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
-        rejected: str | None = self.lab.value(
-            f"select made.rejected_lsn from lab.{self.name}_apply("
+        rejected: str | None
+        ((rejected, lost),) = self.lab.execute(
+            f"select made.rejected_lsn, made.lost_lsn from lab.{self.name}_apply("
             f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], null::lab.{self.name}[]) as made",
             step,
             self.table_nos,
             self.places,
             truncated,
         )
+        self.is_lost = self.is_lost or lost is not None
         return rejected
 
     def catch_up(self, is_cut: bool = True) -> None:

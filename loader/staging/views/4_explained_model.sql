@@ -35,7 +35,7 @@ select
             )
             when 'baseline of another declaration' then 'its baseline was counted by another declaration'
             when 'change without its old row' then format(
-                'a change after %s came without the old row''s values (see rejected_changes): what it took away is not'
+                'a change after %s came without the old row''s values (see rejected_changes): what it changed is not'
                 ' known', lost_lsn
             )
             when 'not seeded' then 'it waits for its seed: without the rows from before its numbers would be wrong'
