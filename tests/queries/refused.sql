@@ -518,6 +518,9 @@ select flag, case when count(n) = 0 then sum(n) / count(n) end as x from {a} gro
 select flag, case when count(n) > -1 then sum(n) / count(n) end as x from {a} group by 1
 
 -- can be 0 | nullif
+select flag, sum(n) / greatest(count(n), -1) as x from {a} group by 1
+
+-- can be 0 | nullif
 select flag, case when count(n) >= 0 then sum(n) / count(n) end as x from {a} group by 1
 
 -- can be 0 | nullif

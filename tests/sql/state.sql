@@ -130,6 +130,10 @@ from cdc.plan_downstream('s');
 update cdc.model_watermark
 set declaration = registered_model.declaration, baseline_id = baseline.baseline_id
 from cdc.registered_model, cdc.baseline;
+insert into got select 'who waits for it', cdc.wait_for('s', '0/90', '0', '{up}')::text, 'true';
+update cdc.model_watermark set applied_lsn = '0/20';
+insert into got select 'waits for what it reads', cdc.wait_for('s', '0/90', '0', '{up}')::text, 'false';
+update cdc.model_watermark set applied_lsn = '0/90';
 insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'

@@ -12,8 +12,8 @@
 
 {# The staging schema as SQL writes it: LOADER_SCHEMA, which the loader reads too, or the dbt
    variable loader_schema. It is always in quotes, because any name works. #}
-{% macro get_staging_schema(for_text=false) -%}
-    {{ waltally.quote_name(env_var('LOADER_SCHEMA', var('loader_schema', 'cdc')), for_text) }}
+{% macro get_staging_schema() -%}
+    {{ waltally.quote_name(env_var('LOADER_SCHEMA', var('loader_schema', 'cdc'))) }}
 {%- endmacro %}
 
 {# The model's name in model_watermark. It has the schema in it, so that two targets have a

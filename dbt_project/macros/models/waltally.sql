@@ -103,7 +103,7 @@
 {# rejected_changes, as SQL writes it. A materialization's ref() would be no dependency, so it may not be made yet. #}
 {% macro name_rejected_changes() -%}
     {%- set node = graph.nodes['model.waltally.rejected_changes'] -%}
-    {{ waltally.quote_name(node.schema, for_text=true) }}.{{ waltally.quote_name(node.alias, for_text=true) }}
+    {{ waltally.quote_name(node.schema) }}.{{ waltally.quote_name(node.alias) }}
 {%- endmacro %}
 
 {# What the model's config says of its query; loader/setup/query.py reads the same. #}

@@ -1,12 +1,6 @@
-{# A name as SQL wants it: always in quotes, so any name works, also in the body of a `do $name$`. Casts
-   of text to regprocedure know plain quotes only: `for_text`. #}
-{% macro quote_name(name, for_text=false) -%}
-    {%- set doubled = name | replace('"', '""') -%}
-    {%- if modules.re.search('[$]\\w*[$]', name) and not for_text -%}
-        U&"{{ doubled | replace('\\', '\\\\') | replace('$', '\\0024') }}"
-    {%- else -%}
-        "{{ doubled }}"
-    {%- endif -%}
+{# A name as SQL wants it: always in quotes, so any name works; not in the body of a `do $name$`. #}
+{% macro quote_name(name) -%}
+    "{{ name | replace('"', '""') }}"
 {%- endmacro %}
 
 {# A text as an SQL string. One that could end the body of a `do $name$` is written without its
