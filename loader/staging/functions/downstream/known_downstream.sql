@@ -57,7 +57,9 @@ begin
     )
 
     select
-        found.model_name, found.name, found.routine, found.error, found.remedy, found.retry_at, found.inputs, found.applied_lsn,
+        found.model_name, found.name, found.routine,
+        -- What it fails with because of such an input has no remedy of its own.
+        case when own.changed_input is null then found.error end, found.remedy, found.retry_at, found.inputs, found.applied_lsn,
         found.newest_lsn, found.is_of_spark, coalesce(own.changing_input, found.waits_for), found.not_built,
         found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
         waiting.state, waiting.reason, waiting.remedy,
