@@ -217,13 +217,12 @@ def test_a_column_of_an_input_that_is_altered_by_hand_is_mended_by_what_is_said(
     life: Life, altered: str
 ) -> None:
     life.target.execute(f"alter table analytics.shops alter {altered}")
-    life.source.execute("update lab.sale set amount = amount + 1")
-    life.catch_up()
-    life.keep(MODELS, is_refresh=False)
-    life.source.execute("update lab.sale set amount = amount + 1")
-    life.try_again()
-    for name in ("named", "narrow", "halved"):
-        assert life.state(name) == ("waits", *OF_AN_INPUT)
+    for _ in range(2):
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.try_again()
+        for name in ("named", "narrow", "halved"):
+            assert life.state(name) == ("waits", *OF_AN_INPUT)
+        life.keep(MODELS, is_refresh=False)
     life.keep(MODELS)
     life.must_be_exact()
 
