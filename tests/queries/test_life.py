@@ -206,17 +206,35 @@ def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> 
     life.must_be_exact()
 
 
+OF_AN_INPUT = (
+    "analytics.shops, which it reads, has other columns or another key than it was compiled for",
+    "`dbt build`; if it stays so, `dbt build --full-refresh --select shops`",
+)
+
+
+@pytest.mark.parametrize("altered", ["id type bigint", "id type text"])
+def test_a_column_of_an_input_that_is_altered_by_hand_is_mended_by_what_is_said(
+    life: Life, altered: str
+) -> None:
+    life.target.execute(f"alter table analytics.shops alter {altered}")
+    for _ in range(2):
+        life.source.execute("update lab.sale set amount = amount + 1")
+        life.try_again()
+        for name in ("named", "narrow", "halved"):
+            assert life.state(name) == ("waits", *OF_AN_INPUT)
+        life.keep(MODELS, is_refresh=False)
+    life.keep(MODELS)
+    life.must_be_exact()
+
+
 def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Life) -> None:
     life.target.execute("drop table analytics.shops")
     life.source.execute("update lab.shop set name = 'a'")
     life.catch_up()
     state, _, remedy = life.state("shops")
     assert state == "failed" and remedy is not None and remedy.startswith("`dbt build`")
-    why = (
-        "analytics.shops, which it reads, has other columns or another key than it was compiled for"
-    )
     for name in ("named", "narrow", "halved"):
-        assert life.state(name) == ("waits", why, "`dbt build`")
+        assert life.state(name) == ("waits", *OF_AN_INPUT)
     life.keep(MODELS, is_refresh=False)
     life.must_be_exact()
     assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
@@ -231,7 +249,11 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
 def test_a_key_a_column_a_right_or_a_name_taken_away_is_given_back_by_what_is_said(
     life: Life,
 ) -> None:
-    for lost in ("drop constraint uix_sales_dimensions", "drop column amount"):
+    for lost in (
+        *("drop constraint uix_sales_dimensions", "drop column amount"),
+        *("alter amount type text", "alter n type text"),
+        "add extra int not null default 0; alter table analytics.sales alter extra drop default",
+    ):
         life.target.execute(f"alter table analytics.sales {lost}")
         life.source.execute("update lab.sale set amount = amount + 1")
         life.catch_up()

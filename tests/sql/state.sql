@@ -71,6 +71,11 @@ insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, p
 values ('s', '0/30', 1, 1, '2026-01-01 00:00+00', ''), ('s', '0/95', 1, 2, '2026-01-02 00:00+00', '');
 insert into got
 select 'what is applied is exact until the next change', cdc.exact_as_of('s', 'ft')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
+insert into cdc.model_watermark (slot_name, model_name, applied_lsn, declaration, meaning)
+select slot_name, 'h.forgotten', '0/20', declaration, meaning from cdc.model_watermark;
+insert into got
+select 'a model that setup has forgotten makes nothing older', cdc.exact_as_of('s')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
+delete from cdc.model_watermark where model_name = 'h.forgotten';
 
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values
@@ -147,7 +152,7 @@ update cdc.downstream_model
 set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
 insert into got
 select 'its input has lost a column', concat_ws(', ', state, is_finding, reason, remedy),
-    'waits, t, app.ft, which it reads, has other columns or another key than it was compiled for, `dbt build`'
+    'waits, t, app.ft, which it reads, has other columns or another key than it was compiled for, `dbt build`; if it stays so, `dbt build --full-refresh --select ft`'
 from cdc.plan_downstream('s');
 update cdc.model_watermark set declaration = '{"query": "former"}';
 insert into got

@@ -1,5 +1,6 @@
 -- What is known of each model over models of a slot, and the first of the verdicts on it that is true. It has what its
--- inputs have, so it is at their position as long as they are at one.
+-- inputs have, so it is at their position as long as they are at one. What it fails with because of an input that has
+-- changed is left out: it has no remedy of its own.
 create or replace function cdc.known_downstream(slot text)
 returns table (
     model_name text, name text, routine text, error text, remedy text, retry_at timestamptz,
@@ -57,9 +58,9 @@ begin
     )
 
     select
-        found.model_name, found.name, found.routine, found.error, found.remedy, found.retry_at, found.inputs, found.applied_lsn,
-        found.newest_lsn, found.is_of_spark, coalesce(own.changing_input, found.waits_for), found.not_built,
-        found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
+        found.model_name, found.name, found.routine, case when own.changed_input is null then found.error end, found.remedy,
+        found.retry_at, found.inputs, found.applied_lsn, found.newest_lsn, found.is_of_spark,
+        coalesce(own.changing_input, found.waits_for), found.not_built, found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
         waiting.state, waiting.reason, waiting.remedy,
         case
             when found.not_built = found.waits_for then 'an input waits'

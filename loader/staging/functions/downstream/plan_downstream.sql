@@ -42,7 +42,12 @@ begin
                 where own_slot.model_name = found.not_built and own.model_name = found.not_built
                 having min(own.slot_name) is not null
             ), '`dbt build`')
-            when found.verdict = 'compiled before' then '`dbt build`'
+            when found.verdict = 'compiled before' then format(
+                '`dbt build`; if it stays so, `dbt build --full-refresh --select %s`', coalesce(
+                    (select min(own.declared_name) from cdc.installed_model as own where own.model_name = found.changed_input),
+                    (select own.name from cdc.downstream_model as own where own.model_name = found.changed_input)
+                )
+            )
             when found.verdict = 'follows' and found.changed_meaning is not null
                 then cdc.join_steps(found.changed_meaning || 'audit'::text, ' --model ' || found.name, false)
             when found.verdict <> 'follows'

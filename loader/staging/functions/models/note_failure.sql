@@ -10,6 +10,13 @@ begin
         error = message,
         is_locked = is_lock,
         remedy = coalesce(
+            -- Somebody has taken the table's key, or a column, away, changed its type, or added one. The server has hints
+            -- for some of it, which mean its SQL.
+            case
+                when code in ('42P10', '42703', '42804', '42883', '23502') then format(
+                    '`dbt build --full-refresh --select %s` makes the table''s columns and key again', plan.declared_name
+                )
+            end,
             nullif(hint, ''),
             case
                 when is_lock then 'nothing; it is tried again'
@@ -20,10 +27,6 @@ begin
                     plan.declared_name
                 )
                 when code = '42501' then 'grant it as docs/roles.md says, then `dbt build`'
-                -- Somebody has taken the table's key, or a column, away.
-                when code in ('42P10', '42703') then format(
-                    '`dbt build --full-refresh --select %s` makes the table''s columns and key again', plan.declared_name
-                )
                 -- A seed would wait for it to write down the deletes that it ignores.
                 when code = 'WL004' and plan.declaration @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
                     '`dbt build --full-refresh --select %1$s`; if it fails again, '

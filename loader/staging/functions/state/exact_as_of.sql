@@ -22,7 +22,8 @@ begin
                 min(coalesce(own.lost_lsn, own.applied_lsn)) as applied_lsn,
                 bool_or(plans.step is distinct from 'add') as is_stopped
             from cdc.model_watermark as own
-            left join cdc.plan_models(slot) as plans on plans.model_name = own.model_name
+            -- A model that loader setup forgot while it was applied may have left its row.
+            inner join cdc.plan_models(slot) as plans on plans.model_name = own.model_name
             where
                 own.slot_name = slot
                 and (
