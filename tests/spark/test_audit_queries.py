@@ -283,7 +283,7 @@ def test_a_model_that_somebody_keeps_locked_is_refused_alone(right: Kept) -> Non
         right.wait_for_log()
         other.autocommit = False
         other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.by_day'))")
-        report = right.audit("--hold", "0.3", "--timeout", "1.5", code=41)
+        report = right.audit("--hold", "0.3", "--timeout", "5", code=41)
         other.rollback()
         assert set(report["refused"]) == {"by_day"}
         assert "is at" in report["refused"]["by_day"]
