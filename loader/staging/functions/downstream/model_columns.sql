@@ -3,7 +3,7 @@ create or replace function cdc.model_columns(input jsonb, row_name text) returns
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(
         format(
-            case when value ->> 'type' ~ '^(text|character varying|bpchar)(\[\])?$' then '%1$s.%2$I collate "default" as %2$I' else '%1$s.%2$I' end,
+            case when cdc.has_collation(rtrim(value ->> 'type', '[]')) then '%1$s.%2$I collate "default" as %2$I' else '%1$s.%2$I' end,
             row_name, value ->> 'name'
         ), ', ' order by place
     ), '1 as waltally_nothing')

@@ -63,7 +63,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.relation,
             of_joins.method,
             (
-                select string_agg(format('%I', name) || case when of_joins.types ->> name ~ '^(text|character varying|bpchar)$' then ' collate "default"' else '' end, ', ' order by place)
+                select string_agg(format('%I', name) || case when cdc.has_collation(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place)
                 from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
             ) as columns,
             of_joins.short_names as plain_names

@@ -5,7 +5,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
         one.name,
         one.type
-        || case when one.type ~ '^(text|character varying|bpchar)(\[\])?$' then ' collate "C"' else '' end
+        || case when cdc.has_collation(rtrim(one.type, '[]')) then ' collate "C"' else '' end
         || case
             when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
                 then format(' generated always as (%s) stored', one.expression)

@@ -7,7 +7,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             when named.name is null then scanned.token
             when scanned.token ~ '_key_' and cdc.is_text(named.type) and named.type <> 'text'
                 then format('(%I collate "default")::%s', named.name, named.type)
-            when named.type ~ '^(text|character varying|bpchar)(\[\])?$' then format('(%I collate "default")', named.name)
+            when cdc.has_collation(rtrim(named.type, '[]')) then format('(%I collate "default")', named.name)
             else quote_ident(named.name)
         end,
         '' order by scanned.place
