@@ -71,18 +71,17 @@ def test_the_watch_connects_again(pipeline: Pipeline) -> None:
     pipeline.must("setup")
     watchers = (
         "select pid from pg_stat_activity where application_name = 'waltally loader' "
-        "and backend_type = 'client backend' and query like '%synchronous_standby_names%' "
+        "and query ~ 'synchronous_standby_names|with recursive listed' and pid <> %s "
         "and pid <> pg_backend_pid() and datname = current_database()"
     )
     with pipeline.follow() as loader:
-        wait_until(lambda: pipeline.source.execute(watchers), "it looks")
-        before = pipeline.source.value(watchers)
+        pipeline.source.insert(1)
+        pipeline.wait_for_staged(1)
+        ((before,),) = wait_until(lambda: pipeline.source.execute(watchers, 0), "it looks")
         pipeline.source.execute("select pg_terminate_backend(%s)", before)
-        wait_until(
-            lambda: pipeline.source.execute(watchers) not in ([], [(before,)]), "it looks again"
-        )
+        wait_until(lambda: pipeline.source.execute(watchers, before), "it looks again")
         pipeline.source.insert(2)
-        pipeline.wait_for_staged(2)
+        pipeline.wait_for_staged(3)
     assert loader.said().count("following the slot") == 1
 
 
