@@ -143,7 +143,7 @@ def test_every_model_equals_a_recount(name: str, cluster: Cluster, tmp_path: Pat
         for traffic in pipeline.traffic:
             stack.enter_context(traffic)
         pipeline.follow()
-        for step in (pipeline.seed, pipeline.follow, pipeline.seed, pipeline.follow):
+        for step in (pipeline.seed, pipeline.follow) * 2:
             pipeline.write()
             step()
             pipeline.write()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg2
@@ -15,18 +15,9 @@ from testkit.fixtures import WAREHOUSE
 from testkit.pipeline import Pipeline
 from testkit.servers import Server
 
-WAITING = """
-    select max(pid) from pg_stat_activity
-    where wait_event_type = 'Lock' and datname = current_database()
-"""
-REFUSED = "select count(*) from cdc.installed_model where is_locked"
-"""No apply waits for a table that somebody has locked: the others would get older."""
-
-MET = (
-    ("lock table cdc.model_watermark in exclusive mode", WAITING, "an apply waits"),
-    ("select from analytics.ft_service_stats for update", REFUSED, "it is tried again"),
-)
-"""What somebody locks, and what the apply does that meets it."""
+MODEL = "analytics.ft_service_stats"
+LOCK = "lock table cdc.model_watermark in exclusive mode"
+"""An apply waits for it."""
 
 
 def write(pipeline: Pipeline) -> None:
@@ -56,15 +47,14 @@ def test_what_is_staged_while_the_first_apply_runs_is_applied_without_another_ch
     pipeline.must("setup")
     pipeline.target.take_baseline()
     pipeline.install()
-    with closing(psycopg2.connect(pipeline.dsns[1])) as holder:
-        holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
-        with pipeline.follow("--build", "--verbose") as running:
-            wait_until(lambda: pipeline.target.value(WAITING), "an apply waits")
-            running.wait_for("built in")
-            pipeline.source.insert(5)
-            running.wait_for("built in", 2)
-            holder.commit()
-            wait_until(lambda: pipeline.model() == pipeline.recount(), running.said())
+    target = pipeline.target
+    with target.holding(LOCK) as holder, pipeline.follow("--build", "--verbose") as running:
+        wait_until(target.lock_waiters, "an apply waits")
+        running.wait_for("built in")
+        pipeline.source.insert(5)
+        running.wait_for("built in", 2)
+        holder.commit()
+        wait_until(lambda: pipeline.model() == pipeline.recount(), running.said())
 
 
 def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_path: Path) -> None:
@@ -74,12 +64,11 @@ def test_what_a_crash_takes_of_an_apply_is_applied_again_and_nothing_twice(tmp_p
         pipeline = Pipeline(database, tmp_path)
         pipeline.begin()
         with pipeline.follow("--build") as running:
-            with closing(psycopg2.connect(pipeline.dsns[1])) as holder:
-                holder.cursor().execute("lock table cdc.model_watermark in exclusive mode")
+            with pipeline.target.holding(LOCK):
                 write(pipeline)
-                wait_until(lambda: pipeline.target.value(WAITING), "an apply waits")
+                (pid,) = wait_until(pipeline.target.lock_waiters, "an apply waits")
                 # The server ends every session and recovers.
-                os.kill(pipeline.target.value(WAITING), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
                 wait_until(lambda: is_gone(pipeline), "the server is away")
             wait_until(lambda: reconnects(pipeline), "the server is back")
             write(pipeline)
@@ -114,16 +103,17 @@ def reconnects(pipeline: Pipeline) -> bool:
 
 
 def test_a_loader_whose_apply_meets_a_lock_ends_when_it_is_told_to(pipeline: Pipeline) -> None:
+    """And none waits for a table that somebody has locked: the others would get older."""
     pipeline.begin()
     pipeline.limits.stop_apply = 0.1
-    for lock, asked, seen in MET:
-        with (
-            pipeline.follow("--build") as running,
-            closing(psycopg2.connect(pipeline.dsns[1])) as holder,
-        ):
-            holder.cursor().execute(lock)
+    is_refused = "select count(*) from cdc.installed_model where is_locked"
+    for lock, seen in (
+        (LOCK, pipeline.target.lock_waiters),
+        (f"select from {MODEL} for update", partial(pipeline.target.value, is_refused)),
+    ):
+        with pipeline.follow("--build") as running, pipeline.target.holding(lock):
             write(pipeline)
-            wait_until(lambda: pipeline.target.value(asked), seen)  # noqa: B023
+            wait_until(seen, lock)
             running.end()
         # What could not be locked is tried again a second later.
         again = ("run", "--once", "--build")

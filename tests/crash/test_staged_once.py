@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from testkit.commands import RunningLoader, short_pauses
-from testkit.databases import Database
+from testkit.databases import Database, application_database
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import Cluster, connect
+from testkit.servers import Server
 
 FAILPOINTS = ("copy-chunk", "before-commit", "after-commit")
 
@@ -23,48 +23,31 @@ def code_of(source: Database, failpoint: str, folder: Path) -> int:
         return running.process.wait()
 
 
-def test_small_transactions_are_staged_once(source: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_transaction_is_staged_once_wherever_the_loader_is_killed(
+    source: Database, tmp_path: Path, rows: int
+) -> None:
     other = other_slot(source)
     source.must("setup")
-    for failpoint in FAILPOINTS:
+    for failpoint in (*FAILPOINTS, *(["copy-chunk:2"] if rows > 1 else [])):
         before = source.staged()
-        source.insert(1)
+        source.insert(rows)
         assert code_of(source, failpoint, tmp_path) == -signal.SIGKILL
-        assert source.staged() - before == (failpoint == "after-commit")
+        assert source.staged() - before == (rows if failpoint == "after-commit" else 0)
         for _ in range(20):
             source.insert(1)
         assert code_of(source, failpoint, tmp_path) == -signal.SIGKILL
         source.insert(3)
         source.must("run", "--once")
-        assert source.staged() - before == 24
-    assert change_log(source) == second_opinion(source, other)
-
-
-@pytest.mark.slow
-def test_a_large_transaction_is_staged_once(source: Database, tmp_path: Path) -> None:
-    other = other_slot(source)
-    source.must("setup")
-    for failpoint in (*FAILPOINTS, "copy-chunk:2"):
-        source.insert(20)
-        source.must("run", "--once")
-        source.insert(5_000)
-        source.execute("update notifications set notification_status = 'sent'")
-        for _ in range(2):
-            # The second attempt may have too little left to reach the failpoint.
-            assert code_of(source, failpoint, tmp_path) in (-signal.SIGKILL, 0)
-            source.insert(3)
-        source.must("run", "--once")
-        source.execute("delete from notifications")
-    source.must("run", "--once")
+        assert source.staged() - before == rows + 23
     assert change_log(source) == second_opinion(source, other)
 
 
 def test_redelivered_transactions_change_nothing() -> None:
-    dice = random.Random(8)
-    with Cluster({"checkpoint_timeout": "1h", "max_wal_size": "4GB"}) as cluster:
-        connect(cluster.dsn()).cursor().execute("create database d")
-        database = Database(cluster, "d")
-        database.load_notify()
+    dice, often = random.Random(8), {"checkpoint_timeout": "1h", "max_wal_size": "4GB"}
+    confirmed = "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s"
+    with Server(often) as cluster:
+        database = application_database(cluster, "d")
         other = other_slot(database)
         database.must("setup")
         went_back = 0
@@ -74,11 +57,10 @@ def test_redelivered_transactions_change_nothing() -> None:
                 database.execute("update notifications set notification_status = 'sent'")
             database.must("run", "--once")
             stored = change_log(database)
-            confirmed = "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s"
             before = database.value(confirmed, database.slot)
             cluster.stop("immediate")
             cluster.start()
-            database = Database(cluster, "d")
+            database = database.reconnect()
             went_back += database.value(confirmed, database.slot) != before
             database.must("run", "--once")
             assert change_log(database)[: len(stored)] == stored

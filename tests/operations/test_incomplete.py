@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from testkit.pipeline import Pipeline
 from tests.runbook.procedure import Operator
 
 MODEL = "analytics.ft_service_stats"
-
-
-def status(pipeline: Pipeline) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
-    """The exit code, the findings and what is said of the model."""
-    done = pipeline.loader("status", "--json")
-    body = json.loads(done.stdout)
-    (model,) = body["models"]
-    return done.returncode, body["findings"], model
 
 
 def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -> None:
@@ -36,8 +25,8 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
 
     # As the remedy has it; what was rejected before is still not counted.
     pipeline.source.execute("alter table notifications replica identity full")
-    code, _, model = status(pipeline)
-    assert (code, model["rejected_count"], model["rejected_lsn"] in said) == (3, listed, True)
+    (model,) = pipeline.status()["models"]
+    assert (model["rejected_count"], model["rejected_lsn"] in said) == (listed, True)
     told = pipeline.loader("status").stdout
     assert "waits: a change after " in told.splitlines()[0], "what it took away is not known"
     assert (
@@ -48,20 +37,20 @@ def test_what_a_count_lacks_is_told_where_a_person_sees_it(pipeline: Pipeline) -
     assert "\nSome changes, of all groups" in pipeline.must("stats", "ft_service_stats")
     # Later changes are added, and nobody is told that the model holds everything.
     pipeline.build()
-    applied = "select lost_lsn < applied_lsn from cdc.model_watermark"
-    assert pipeline.target.value(applied)
+    ask = pipeline.target.value
+    assert ask("select lost_lsn < applied_lsn from cdc.model_watermark")
     waited = "select cdc.wait_for(%s, (select max(commit_lsn) from cdc.change_log), '0')"
-    assert pipeline.target.value(waited, pipeline.slot) is False
+    assert ask(waited, pipeline.slot) is False
     as_of = (
         "select cdc.exact_as_of(%s) <= (select min(committed_at) from cdc.change_log"
         " where commit_lsn >= (select lost_lsn from cdc.model_watermark))"
     )
-    assert pipeline.target.value(as_of, pipeline.slot)
+    assert ask(as_of, pipeline.slot)
     # The runbook's list of them, and its way to count them.
     operator = Operator(pipeline)
     for block, lines in ((0, listed), (1, 0), (0, 0)):
         operator.carry_out("Changes were rejected", block)
         assert operator.said.count("the replica identity") == lines
-    assert status(pipeline)[1] == []
-    assert pipeline.target.value(waited, pipeline.slot)
+    assert pipeline.status()["findings"] == []
+    assert ask(waited, pipeline.slot)
     pipeline.goes_on()

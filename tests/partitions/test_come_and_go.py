@@ -65,24 +65,20 @@ def test_a_leaf_that_is_filled_as_it_is_made_needs_no_seed_and_an_unlogged_one_i
     partitioned: Pipeline,
 ) -> None:
     begin(partitioned)
+    run = partitioned.source.execute
     with partitioned.follow() as running:
-        partitioned.source.execute((FILLED + ATTACH).format(n=1))
+        run((FILLED + ATTACH).format(n=1))
         running.wait_for("has other partitions")
-    partitioned.source.execute("drop role if exists partner; create role partner superuser")
-    owner = "alter table filled_{n} owner to partner;"
-    partitioned.source.execute((FILLED + owner + ATTACH).format(n=2))
+    run("drop role if exists partner; create role partner superuser")
+    run(f"{FILLED}alter table filled_{{n}} owner to partner;{ATTACH}".format(n=2))
     partitioned.must_be_exact()
     assert not partitioned.is_said_to_wait()
-    partitioned.source.execute(
-        "create unlogged table fast partition of notifications for values in ('fast')"
-    )
+    run("create unlogged table fast partition of notifications for values in ('fast')")
     partitioned.source.insert(1)
     partitioned.stage()
     assert "does not hold everything" in partitioned.waits()
-    code, said = partitioned.refused("setup")
-    assert code == 17
-    assert "public.fast of public.notifications is not logged" in said
-    partitioned.source.execute(said.split("Try: ")[1])
+    unlogged = "public.fast of public.notifications is not logged"
+    run(partitioned.refused_with(17, unlogged, "setup").split("Try: ")[1])
     partitioned.stage()
     partitioned.seed()
     partitioned.must_be_exact()
@@ -115,9 +111,8 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
 def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) -> None:
     partitioned.source.execute("alter table sent_other replica identity default;"
                                "alter table other_status replica identity nothing")  # fmt: skip
-    code, said = partitioned.refused("setup")
-    assert code == 18
-    assert "partitions public.sent_other, public.other_status of public.notifications" in said
+    leaves = "partitions public.sent_other, public.other_status of public.notifications"
+    said = partitioned.refused_with(18, leaves, "setup")
     paste(partitioned.source.cluster, partitioned.source.name, said.split("Try: ")[1])
     partitioned.set_up()
     partitioned.source.execute(

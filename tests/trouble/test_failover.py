@@ -83,32 +83,21 @@ def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(
 
 def test_a_target_restored_from_an_older_backup(apart: Pipeline) -> None:
     apart.begin()
-    backup(apart.target)
+    cluster, name = apart.target.cluster, apart.target.name
+    sessions = f"from pg_stat_activity where datname = '{name}'"
+    administer(
+        cluster,
+        f"select pg_terminate_backend(pid) {sessions}",
+        f"create database backup template {name}",
+    )
     apart.source.insert(3)
     apart.must("run", "--once")
-    restore(apart)
+    administer(
+        cluster, f"drop database {name} with (force)", f"alter database backup rename to {name}"
+    )
+    apart.target = apart.target.reconnect()
     position = apart.position()
     for command in (("run",), ("setup",)):
         said = apart.refused_with(22, "the target was restored", *command)
         assert f"everything before {position} is stored, changes between are lost" in said
     apart.recovers_from(said)
-
-
-def backup(target: Database) -> None:
-    """Copy the target's database as it is."""
-    administer(
-        target.cluster,
-        f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{target.name}'",
-        f"create database backup template {target.name}",
-    )
-
-
-def restore(pipeline: Pipeline) -> None:
-    """Put the copy in the target's place."""
-    name = pipeline.target.name
-    administer(
-        pipeline.target.cluster,
-        f"drop database {name} with (force)",
-        f"alter database backup rename to {name}",
-    )
-    pipeline.target = pipeline.target.reconnect()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 
@@ -14,18 +13,13 @@ from testkit.servers import Cluster, administer, configured
 from testkit.standbys import from_18
 
 
-def outgrow(database: Database, slot: str) -> None:
-    """Write WAL until the server gives the slot up."""
-
-    def lost() -> bool:
-        database.execute(
-            "select pg_logical_emit_message(false, 'x', repeat('x', 1000000)); "
-            "select pg_switch_wal(); checkpoint"
-        )
-        status = "select wal_status from pg_replication_slots where slot_name = %s"
-        return bool(database.value(status, slot) == "lost")
-
-    wait_until(lost, "the slot is lost")
+def is_outgrown(database: Database) -> bool:
+    """Write WAL, and say whether the server has given the slot up."""
+    database.execute(
+        "select pg_logical_emit_message(false, 'x', repeat('x', 1000000)); "
+        "select pg_switch_wal(); checkpoint"
+    )
+    return bool(database.value("select wal_status = 'lost' from pg_replication_slots"))
 
 
 def test_a_slot_lost_to_max_slot_wal_keep_size(make_pipeline: MakePipeline, spare: Cluster) -> None:
@@ -36,7 +30,7 @@ def test_a_slot_lost_to_max_slot_wal_keep_size(make_pipeline: MakePipeline, spar
         pipeline.wait_for_staged(7)
         running.process.send_signal(signal.SIGSTOP)
         with configured(spare, max_slot_wal_keep_size="'16MB'"):
-            outgrow(pipeline.source, pipeline.slot)
+            wait_until(lambda: is_outgrown(pipeline.source), "the slot is lost")
         running.process.send_signal(signal.SIGCONT)
         code, said = running.refuses()
     assert code == 21
@@ -93,23 +87,17 @@ def test_a_slot_that_nobody_followed_for_too_long(
     pipeline.begin()
     reload = "select pg_reload_conf()"
     administer(spare, f"alter system set {TIMEOUT} = '1h'", reload)
-    said = pipeline.must("setup")
-    assert f"nobody has followed it for 1h ({TIMEOUT})" in said
+    assert f"nobody has followed it for 1h ({TIMEOUT})" in pipeline.must("setup")
     assert pipeline.loader("status").returncode == 0
     administer(spare, f"alter system set {TIMEOUT} = '5s'", reload)
     wait_until(lambda: pipeline.loader("status").returncode == 3, "status warns of it")
     assert f"the source gives it up ({TIMEOUT})" in pipeline.loader("status").stdout
 
-    def is_lost() -> bool:
-        administer(spare, "checkpoint")
-        lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
-        return bool(pipeline.source.value(lost))
-
-    wait_until(is_lost, "the slot is lost")
+    lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
+    wait_until(lambda: pipeline.source.execute("checkpoint") or pipeline.source.value(lost), "lost")
     said = pipeline.refused_with(21, "(idle_timeout)", "run")
-    shown = json.loads(pipeline.loader("status", "--json").stdout)
-    assert shown["slot"]["invalidation_reason"] == "idle_timeout"
-    assert shown["slot"]["idle_timeout_seconds"] == 5
+    slot = pipeline.status()["slot"]
+    assert (slot["invalidation_reason"], slot["idle_timeout_seconds"]) == ("idle_timeout", 5)
     remedy = re.search(r"Try: (alter system .*) -- on the source", said)
     assert remedy
     paste(spare, "postgres", remedy[1])
