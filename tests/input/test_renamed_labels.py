@@ -50,12 +50,6 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 SEED = "spark-submit spark/seed.py"
 OF_STATE = {"by_state", "by_former", "current_states", "parted_states"}
 RENAMED = "alter type lab.state rename value 'new' to 'fresh'"
-CHANGES = (
-    "insert into lab.orders values (20, 'paid', '{b}', 'paid', 7)",
-    "update lab.orders set state = 'paid', n = n + 1 where id < 5",
-    "delete from lab.orders where id = 6",
-    "update lab.parted set n = n + 1",
-)
 
 
 @contextmanager
@@ -93,8 +87,11 @@ def must_be_exact(system: QuerySystem) -> None:
 
 
 def change(system: QuerySystem) -> None:
-    for statement in CHANGES:
-        system.source.execute(statement)
+    run = system.source.execute
+    run("insert into lab.orders values (20, 'paid', '{b}', 'paid', 7)")
+    run("update lab.orders set state = 'paid', n = n + 1 where id < 5")
+    run("delete from lab.orders where id = 6")
+    run("update lab.parted set n = n + 1")
 
 
 def change_again(system: QuerySystem) -> None:

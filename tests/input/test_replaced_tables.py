@@ -10,7 +10,6 @@ import pytest
 from loader.setup import setup
 from testkit.databases import ARCHIVE
 from testkit.pipeline import Pipeline
-from testkit.spark_jobs import run_job
 from waltally.errors import TableReplaced
 
 REPLACEMENTS = {
@@ -83,10 +82,8 @@ def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_cou
         pipeline.must_be_exact()
     assert problems(pipeline) == []
     # Not as another table, which a seed would count.
-    pipeline.source.execute(
-        "alter table notifications rename to former;"
-        "create view notifications as select * from former"
-    )
+    pipeline.source.execute("alter table notifications rename to former")
+    pipeline.source.execute("create view notifications as select * from former")
     assert problems(pipeline) == ["TableUnfit"]
 
 
@@ -98,9 +95,9 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline:
     ddl = REPLACEMENTS["renamed and made again"]
     pipeline.source.execute(ddl.replace("notifications", "notification_history"))
     pipeline.source.execute(f"{ARCHIVE} limit 1")
-    (problem,) = [found for found in pipeline.findings() if found["kind"] == "TableReplaced"]
+    (remedy,) = [each["remedy"] for each in pipeline.findings() if each["kind"] == "TableReplaced"]
     with pipeline.follow():
-        run_job(problem["remedy"].split("`")[1], pipeline.environment())
+        pipeline.spark_job(remedy.split("`")[1])
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 

@@ -14,29 +14,16 @@ MARKER = "zebra-4711"
 KEEP = 'created_at,"Kept, ""one"" of"'
 SHAPE = """
 alter table notifications
-    add column "Kept, ""one"" of" text,
-    add column "Odd, ""one"" of" text,
-    add column more jsonb,
-    add column tags text[],
-    alter column personalisation set storage external,
-    alter job_id set not null, alter job_id set default gen_random_uuid(),
-    alter service_id set not null, alter template_id set not null,
-    alter notification_status set not null;
-create unique index covering on notifications
-    (job_id, id, service_id, template_id, notification_type, notification_status);
-alter table notifications replica identity using index covering;
-alter table notification_history
-    add column note text, drop constraint notification_history_pkey,
-    add primary key (id, created_at);
+    add column "Kept, ""one"" of" text, add column "Odd, ""one"" of" text,
+    add column more jsonb, add column tags text[],
+    alter column personalisation set storage external;
+alter table notification_history add column note text;
 """
 
 INSERT = """
-insert into notifications (
-    "to", normalised_to, reference, personalisation, "Kept, ""one"" of", "Odd, ""one"" of", more,
-    tags, service_id, template_id, notification_type, notification_status
-)
-select
-    '{0}', '{0}', '{0}', repeat('{0}', 1000), 'kept', '{0}', jsonb_build_object('{0}', '{0}'),
+insert into notifications ("to", normalised_to, reference, personalisation, "Kept, ""one"" of",
+    "Odd, ""one"" of", more, tags, service_id, template_id, notification_type, notification_status)
+select '{0}', '{0}', '{0}', repeat('{0}', 1000), 'kept', '{0}', jsonb_build_object('{0}', '{0}'),
     array['{0}', '{0}'], service_id, id, 'email', %s
 from templates
 """
@@ -44,13 +31,9 @@ from templates
 CHANGES = """
 update notifications set notification_status = 'sent', "to" = '"{0}\\" ,"name":"id"';
 update notifications set personalisation = '{0}';
-insert into notification_history (
-    id, created_at, reference, note,
-    service_id, template_id, notification_type, notification_status
-)
-select
-    id, created_at, '{0}', '{0}',
-    service_id, template_id, notification_type, notification_status
+insert into notification_history (id, created_at, reference, note, service_id, template_id,
+    notification_type, notification_status)
+select id, created_at, '{0}', '{0}', service_id, template_id, notification_type, notification_status
 from notifications;
 delete from notifications where id in (select id from notifications limit 1);
 truncate notification_history;
@@ -62,12 +45,6 @@ def pipeline(apart: Pipeline) -> Pipeline:
     """A source with odd columns and a target of its own; nothing set up."""
     apart.source.execute(SHAPE)
     return apart
-
-
-def write(source: Database) -> None:
-    """Every kind of change, with the marker in all that is not to be kept."""
-    source.execute(INSERT.format(MARKER), "created")
-    source.execute(CHANGES.format(MARKER))
 
 
 def reject(source: Database) -> None:
@@ -97,7 +74,8 @@ def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> No
     unknown = "LOADER_COLUMNS names recipient, which no followed table"
     pipeline.refused_with(2, unknown, "run", "--once", "--columns", "id,recipient,note")
     with pipeline.follow("--build", "--verbose", "--columns", KEEP) as running:
-        write(source)
+        source.execute(INSERT.format(MARKER), "created")
+        source.execute(CHANGES.format(MARKER))
         pipeline.wait_for_staged(14)
     said = running.said()
     assert "built in" in said
@@ -111,7 +89,7 @@ def test_what_is_not_kept_is_nowhere_but_in_the_source(pipeline: Pipeline) -> No
 
     assert target.value("select count(*) from cdc.change_log where action is null") == 0
     assert target.value("select count(*) from analytics.rejected_changes") == 3
-    assert places(source, MARKER) >= {"public.notifications", "public.notification_history"}
+    assert "public.notifications" in places(source, MARKER)
     assert places(target, MARKER) == set()
     assert MARKER not in said + built.stdout + built.stderr
     assert files_with(pipeline.home, MARKER) == set()

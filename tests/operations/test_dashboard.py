@@ -91,19 +91,19 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
         urllib.request.urlopen(f"{root}events") as stream,
     ):
         unread.sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
-        first = read_counts(stream)
+        first = read(stream)
         assert first["types"] == [{"name": "email", **email}]
         assert first["statuses"] == [{"name": "delivered", "count": 1}]
         assert [service["requested"] for service in first["services"]] == [1]
         build(source)
-        second = read_counts(stream)
+        second = read(stream)
         assert second["types"] == [{"name": "email", "requested": 2, "delivered": 2, "failed": 0}]
         assert second["position"] != first["position"]
         status, moved, counts = ask(url, etag)
         assert (status, counts[0]["requested"], moved != etag) == (HTTPStatus.OK, 2, True)
         # Nobody follows the slot: what is committed from here on is in no number.
         source.insert(1, "delivered")
-        _, *ages = [read_age(stream) for _ in range(3)]
+        _, *ages = [read(stream, b'{"age"') for _ in range(3)]
         assert ages[0]["age"] < ages[1]["age"]
         assert ages[0]["freshness"] == "fresh"
         others = (
@@ -114,14 +114,9 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
     wait_until(lambda: source.value(others) == 0, "nobody looks any more")
 
 
-def read_age(stream: Iterable[bytes]) -> Any:
-    lines = iter(stream)
-    next(line for line in lines if line == b"event: age\n")
-    return json.loads(next(lines).removeprefix(b"data: "))
-
-
-def read_counts(stream: Iterable[bytes]) -> Any:
-    data = next(line for line in stream if line.startswith(b'data: {"position"'))
+def read(stream: Iterable[bytes], event: bytes = b'{"position"') -> Any:
+    """Return the next event that begins so: counts, or how old they are."""
+    data = next(line for line in stream if line.startswith(b"data: " + event))
     return json.loads(data.removeprefix(b"data: "))
 
 
@@ -130,7 +125,7 @@ def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
 ) -> None:
     url = service_url(source, root)
     with urllib.request.urlopen(f"{root}events") as stream:
-        first = read_counts(stream)
+        first = read(stream)
         administer(source.cluster, f"alter database {source.name} allow_connections false")
         source.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
@@ -139,7 +134,7 @@ def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
         assert b"event: gone\n" in stream
         assert ask(url)[0] == HTTPStatus.SERVICE_UNAVAILABLE
         administer(source.cluster, f"alter database {source.name} allow_connections true")
-        assert read_counts(line for line in stream if line != b"data:\n") == first
+        assert read(line for line in stream if line != b"data:\n") == first
         assert ask(url)[0] == HTTPStatus.OK
 
 

@@ -21,11 +21,8 @@ MOVE = "update notification_history set notification_status = '{}' where notific
 
 def archived(pipeline: Pipeline) -> dict[str, int]:
     """Return how many archived rows the model has, by status."""
-    found = pipeline.source.execute(
-        "select notification_status, sum(archived_count)::int from analytics.ft_service_stats "
-        "group by 1 having sum(archived_count) <> 0"
-    )
-    return dict(found)
+    counted = "select notification_status, sum(archived_count)::int from analytics.ft_service_stats"
+    return dict(pipeline.source.execute(f"{counted} group by 1 having sum(archived_count) <> 0"))
 
 
 def test_rows_that_move_count_once_and_purged_ones_stay_counted(

@@ -55,6 +55,7 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     monkeypatch.setattr(limits, "follow_again", (0.1,))
     source = make_dsn(pipeline.dsns[0], options="-c wal_sender_timeout=4s")
     settings = replace(pipeline.loader_settings, source=source)
+    endless = replace(settings, source=make_dsn(source, options="-c wal_sender_timeout=0"))
     with pipeline.follow():
         pipeline.wait_for_staged(8)
         # Each of its answers is newer than this.
@@ -64,9 +65,8 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     try:
         # It never answers again.
         ended.cursor().start_replication(slot_name=pipeline.slot, options={"format-version": "2"})
-        endless = make_dsn(source, options="-c wal_sender_timeout=0")
-        assert not follow._is_held_for_good(replace(settings, source=endless), 59.0)
-        assert follow._is_held_for_good(replace(settings, source=endless), 60.0)
+        assert not follow._is_held_for_good(endless, 59.0)
+        assert follow._is_held_for_good(endless, 60.0)
         pipeline.source.insert(2)
         follow.follow(settings, Event(), RunState(), once=True)
     finally:
