@@ -65,6 +65,16 @@ class Database(Commands):
             holder.ask(statement)
             yield holder
 
+    @contextmanager
+    def role(self, rights: str, options: str = "login") -> Iterator[str]:
+        """Make a role with these rights, which call it {0}; drop it in the end."""
+        name = f"role_of_{self.name}"
+        self.execute(f"create role {name} {options}; {rights}".replace("{0}", name))
+        try:
+            yield name
+        finally:
+            self.execute(f"drop owned by {name} cascade; drop role {name}")
+
     def lock_waiters(self) -> list[int]:
         """Return the processes of the sessions that wait for a lock."""
         waiting = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
@@ -178,23 +177,16 @@ def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipelin
         running.wait_for("following the slot", 3)
 
 
-@contextmanager
-def other_role(pipeline: Pipeline, name: str) -> Iterator[str]:
-    """A role that may make schemas and owns a table, as an application's does."""
-    pipeline.source.execute(
-        f"create role {name} login; grant create on database {pipeline.source.name} to {name};"
-        f"grant all on schema public to {name}; create table public.own (id int, name text);"
-        f"alter table public.own owner to {name}"
-    )
-    try:
-        yield name
-    finally:
-        pipeline.source.execute(f"drop owned by {name} cascade; drop role {name}")
+OTHER_ROLE = (
+    "grant all on schema public to {0}; create table public.own (id int, name text);"
+    "alter table public.own owner to {0}"
+)
+"""A role that owns a table, as an application's does."""
 
 
 def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
     prefix = telling.source.value("select prefix from waltally.ddl_prefix")
-    with other_role(telling, "altering") as role:
+    with telling.source.role(OTHER_ROLE) as role:
         with telling.session(role).cursor() as cursor:
             # Found first by a session's own path, and run as the owner of the trigger's function.
             for function, kind in (
@@ -203,7 +195,7 @@ def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
             ):
                 cursor.execute(
                     f"create function public.{function} returns {kind} language plpgsql as "
-                    "$$ begin execute 'alter role altering superuser'; return null; end $$"
+                    f"$$ begin execute 'alter role {role} superuser'; return null; end $$"
                 )
             cursor.execute("set search_path to public, pg_catalog")
             cursor.execute("alter table own alter name type text using upper(name)")
@@ -259,7 +251,8 @@ def test_functions_of_another_version_are_found_and_replaced(telling: Pipeline) 
 def test_who_is_believed_and_how_another_role_can_know(pipeline: Pipeline) -> None:
     """A schema that somebody else made is not believed."""
     ours, run = pipeline.source.connection, pipeline.source.execute
-    with other_role(pipeline, "pretending") as role, closing(pipeline.session(role)) as session:
+    rights = f"grant create on database {pipeline.source.name} to {{0}}"
+    with pipeline.source.role(rights) as role, closing(pipeline.session(role)) as session:
         session.ask(
             "create schema waltally; create table waltally.ddl_prefix as select 'mine' as "
             "prefix; grant usage on schema waltally to public;"

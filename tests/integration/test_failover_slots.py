@@ -42,11 +42,8 @@ def begin_with_standby(pipeline: Pipeline, family: Family) -> Standby:
     pipeline.given["LOADER_FAILOVER"] = "1"
     pipeline.begin()
     standby = family.standby(COPIES_SLOTS)
-    administer(
-        family.primary,
-        "alter system set synchronized_standby_slots = 'standby'",
-        "select pg_reload_conf()",
-    )
+    wait = "alter system set synchronized_standby_slots = 'standby'"
+    administer(family.primary, wait, "select pg_reload_conf()")
     return standby
 
 

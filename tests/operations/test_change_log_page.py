@@ -10,7 +10,6 @@ from testkit.pipeline import Pipeline
 
 PAGE = (ROOT / "docs/reading.md").read_text().partition("## The change log")[2]
 REGISTER, READ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-READER = "reads_the_log"
 
 
 def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None:
@@ -24,7 +23,7 @@ def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None
 
     def psql(script: str) -> str:
         script = "\\set QUIET off\n" + script.replace("waltally", pipeline.slot)
-        return paste(source.cluster, source.name, script, READER)
+        return paste(source.cluster, source.name, script, reader)
 
     def read() -> tuple[list[str], str]:
         """The changes that it reads, as `commit_lsn|ordinal|action`, and the update's answer."""
@@ -33,12 +32,12 @@ def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None
         (updated,) = [line for line in said if line.startswith("UPDATE")]
         return ["|".join(row.split("|")[:3]) for row in rows], updated
 
-    run(
-        f"create role {READER} login; grant usage on schema cdc to {READER}; "
-        f"grant select on cdc.change_log, cdc.slot_position to {READER}; "
-        f"grant select, insert, update on cdc.reader_position to {READER}"
+    rights = (
+        "grant usage on schema cdc to {0}; "
+        "grant select on cdc.change_log, cdc.slot_position to {0}; "
+        "grant select, insert, update on cdc.reader_position to {0}"
     )
-    try:
+    with pipeline.target.role(rights) as reader:
         psql(REGISTER)
         found: list[str] = []
         for _ in range(2):
@@ -63,5 +62,3 @@ def test_a_reader_gets_each_change_once_and_in_order(pipeline: Pipeline) -> None
         run("update cdc.reader_position set applied_lsn = 'F/0'")
         pipeline.must("setup", "--renew")
         assert pipeline.target.value("select applied_lsn from cdc.reader_position") == "0/0"
-    finally:
-        run(f"drop owned by {READER}; drop role {READER}")

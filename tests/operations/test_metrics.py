@@ -28,13 +28,6 @@ class Served(Pipeline):
 
     port: int
 
-    def environment(self, **more: str) -> dict[str, str]:
-        here, there = (
-            each.cluster.dsn(each.name, password=SECRET) for each in (self.source, self.target)
-        )
-        places = {"LOADER_SOURCE_DSN": here, "LOADER_TARGET_DSN": there}
-        return super().environment(**places, **more)
-
     def serve(self) -> None:
         self.port = free_port()
         self.limits.refresh_metrics, self.limits.stale_metrics = 0.3, 3.0
@@ -102,6 +95,8 @@ def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     ):
         source = application_database(own, "application")
         made = Served(source, tmp_path_factory.mktemp("served"), target)
+        for side, each in (("SOURCE", source), ("TARGET", target)):
+            made.given[f"LOADER_{side}_DSN"] = each.cluster.dsn(each.name, password=SECRET)
         made.must("setup")
         target.take_baseline()
         made.serve()

@@ -83,15 +83,12 @@ def test_a_role_with_few_rights_waits_sees_new_partitions_and_ends_in_time(
     pipeline.set_up()
     pipeline.build()
     at = pipeline.position()
-    pipeline.target.execute(
-        "create role only_waits login; grant usage on schema cdc to only_waits; "
-        "grant select on all tables in schema cdc to only_waits; "
-        "grant execute on function cdc.wait_for to only_waits"
+    rights = (
+        "grant usage on schema cdc to {0}; grant select on all tables in schema cdc to {0}; "
+        "grant execute on function cdc.wait_for to {0}"
     )
-    try:
-        pipeline.must("wait", "--lsn", at, PGUSER="only_waits", LOADER_TARGET_DSN="")
-    finally:
-        pipeline.target.execute("drop owned by only_waits; drop role only_waits")
+    with pipeline.target.role(rights) as role:
+        pipeline.must("wait", "--lsn", at, PGUSER=role, LOADER_TARGET_DSN="")
 
     # A partition is attached, with changes in it, while it waits.
     pipeline.source.insert(3)
