@@ -85,14 +85,13 @@ def run_psql(pipeline: Pipeline, said: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
+def partitioned(pipeline: Pipeline) -> Pipeline:
+    return partition(pipeline)
+
+
+@pytest.fixture
 def telling(pipeline: Pipeline) -> Pipeline:
-    """A pipeline with a baseline whose source tells of DDL."""
-    begin_telling(pipeline)
-    return pipeline
-
-
-def begin_telling(pipeline: Pipeline) -> None:
-    """Begin, with some rows that go by ways of which the source tells."""
+    """A pipeline with a baseline whose source tells of DDL, and rows that go by such ways."""
     assert tell(pipeline).returncode == 0
     begin(pipeline)
     pipeline.source.execute(
@@ -100,6 +99,7 @@ def begin_telling(pipeline: Pipeline) -> None:
         "update copies set id = gen_random_uuid()"
     )
     assert pipeline.findings() == []
+    return pipeline
 
 
 def execute(pipeline: Pipeline, ddl: str) -> None:
@@ -109,13 +109,17 @@ def execute(pipeline: Pipeline, ddl: str) -> None:
             session.ask(statement)
 
 
+def waits_after(pipeline: Pipeline, ddl: str, case: str = "") -> None:
+    before = pipeline.model()
+    execute(pipeline, ddl)
+    pipeline.source.insert(1)
+    pipeline.stage()
+    waits_for_a_seed(pipeline, before, case)
+
+
 def test_a_model_waits_where_ddl_changed_rows(telling: Pipeline) -> None:
     for case, ddl in SILENT.items():
-        before = telling.model()
-        execute(telling, ddl)
-        telling.source.insert(1)
-        telling.stage()
-        waits_for_a_seed(telling, before, case)
+        waits_after(telling, ddl, case)
     # It goes on where it cannot be told.
     telling.source.execute("drop table waltally.ddl_prefix")
     execute(telling, SILENT["other values"])
@@ -141,25 +145,20 @@ def test_a_model_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline)
     assert telling.findings() == []
 
 
-def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
-    partition(pipeline)
-    begin_telling(pipeline)
+def test_a_partition_is_a_part_of_its_table(partitioned: Pipeline, telling: Pipeline) -> None:
     execute(
-        pipeline,
+        telling,
         "begin; create table late (like notifications); alter table late replica identity full;"
         "alter table notifications attach partition late for values in ('late'); commit",
     )
-    pipeline.must_be_exact()
+    telling.must_be_exact()
     for ddl in (
         "alter table parts.created set unlogged; {insert}; alter table parts.created set logged",
         "alter table notifications alter service_id type uuid using template_id",
         "{swap}; {swap}",
         "alter schema parts rename to away; alter schema away rename to parts",
     ):
-        before = pipeline.model()
-        execute(pipeline, ddl)
-        pipeline.stage()
-        waits_for_a_seed(pipeline, before, ddl)
+        waits_after(telling, ddl, ddl)
 
 
 def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipeline) -> None:
@@ -241,11 +240,7 @@ def test_functions_of_another_version_are_found_and_replaced(telling: Pipeline) 
         assert run_psql(telling, said).returncode == 0
     assert "Everything is set up." in telling.must("setup", "--check")
     assert telling.source.value("select prefix from waltally.ddl_prefix") == prefix
-    before = telling.model()
-    telling.source.execute("alter schema public rename to away; alter schema away rename to public")
-    telling.source.insert(1)
-    telling.stage()
-    waits_for_a_seed(telling, before, "replaced")
+    waits_after(telling, "alter schema public rename to away; alter schema away rename to public")
 
 
 def test_who_is_believed_and_how_another_role_can_know(pipeline: Pipeline) -> None:

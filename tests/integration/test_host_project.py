@@ -10,7 +10,6 @@ from testkit.commands import RunningLoader, profiles, run_dbt, short_pauses, wai
 from testkit.databases import Database, paste
 from testkit.pipeline import Pipeline
 from testkit.project import host_project
-from testkit.queries import QuerySystem
 from testkit.servers import administer
 from waltally.tables import quoted
 
@@ -170,25 +169,3 @@ def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it
     assert shown[4].split() == ["3", "3", "0"]
     pipeline.must("prune", "--keep", "0s")
     assert "dropped the slot" in pipeline.must("teardown", "--drop-data", "--yes")
-
-
-@pytest.mark.slow
-def test_the_widest_models_are_kept(database: Database, tmp_path: Path) -> None:
-    texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
-    keys, sums = ", ".join(texts), ", ".join(f"sum({name}) as {name}" for name in numbers)
-    columns = [f"{name} text default 0" for name in texts]
-    columns += [f"{name} bigint default 1" for name in numbers]
-    database.execute(
-        f"create schema lab; create table lab.wide ({', '.join(columns)}, primary key ({keys}));"
-        "alter table lab.wide replica identity full"
-    )
-    system = QuerySystem(database, tmp_path)
-    wide = f"select {keys}, {sums} from {{wide}} group by {keys}"
-    system.keep({"ft_wide": (wide, {}), "rows_wide": ("select * from {wide}", {})})
-    database.take_baseline()
-    database.execute("insert into lab.wide (t0) values ('a'), ('b')")
-    database.execute("update lab.wide set n367 = 7 where t0 = 'a'")
-    database.execute("delete from lab.wide where t0 = 'b'")
-    system.catch_up()
-    assert database.value("select count(*) from analytics.rows_wide") == 1
-    assert system.differing() == {}
