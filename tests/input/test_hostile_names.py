@@ -67,19 +67,13 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         system.must("init", str(project), "--table", each.table, *by)
         (model,) = {*project.glob("models/*.sql")} - known
         each.model = model.stem
-    system.given = {
-        "LOADER_MANIFEST": "",
-        "DBT_PROJECT_DIR": str(project),
-        "DBT_PROFILES_DIR": str(project),
-        "LOADER_SCHEMA": STAGING,
-        "DBT_SCHEMA": MARTS,
-        "PGPASSWORD": SECRET,
-    }
+    system.given = {"LOADER_MANIFEST": "", "LOADER_SCHEMA": STAGING, "DBT_SCHEMA": MARTS}
+    system.given |= dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
+    system.given["PGPASSWORD"] = SECRET
     # dbt's own macros take these for the same schema.
     database.execute(f"create schema {quoted(MARTS.swapcase())}")
-    said = system.loader("setup").stderr
-    remedies = re.findall("^Try: (alter table .*)$", said, re.MULTILINE)
-    assert len(remedies) == len(tables), said
+    remedies = re.findall("^Try: (alter table .*)$", system.refused("setup")[1], re.MULTILINE)
+    assert len(remedies) == len(tables), remedies
     for remedy in remedies:
         paste(database.cluster, database.name, remedy)
     system.must("setup")

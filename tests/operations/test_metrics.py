@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
 from prometheus_client import Metric
@@ -37,12 +37,10 @@ class Served(Pipeline):
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the status and the text that a path answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as found:
-                return found.status, found.read().decode()
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code, refused.read().decode()
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
 
     def families(self) -> list[Metric]:
         status, text = self.get("/metrics")
@@ -103,13 +101,9 @@ def served(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         with made.running:
             source.insert(5)
             counted = f"select sum(live_count) from {MODEL}"
-            wait_until(
-                lambda: target.value(counted) == 5, "they are built, and what comes later is timed"
-            )
-            source.execute(
-                "update notifications set notification_status = 'sent';"
-                "delete from notifications where ctid = (select min(ctid) from notifications)"
-            )
+            made.wait_until(lambda: target.value(counted) == 5, "what comes later is timed")
+            source.execute("update notifications set notification_status = 'sent'")
+            source.execute("delete from notifications where ctid = '(0,6)'")
             source.insert(2)
             made.wait_for("waltally_staged_changes_total", 5 + 5 + 1 + 2)
             made.wait_for("waltally_freshness_seconds_count", model=MODEL)
@@ -214,9 +208,7 @@ def test_a_source_that_is_away_takes_only_its_own_series_away(served: Served) ->
 
 def test_a_change_that_cannot_be_counted_is_told(served: Served) -> None:
     served.source.execute("alter table notifications replica identity nothing")
-    served.source.execute(
-        "delete from notifications where ctid = (select max(ctid) from notifications)"
-    )
+    served.source.execute("delete from notifications where notification_status = 'created'")
     served.source.execute("alter table notifications replica identity full")
     served.wait_for("waltally_model_has_rejected_changes", model=MODEL)
     served.wait_for("waltally_findings", kind="Unhealthy")
