@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import json
 import logging
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import testing
 
@@ -134,6 +135,11 @@ class Commands:
         done = self.loader(*arguments, **more)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def status(self, **more: str) -> dict[str, Any]:
+        """Return what `loader status --json` says, whatever it finds."""
+        found: dict[str, Any] = json.loads(self.loader("status", "--json", **more).stdout)
+        return found
 
     def refused(self, *arguments: str, **more: str) -> tuple[int, str]:
         """Run the loader, which must refuse; return its exit code and its errors with remedies."""

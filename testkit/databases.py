@@ -6,7 +6,8 @@ import itertools
 import os
 import subprocess
 import tempfile
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from testkit import source as notify
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
 from testkit.model import NOTIFY, Query, manifest_of
 from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
+from waltally.database import Connection
 
 _numbers = itertools.count()
 
@@ -54,6 +56,32 @@ class Database(Commands):
     def value(self, query: str, *arguments: object) -> Any:
         ((found,),) = self.execute(query, *arguments)
         return found
+
+    @contextmanager
+    def holding(self, statement: str) -> Iterator[Connection]:
+        """Hold what a statement takes, in a session of its own, until that ends."""
+        with closing(connect(self.cluster.dsn(self.name))) as holder:
+            holder.autocommit = False
+            holder.ask(statement)
+            yield holder
+
+    @contextmanager
+    def role(self, rights: str, options: str = "login") -> Iterator[str]:
+        """Make a role with these rights, which call it {0}; drop it in the end."""
+        name = f"role_of_{self.name}"
+        self.execute(f"create role {name} {options}; {rights}".replace("{0}", name))
+        try:
+            yield name
+        finally:
+            self.execute(f"drop owned by {name} cascade; drop role {name}")
+
+    def lock_waiters(self) -> list[int]:
+        """Return the processes of the sessions that wait for a lock."""
+        waiting = (
+            "select pid from pg_stat_activity "
+            "where wait_event_type = 'Lock' and datname = current_database()"
+        )
+        return [pid for (pid,) in self.execute(waiting)]
 
     def insert(self, count: int, status: str = "created", text: str = "hello") -> None:
         """Insert notifications in one transaction."""
@@ -107,12 +135,12 @@ class Database(Commands):
         return running
 
     def take_baseline(self) -> None:
-        """Take one for every model, at this target, as a seed of empty tables does."""
+        """Take one for every model without one, at this target, as a seed of empty tables does."""
         self.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
             "snapshot_lsn, system_identifier) select slot_name, declared_name, gen_random_uuid(), "
             "registered_model.declaration, position_lsn, system_identifier from cdc.slot_position "
-            "inner join cdc.registered_model using (slot_name)"
+            "inner join cdc.registered_model using (slot_name) on conflict do nothing"
         )
 
     def install(self) -> None:

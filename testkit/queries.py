@@ -90,6 +90,20 @@ class QuerySystem(System):
         self.must("run", "--once")
         self.apply()
 
+    def differing(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
+        """Return which models, or which of these, do not equal their queries, and in what rows."""
+        found = {}
+        for name in models or self.models:
+            query = self.models[name][0].replace('"db".', "")
+            with self.target.connection.cursor() as cursor:
+                cursor.execute(f"{query} limit 0")
+                columns = ", ".join(f'"{column.name}"::text' for column in cursor.description or ())
+            rows = self.compare(
+                f"select {columns} from analytics.{name}", f"select {columns} from ({query}) as q"
+            )
+            found.update({name: rows} if rows else {})
+        return found
+
     def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
         return self.target.execute(apart(one, other))

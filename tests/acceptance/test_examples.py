@@ -60,10 +60,9 @@ class ExamplePipeline:
         self._systems = [
             System(source, project, self.warehouse) for source in sources or [self.warehouse]
         ]
-        self._stack = stack
+        self._stack, self._has_spark_models = stack, example.has_spark_models
         self._since: dict[str, str] = {}
         self._is_installed = False
-        self._has_spark_models = example.has_spark_models
         self._loaders: list[RunningLoader] = []
         self.traffic: list[Sessions[Any]] = []
         for number, system in enumerate(self._systems, 1):
@@ -79,11 +78,6 @@ class ExamplePipeline:
         """Run a command for each source, to its end; fail the test where it fails."""
         for system in self._systems:
             system.do(program, *arguments)
-
-    def set_up(self) -> None:
-        """Register the models."""
-        self._systems[0].do("dbt", "--quiet", "compile")
-        self.run("loader", "setup")
 
     def follow(self) -> None:
         """Let a loader follow each source; one that does so is killed, whatever it is at."""
@@ -139,11 +133,12 @@ def test_every_model_equals_a_recount(name: str, cluster: Cluster, tmp_path: Pat
     with ExitStack() as stack:
         pipeline = ExamplePipeline(name, cluster, tmp_path, stack)
         # A slot that is made amid TRUNCATEs may be one that the server cannot decode (protocol.py).
-        pipeline.set_up()
+        pipeline.run("dbt", "--quiet", "compile")
+        pipeline.run("loader", "setup")
         for traffic in pipeline.traffic:
             stack.enter_context(traffic)
         pipeline.follow()
-        for step in (pipeline.seed, pipeline.follow, pipeline.seed, pipeline.follow):
+        for step in (pipeline.seed, pipeline.follow) * 2:
             pipeline.write()
             step()
             pipeline.write()

@@ -46,13 +46,11 @@ README = blocks("README.md", "<!-- the acceptance test runs this block -->\n")
 
 def environment_of(database: Database, project: Path | None = None) -> dict[str, str]:
     """What an operator has; with a project also for a loader that runs elsewhere."""
-    places = dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
-    return database.environment(
-        LOADER_MANIFEST="",
-        PATH=f"{LOADER.parent}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}",
-        DBT_SEND_ANONYMOUS_USAGE_STATS="false",
-        **(places if project else {}),
-    )
+    given = {"LOADER_MANIFEST": "", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    given["PATH"] = os.pathsep.join((str(LOADER.parent), str(BIN), os.environ["PATH"]))
+    if project:
+        given |= dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
+    return database.environment(**given)
 
 
 def run(commands: str, cwd: Path, environment: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from waltally_jobs.common.errors import CountingFailed, spark_errors
 
+from testkit import comparison
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
 from testkit.fixtures import WAREHOUSE
@@ -41,18 +42,16 @@ def test_the_source_may_have_any_encoding_the_target_shares(
                 b"notification_status = '\xff\xfe\xe9'"
             )
         source.insert(2)
-        source.execute(
-            "delete from notifications where ctid = (select min(ctid) from notifications)"
-        )
+        first = "(select min(ctid) from notifications)"
+        source.execute(f"delete from notifications where ctid = {first}")
         pipeline.catch_up()
         assert pipeline.rejected() == []
-        differing = (
-            "select count(*) from analytics.ft_service_stats as model full join ("
-            "select notification_status, count(*) as rows from notifications group by 1) as counted"
-            " on model.notification_status = counted.notification_status "
-            "where coalesce(live_count, 0) <> coalesce(rows, 0)"
+        differing = comparison.apart(
+            "select notification_status, live_count from analytics.ft_service_stats"
+            " where live_count > 0",
+            "select notification_status, count(*) from notifications group by 1",
         )
-        assert source.value(differing) == 0
+        assert source.execute(differing) == []
 
 
 def test_what_stops_a_seed_of_an_sql_ascii_source_is_said_and_corrected(cluster: Cluster) -> None:
@@ -94,14 +93,12 @@ def test_text_that_the_target_cannot_hold_is_rejected_and_the_rest_goes_on(
         source.insert(3, status="envoyé", text='à ÿ \\ " £')
         source.execute("set client_encoding to sql_ascii")
         with source.connection.cursor() as cursor:
-            cursor.execute(
-                b'begin; insert into notifications ("to", service_id, template_id, '
-                b"notification_type, notification_status) select '\x81', service_id, id, "
-                b"'sms', 'sent' from templates limit 1;"
+            insert = (
                 b'insert into notifications ("to", service_id, template_id, notification_type, '
-                b"notification_status) select 'x', service_id, id, 'sms', 'sent' "
-                b"from templates limit 1; commit"
+                b"notification_status) select '%s', service_id, id, 'sms', 'sent' "
+                b"from templates limit 1;"
             )
+            cursor.execute(b"begin;" + insert % b"\x81" + insert % b"x" + b"commit")
         source.insert(4)
         pipeline.must("run", "--once", "--columns", "to,personalisation,größe")
         source.insert(5)

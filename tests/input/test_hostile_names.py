@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import re
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from testkit.commands import sentence
 from testkit.databases import Database, paste
 from testkit.hostile import ATTACK, NAMES, SECRET
 from testkit.system import System
@@ -72,19 +67,13 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         system.must("init", str(project), "--table", each.table, *by)
         (model,) = {*project.glob("models/*.sql")} - known
         each.model = model.stem
-    system.given = {
-        "LOADER_MANIFEST": "",
-        "DBT_PROJECT_DIR": str(project),
-        "DBT_PROFILES_DIR": str(project),
-        "LOADER_SCHEMA": STAGING,
-        "DBT_SCHEMA": MARTS,
-        "PGPASSWORD": SECRET,
-    }
+    system.given = {"LOADER_MANIFEST": "", "LOADER_SCHEMA": STAGING, "DBT_SCHEMA": MARTS}
+    system.given |= dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
+    system.given["PGPASSWORD"] = SECRET
     # dbt's own macros take these for the same schema.
     database.execute(f"create schema {quoted(MARTS.swapcase())}")
-    said = system.loader("setup").stderr
-    remedies = re.findall("^Try: (alter table .*)$", said, re.MULTILINE)
-    assert len(remedies) == len(tables), said
+    remedies = re.findall("^Try: (alter table .*)$", system.refused("setup")[1], re.MULTILINE)
+    assert len(remedies) == len(tables), remedies
     for remedy in remedies:
         paste(database.cluster, database.name, remedy)
     system.must("setup")
@@ -100,25 +89,21 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     for each in tables:
         database.execute(f"update {each.table} set {quoted(each.amount)} = 7 where id = 5")
     system.do("dbt", "run")
-    system.must("run", "--once", "--build")
     with system.follow("--build"):
         system.spark_job("spark-submit spark/audit.py")
         system.must("wait")
-        models = json.loads(system.must("status", "--json"))["models"]
-        assert {each["state"] for each in models} == {"follows"}
         system.must("status")
+        assert {each["state"] for each in system.status()["models"]} == {"follows"}
         archives_and_prunes(system, tables, tmp_path / "archive")
     system.do("dbt", "test")
     system.do("dbt", "docs", "generate")
     for each in tables:
         first, *_ = each.texts
-        keys = f"{quoted(first)}, day::text, row_count, {quoted(each.amount)}"
-        counted = database.execute(
-            f"select {keys} from {quoted(MARTS)}.{each.model} order by row_count, 1"
-        )
+        keys = f"{quoted(first)}, day::text, row_count, {quoted(each.amount)}::float"
+        table = f"{quoted(MARTS)}.{each.model}"
+        counted = database.execute(f"select {keys} from {table} order by row_count, 1")
         assert counted == [
-            ("c", None, 1, Decimal("4.5")),
-            ("d", "2026-01-01", 1, 1),
+            *(("c", None, 1, 4.5), ("d", "2026-01-01", 1, 1)),
             (None, "2026-01-02", 2, 9),
         ]
         asked = ("--by", format_names([*each.texts, "day"]), "--", each.model, f"{first}=d")
@@ -133,7 +118,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
 
 
 def archives_and_prunes(system: System, tables: list[Counted], archive: Path) -> None:
-    """Archive, prune, replay and read the log while the loader runs; each has every table."""
+    """Archive, prune, replay and seed while the loader runs."""
     database = system.source
     database.begin_block()
     database.execute(f"update {tables[0].table} set {quoted(tables[0].amount)} = 7 where id = 5")
@@ -144,18 +129,6 @@ def archives_and_prunes(system: System, tables: list[Counted], archive: Path) ->
     system.spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
     system.spark_job(f"spark-submit spark/seed.py --archive {archive}")
     system.must("wait")
-    options = {
-        **{"target": database.cluster.dsn(database.name), "slot": database.slot},
-        **{"schema": STAGING, "archive": str(archive)},
-    }
-    importlib.import_module("waltally_source")
-    log = SparkSession.getActiveSession()
-    assert log is not None
-    changes = log.read.format("waltally").options(**options).load().collect()
-    payloads = [json.loads(row["payload"]) for row in changes]
-    assert {(each.get("schema"), each.get("table")) for each in payloads} >= {
-        (each.schema, each.name) for each in tables
-    }
 
 
 def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
@@ -173,15 +146,13 @@ def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
     ]
     files = [*(tmp_path / "wide" / "models").iterdir()]
     assert len(files) == 3
-    for text in (said, *(file.read_text() for file in files)):
+    for text in (said, *(each.read_text() for each in files)):
         assert escaped(text.replace("\n", "")) == text.replace("\n", "")
         assert "forged" not in text
-    for words, name in (
-        (("wide", "--by", '"a\n  by forged (text)"'), "a\\n  by forged (text)"),
-        (("wide", "--by", "row_count"), "row_count"),
-        (('public."\x1b]0;title\x07"',), "\\x1b]0;title\\x07"),
-        (('public."it\'s"',), "has a '"),
+    for name, *words in (
+        ("a\\n  by forged (text)", "wide", "--by", '"a\n  by forged (text)"'),
+        ("row_count", "wide", "--by", "row_count"),
+        ("\\x1b]0;title\\x07", 'public."\x1b]0;title\x07"'),
+        ("has a '", 'public."it\'s"'),
     ):
-        done = database.loader("init", str(tmp_path / "other"), "--table", *words)
-        assert done.returncode == 2
-        assert name in sentence(done.stderr)
+        database.refused_with(2, name, "init", str(tmp_path / "other"), "--table", *words)

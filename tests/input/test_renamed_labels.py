@@ -8,6 +8,7 @@ and another primary key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,71 +47,51 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "total": ("select count(*) as row_count, sum(n) as n from {orders}", {}),
     "parted_states": ("select state, count(*) as n from {parted} group by 1", {}),
 }
+SEED = "spark-submit spark/seed.py"
 OF_STATE = {"by_state", "by_former", "current_states", "parted_states"}
 RENAMED = "alter type lab.state rename value 'new' to 'fresh'"
-CHANGES = (
-    "insert into lab.orders values (20, 'paid', '{b}', 'paid', 7)",
-    "update lab.orders set state = 'paid', n = n + 1 where id < 5",
-    "delete from lab.orders where id = 6",
-    "update lab.parted set n = n + 1",
-)
+
+
+@contextmanager
+def seeded(
+    cluster: Cluster, home: Path, tables: str, models: dict[str, tuple[str, dict[str, Any]]]
+) -> Iterator[QuerySystem]:
+    """Models over tables with rows, which no loader has followed yet."""
+    with empty_database(cluster) as source:
+        source.execute(tables)
+        made = QuerySystem(source, home)
+        made.keep(models)
+        made.spark_job(SEED)
+        yield made
 
 
 @pytest.fixture
 def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
-    with empty_database(cluster) as source:
-        source.execute(TABLES)
-        made = QuerySystem(source, tmp_path)
-        made.keep(MODELS)
-        made.spark_job("spark-submit spark/seed.py")
+    with seeded(cluster, tmp_path, TABLES, MODELS) as made:
         made.source.execute("insert into lab.orders values (10, 'new', '{a}', 'new', 1)")
         made.catch_up()
-        assert differing(made) == set()
+        assert made.differing() == {}
         yield made
 
 
 def states(system: QuerySystem) -> dict[str, str]:
     """Return what is said of each model that does not follow."""
-    return {
-        name: f"{reason}; {remedy}"
-        for name, state, reason, remedy in system.target.execute(
-            "select model_name, state, reason, remedy from cdc.model_state"
-        )
-        if state != "follows"
-    }
+    said = "select model_name, reason || '; ' || remedy from cdc.model_state"
+    return dict(system.target.execute(f"{said} where state <> 'follows'"))
 
 
-def differing(system: QuerySystem) -> set[str]:
-    """Return the models that do not equal their queries."""
-    found = set()
-    for name, (query, _) in system.models.items():
-        query = query.replace('"db".', "")
-        ((columns,),) = system.target.execute(
-            "select string_agg(quote_ident(attname) || '::text', ', ' order by attnum)"
-            " from pg_attribute where attrelid = %s::regclass and attnum > 0"
-            " and not attisdropped and attname !~ '^waltally_'",
-            f"analytics.{name}",
-        )
-        if system.compare(
-            f"select {columns} from analytics.{name}", f"select {columns} from ({query}) as q"
-        ):
-            found.add(name)
-    return found
+def must_be_exact(system: QuerySystem) -> None:
+    system.catch_up()
+    assert states(system) == {}
+    assert system.differing() == {}
 
 
 def change(system: QuerySystem) -> None:
-    for statement in CHANGES:
-        system.source.execute(statement)
-
-
-def while_a_loader_follows(system: QuerySystem) -> None:
-    with system.follow("--build"):
-        change(system)
-        system.wait_for_log()
-        wait_until(lambda: differing(system) == set(), "all is applied")
-        system.source.execute(RENAMED)
-        change_again(system)
-        system.wait_for_log()
+    run = system.source.execute
+    run("insert into lab.orders values (20, 'paid', '{b}', 'paid', 7)")
+    run("update lab.orders set state = 'paid', n = n + 1 where id < 5")
+    run("delete from lab.orders where id = 6")
+    run("update lab.parted set n = n + 1")
 
 
 def change_again(system: QuerySystem) -> None:
@@ -122,6 +103,16 @@ def change_again(system: QuerySystem) -> None:
         )
     system.source.execute("update lab.orders set state = 'paid' where state = 'fresh' and id < 10")
     system.source.execute("update lab.parted set n = n + 1; delete from lab.parted where id = 8")
+
+
+def while_a_loader_follows(system: QuerySystem) -> None:
+    with system.follow("--build"):
+        change(system)
+        system.wait_for_log()
+        wait_until(lambda: system.differing() == {}, "all is applied")
+        system.source.execute(RENAMED)
+        change_again(system)
+        system.wait_for_log()
 
 
 def while_no_loader_runs(system: QuerySystem) -> None:
@@ -157,29 +148,22 @@ def test_models_of_a_renamed_label_wait_for_a_seed_and_others_follow(
         column = "former" if name == "by_former" else "state"
         assert f"lab.{table} was altered: " in words
         assert f"the label 'new' of {column} is 'fresh' now" in words
-        assert "spark-submit spark/seed.py" in words
-    # Nothing was added under two names.
-    assert system.target.execute(
-        "select count(*) from analytics.by_state where state = 'fresh'"
-    ) == [(0,)]
-    assert differing(system) <= OF_STATE
-    system.spark_job("spark-submit spark/seed.py")
+        assert SEED in words
+    twice = "select count(*) from analytics.by_state where state = 'fresh'"
+    assert system.target.value(twice) == 0, "nothing was added under two names"
+    assert system.differing().keys() <= OF_STATE
+    system.spark_job(SEED)
     system.must("setup")
     change_again(system)
-    system.catch_up()
-    assert states(system) == {}
-    assert differing(system) == set()
+    must_be_exact(system)
 
 
 def test_another_label_is_no_change_but_its_own_name_counts_from_then_on(
     system: QuerySystem,
 ) -> None:
-    add = "alter type lab.kind add value 'c' before 'a'"
-    system.source.execute(add)
+    system.source.execute("alter type lab.kind add value 'c' before 'a'")
     system.source.execute("update lab.orders set kinds = '{c}' where id = 1")
-    system.catch_up()
-    assert states(system) == {}
-    assert differing(system) == set()
+    must_be_exact(system)
     system.source.execute("alter type lab.kind rename value 'c' to 'd'")
     system.source.execute("update lab.orders set kinds = '{a}' where id = 1")
     system.catch_up()
@@ -189,12 +173,9 @@ def test_another_label_is_no_change_but_its_own_name_counts_from_then_on(
 def test_a_loader_that_was_never_run_sees_what_was_renamed_since_the_seed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with empty_database(cluster) as source:
-        source.execute(TABLES)
-        system = QuerySystem(source, tmp_path)
-        system.keep({"by_state": MODELS["by_state"]})
-        system.spark_job("spark-submit spark/seed.py")
-        source.execute(RENAMED)
+    model = {"by_state": MODELS["by_state"]}
+    with seeded(cluster, tmp_path, TABLES, model) as system:
+        system.source.execute(RENAMED)
         change_again(system)
         system.catch_up()
         [(name, said)] = states(system).items()
@@ -216,10 +197,7 @@ insert into lab.keyed values (1, 1, 1), (2, 1, 1);
 IN_TOKYO = {"timezone": "Asia/Tokyo"}
 ODD_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "addresses": ("select address::text as address, count(*) as n from {places} group by 1", {}),
-    "days": (
-        "select at::date as day, count(*) as n from {times} group by 1",
-        {"timezone": "Asia/Tokyo"},
-    ),
+    "days": ("select at::date as day, count(*) as n from {times} group by 1", IN_TOKYO),
     "numbered": ("select id, part, n from {keyed}", {}),
     "rows_of_keyed": ("select count(*) as n from {keyed}", {}),
     "times_total": ("select sum(n) as n from {times}", {}),
@@ -242,7 +220,7 @@ ODD_DDL = {
     ),
 }
 ODD_CHANGES = (
-    "insert into lab.places values (3, row('a', 1)); delete from lab.places where id = 2;"
+    "insert into lab.places values (3, '(a,1,,)'); delete from lab.places where id = 2;"
     "insert into lab.times values (3, '2026-01-01 23:30', 1); delete from lab.times where id = 1;"
     "insert into lab.keyed values (1, 2, 7); update lab.keyed set n = 2"
 )
@@ -251,18 +229,15 @@ ODD_CHANGES = (
 def test_models_wait_where_types_and_keys_change_without_a_row(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with empty_database(cluster) as source:
-        source.execute(ODD_TABLES)
-        system = QuerySystem(source, tmp_path)
-        system.keep(ODD_MODELS)
-        system.spark_job("spark-submit spark/seed.py")
+    with seeded(cluster, tmp_path, ODD_TABLES, ODD_MODELS) as system:
+        run = system.source.execute
         with system.follow("--build") as running:
             for sessions, (ddl, _, _) in enumerate(ODD_DDL.values(), 2):
-                source.execute(ddl)
+                run(ddl)
                 running.wait_for("following the slot", sessions)
             running.end()
-        source.execute("alter type lab.address add attribute land text")
-        source.execute(ODD_CHANGES.replace("row('a', 1)", "'(a,1,,)'"))
+        run("alter type lab.address add attribute land text")
+        run(ODD_CHANGES)
         system.catch_up()
         said = states(system)
         assert said.keys() == ODD_DDL.keys()
@@ -271,13 +246,10 @@ def test_models_wait_where_types_and_keys_change_without_a_row(
             assert (words in said[name]) == (name != "addresses")
             assert refused is None or f"not as {name} was compiled for it: {refused}" in found
         with pytest.raises(TableUnfit, match="not as days was compiled for it"):
-            system.spark_job("spark-submit spark/seed.py")
-        system.spark_job("spark-submit spark/seed.py --model addresses")
+            system.spark_job(SEED)
+        system.spark_job(f"{SEED} --model addresses")
         system.keep(ODD_MODELS)
-        system.spark_job("spark-submit spark/seed.py --model days --model numbered")
-        source.execute("delete from lab.keyed where part = 2; delete from lab.times where id = 2")
-        system.catch_up()
-        assert states(system) == {}
-        with source.connection.cursor() as cursor:
-            cursor.execute("set timezone = 'Asia/Tokyo'")
-        assert differing(system) == set()
+        system.spark_job(f"{SEED} --model days --model numbered")
+        run("delete from lab.keyed where part = 2; delete from lab.times where id = 2")
+        run("set timezone = 'Asia/Tokyo'")
+        must_be_exact(system)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
 from loader.source import ddl_notes
-from testkit.commands import wait_until
+from testkit.commands import run, wait_until
 from testkit.databases import paste
 from testkit.pipeline import Pipeline
 from testkit.servers import BIN, connect
@@ -82,20 +81,17 @@ def run_psql(pipeline: Pipeline, said: str) -> subprocess.CompletedProcess[str]:
     """Run the command that is to be run at a shell of the source."""
     program, *arguments = shlex.split(said.split("of the source: ")[1].splitlines()[0])
     environment = {**os.environ, **pipeline.source.cluster.environment(pipeline.source.name)}
-    return subprocess.run(
-        [BIN / program, *arguments], env=environment, capture_output=True, text=True
-    )
+    return run([str(BIN / program), *arguments], environment)
+
+
+@pytest.fixture
+def partitioned(pipeline: Pipeline) -> Pipeline:
+    return partition(pipeline)
 
 
 @pytest.fixture
 def telling(pipeline: Pipeline) -> Pipeline:
-    """A pipeline with a baseline whose source tells of DDL."""
-    begin_telling(pipeline)
-    return pipeline
-
-
-def begin_telling(pipeline: Pipeline) -> None:
-    """Begin, with some rows that go by ways of which the source tells."""
+    """A pipeline with a baseline whose source tells of DDL, and rows that go by such ways."""
     assert tell(pipeline).returncode == 0
     begin(pipeline)
     pipeline.source.execute(
@@ -103,24 +99,27 @@ def begin_telling(pipeline: Pipeline) -> None:
         "update copies set id = gen_random_uuid()"
     )
     assert pipeline.findings() == []
+    return pipeline
 
 
 def execute(pipeline: Pipeline, ddl: str) -> None:
     """Execute each statement in a transaction of its own, or in the one that it begins."""
-    session = connect(pipeline.source.cluster.dsn(pipeline.source.name))
-    with session.cursor() as cursor:
+    with closing(connect(pipeline.source.cluster.dsn(pipeline.source.name))) as session:
         for statement in ddl.format(**PARTS).split(";"):
-            cursor.execute(statement)
-    session.close()
+            session.ask(statement)
+
+
+def waits_after(pipeline: Pipeline, ddl: str, case: str = "") -> None:
+    before = pipeline.model()
+    execute(pipeline, ddl)
+    pipeline.source.insert(1)
+    pipeline.stage()
+    waits_for_a_seed(pipeline, before, case)
 
 
 def test_a_model_waits_where_ddl_changed_rows(telling: Pipeline) -> None:
     for case, ddl in SILENT.items():
-        before = telling.model()
-        execute(telling, ddl)
-        telling.source.insert(1)
-        telling.stage()
-        waits_for_a_seed(telling, before, case)
+        waits_after(telling, ddl, case)
     # It goes on where it cannot be told.
     telling.source.execute("drop table waltally.ddl_prefix")
     execute(telling, SILENT["other values"])
@@ -146,25 +145,20 @@ def test_a_model_does_not_wait_where_ddl_changed_no_row_of_it(telling: Pipeline)
     assert telling.findings() == []
 
 
-def test_a_partition_is_a_part_of_its_table(pipeline: Pipeline) -> None:
-    partition(pipeline)
-    begin_telling(pipeline)
+def test_a_partition_is_a_part_of_its_table(partitioned: Pipeline, telling: Pipeline) -> None:
     execute(
-        pipeline,
+        telling,
         "begin; create table late (like notifications); alter table late replica identity full;"
         "alter table notifications attach partition late for values in ('late'); commit",
     )
-    pipeline.must_be_exact()
+    telling.must_be_exact()
     for ddl in (
         "alter table parts.created set unlogged; {insert}; alter table parts.created set logged",
         "alter table notifications alter service_id type uuid using template_id",
         "{swap}; {swap}",
         "alter schema parts rename to away; alter schema away rename to parts",
     ):
-        before = pipeline.model()
-        execute(pipeline, ddl)
-        pipeline.stage()
-        waits_for_a_seed(pipeline, before, ddl)
+        waits_after(telling, ddl, ddl)
 
 
 def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipeline) -> None:
@@ -182,34 +176,27 @@ def test_a_running_loader_notices_that_the_source_tells_of_ddl(pipeline: Pipelin
         running.wait_for("following the slot", 3)
 
 
-@contextmanager
-def other_role(pipeline: Pipeline, name: str) -> Iterator[str]:
-    """A role that may make schemas and owns a table, as an application's does."""
-    pipeline.source.execute(
-        f"create role {name} login; grant create on database {pipeline.source.name} to {name};"
-        f"grant all on schema public to {name}; create table public.own (id int, name text);"
-        f"alter table public.own owner to {name}"
-    )
-    try:
-        yield name
-    finally:
-        pipeline.source.execute(f"drop owned by {name} cascade; drop role {name}")
+OTHER_ROLE = (
+    "grant all on schema public to {0}; create table public.own (id int, name text);"
+    "alter table public.own owner to {0}"
+)
+"""A role that owns a table, as an application's does."""
 
 
 def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
     prefix = telling.source.value("select prefix from waltally.ddl_prefix")
-    with other_role(telling, "altering") as role:
-        session = connect(telling.source.cluster.dsn(telling.source.name, role))
-        with session.cursor() as cursor:
+    with telling.source.role(OTHER_ROLE) as role:
+        with telling.session(role).cursor() as cursor:
             # Found first by a session's own path, and run as the owner of the trigger's function.
-            cursor.execute(
-                "create function public.pg_logical_emit_message(boolean, text, text) "
-                "returns pg_lsn language plpgsql as "
-                "$$ begin execute 'alter role altering superuser'; return '0/0'; end $$;"
-                "create function public.encode(bytea, text) returns text language plpgsql as "
-                "$$ begin execute 'alter role altering superuser'; return ''; end $$;"
-                "set search_path to public, pg_catalog"
-            )
+            for function, kind in (
+                ("pg_logical_emit_message(boolean, text, text)", "pg_lsn"),
+                ("encode(bytea, text)", "text"),
+            ):
+                cursor.execute(
+                    f"create function public.{function} returns {kind} language plpgsql as "
+                    f"$$ begin execute 'alter role {role} superuser'; return null; end $$"
+                )
+            cursor.execute("set search_path to public, pg_catalog")
             cursor.execute("alter table own alter name type text using upper(name)")
             cursor.execute("alter table own rename id to service_id")
             for refused in (
@@ -220,16 +207,16 @@ def test_whoever_alters_a_table_gains_nothing(telling: Pipeline) -> None:
             ):
                 with pytest.raises(Exception, match=r"permission denied|must be owner"):
                     cursor.execute(refused)
-        session.close()
         assert not telling.source.value("select rolsuper from pg_roles where rolname = %s", role)
         # Somebody who does not know the prefix is not heard, whatever he says.
+        emit = "select pg_logical_emit_message(true, %s, %s)"
         note = b'{"schema": "public", "table": "notifications", "columns": null}'.hex()
         for guess in ("waltally", "waltally-none", "waltally_none", prefix[:-1]):
-            telling.source.execute("select pg_logical_emit_message(true, %s, %s)", guess, note)
+            telling.source.execute(emit, guess, note)
         telling.must_be_exact()
         # Who knows it makes models wait, and nothing else.
         for said in ("x", "", "ff", note):
-            telling.source.execute("select pg_logical_emit_message(true, %s, %s)", prefix, said)
+            telling.source.execute(emit, prefix, said)
         telling.stage()
         assert telling.is_said_to_wait()
 
@@ -248,43 +235,38 @@ def test_functions_of_another_version_are_found_and_replaced(telling: Pipeline) 
     for older in OLDER:
         assert "Everything is set up." in telling.must("setup", "--check")
         telling.source.execute(older)
-        code, said = telling.refused("setup", "--check")
-        assert (code, "functions of another version of waltally" in said) == (20, True)
+        other = "functions of another version of waltally"
+        said = telling.refused_with(20, other, "setup", "--check")
         assert run_psql(telling, said).returncode == 0
     assert "Everything is set up." in telling.must("setup", "--check")
     assert telling.source.value("select prefix from waltally.ddl_prefix") == prefix
-    before = telling.model()
-    telling.source.execute("alter schema public rename to away; alter schema away rename to public")
-    telling.source.insert(1)
-    telling.stage()
-    waits_for_a_seed(telling, before, "replaced")
+    waits_after(telling, "alter schema public rename to away; alter schema away rename to public")
 
 
 def test_who_is_believed_and_how_another_role_can_know(pipeline: Pipeline) -> None:
     """A schema that somebody else made is not believed."""
-    with other_role(pipeline, "pretending") as role:
-        dsn = pipeline.source.cluster.dsn(pipeline.source.name, role)
-        with closing(connect(dsn)) as session, session.cursor() as cursor:
-            cursor.execute(
-                "create schema waltally; create table waltally.ddl_prefix as select 'mine' as "
-                "prefix; grant usage on schema waltally to public;"
-                "grant select on all tables in schema waltally to public"
-            )
-        assert ddl_notes.read_prefix(pipeline.source.connection) is None
+    ours, run = pipeline.source.connection, pipeline.source.execute
+    rights = f"grant create on database {pipeline.source.name} to {{0}}"
+    with pipeline.source.role(rights) as role, closing(pipeline.session(role)) as session:
+        session.ask(
+            "create schema waltally; create table waltally.ddl_prefix as select 'mine' as "
+            "prefix; grant usage on schema waltally to public;"
+            "grant select on all tables in schema waltally to public"
+        )
+        assert ddl_notes.read_prefix(ours) is None
         done = tell(pipeline)
         assert (done.returncode, 'schema "waltally" already exists' in done.stderr) == (3, True)
-        pipeline.source.execute("drop schema waltally cascade")
+        run("drop schema waltally cascade")
         assert tell(pipeline).returncode == 0
-        with closing(connect(dsn)) as session:
-            assert ddl_notes.read_prefix(session) is None
-            note = ddl_notes.missing_note(session)
-            assert note is not None
-            paste(pipeline.source.cluster, pipeline.source.name, note.split("note_ddl.sql: ")[1])
-            assert ddl_notes.read_prefix(session) is not None
-            assert ddl_notes.missing_note(session) is None
+        assert ddl_notes.read_prefix(session) is None
+        note = ddl_notes.missing_note(session)
+        assert note is not None
+        paste(pipeline.source.cluster, pipeline.source.name, note.split("note_ddl.sql: ")[1])
+        assert ddl_notes.read_prefix(session) is not None
+        assert ddl_notes.missing_note(session) is None
         functions = ("function waltally.note_rename()", "function waltally.note_rewrite()")
         for owned in ("schema waltally", "table waltally.ddl_prefix", *functions):
-            assert ddl_notes.read_prefix(pipeline.source.connection) is not None
-            pipeline.source.execute(f"alter {owned} owner to {role}")
-            assert ddl_notes.read_prefix(pipeline.source.connection) is None, owned
-            pipeline.source.execute(f"alter {owned} owner to postgres")
+            assert ddl_notes.read_prefix(ours) is not None
+            run(f"alter {owned} owner to {role}")
+            assert ddl_notes.read_prefix(ours) is None, owned
+            run(f"alter {owned} owner to postgres")

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from testkit.commands import (
-    RunningLoader,
-    profiles,
-    run_dbt,
-    sentence,
-    short_pauses,
-    wait_until,
-)
+from testkit.commands import RunningLoader, profiles, run_dbt, short_pauses, wait_until
 from testkit.databases import Database, paste
 from testkit.pipeline import Pipeline
 from testkit.project import host_project
@@ -31,24 +22,9 @@ ROLL_UP = """
 select note, sum(row_count) as row_count, count(distinct note) as notes
 from {{ ref('ft_notes') }} group by 1
 """
-SOURCES = "sources: [{name: app, schema: public, tables: [{name: unrelated}, {name: wide}]}]\n"
-SEEDED = """
-insert into cdc.baseline (
-    slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier
-)
-select slot_name, declared_name, gen_random_uuid(), declaration, position_lsn, system_identifier
-from cdc.registered_model inner join cdc.slot_position using (slot_name)
-where declared_name = 'ft_kinds'
-"""
+SOURCES = "sources: [{name: app, schema: public, tables: [{name: unrelated}]}]\n"
 MINE = "{{ config(materialized='table') }} select 1 as one"
 INCREMENTAL = "{{ config(materialized='incremental') }} select 1 as one"
-
-
-def project_of(home: Path, models: Mapping[str, str]) -> Path:
-    """Make a project with these models over the application's tables."""
-    project = host_project(home, models)
-    (project / "models" / "sources.yml").write_text(SOURCES)
-    return project
 
 
 @pytest.fixture
@@ -56,9 +32,11 @@ def host(source: Database, tmp_path: Path) -> dict[str, str]:
     """The environment of a project that counts notes and has models of its own."""
     source.execute("alter table unrelated replica identity full")
     models = {"ft_notes": NOTES, "mine": MINE, "my_increments": INCREMENTAL}
+    project = host_project(tmp_path, models)
+    (project / "models" / "sources.yml").write_text(SOURCES)
     return {
         "LOADER_MANIFEST": "",
-        "DBT_PROJECT_DIR": str(project_of(tmp_path, models)),
+        "DBT_PROJECT_DIR": str(project),
         "DBT_SCHEMA": "elsewhere",
         "HOME": str(tmp_path),
     }
@@ -98,15 +76,14 @@ def test_models_join_and_leave_while_a_loader_builds(
         running.wait_for("has changed what is to be followed")
         source.execute(insert)
         count("ft_notes", 4)
-        source.execute(SEEDED)
+        source.take_baseline()
         source.dbt("run", **environment)
         source.execute(insert)
         count("ft_notes", 6)
         count("ft_kinds", 2)
         rolled_up = "select note, row_count, notes from elsewhere.ft_texts order by note"
         assert source.execute(rolled_up) == [("a", 3, 1), ("b", 3, 1)]
-        status = json.loads(source.loader("status", "--json").stdout)
-        states = {each["name"]: each["state"] for each in status["models"]}
+        states = {each["name"]: each["state"] for each in source.status()["models"]}
         assert states == dict.fromkeys(("ft_notes", "ft_kinds", "ft_texts"), "follows")
         lines = source.must("stats", "ft_texts", "--by", "note").splitlines()[4:7]
         rows = [line.split() for line in lines]
@@ -128,13 +105,9 @@ def test_models_join_and_leave_while_a_loader_builds(
 
 
 def test_what_dbt_cannot_parse_is_one_sentence(source: Database, host: dict[str, str]) -> None:
-    project = Path(host["DBT_PROJECT_DIR"])
-    wrong = project / "models" / "ft_wrong.sql"
+    wrong = Path(host["DBT_PROJECT_DIR"]) / "models" / "ft_wrong.sql"
     wrong.write_text("select * from {{ ref('missing') }}")
-    done = source.loader("setup", **host)
-    assert done.returncode == 28
-    assert "missing" in sentence(done.stderr)
-    assert "`dbt parse`" in done.stderr
+    assert "`dbt parse`" in source.refused_with(28, "missing", "setup", **host)
     assert source.value("select to_regnamespace('cdc') is null")
 
 
@@ -163,8 +136,8 @@ def test_a_target_that_dbt_cannot_name_is_refused(source: Database, host: dict[s
     name = """ware'"house"""
     administer(source.cluster, f"create database {quoted(name)}")
     try:
-        code, said = source.refused("setup", **host, LOADER_TARGET_DSN=source.cluster.dsn(name))
-        assert (code, f"is named {name}" in said) == (2, True), said
+        place = source.cluster.dsn(name)
+        said = source.refused_with(2, f"is named {name}", "setup", **host, LOADER_TARGET_DSN=place)
         paste(source.cluster, "postgres", said.split("Try: ")[1])
     finally:
         for each in (quoted(name), "ware__house"):
@@ -174,22 +147,16 @@ def test_a_target_that_dbt_cannot_name_is_refused(source: Database, host: dict[s
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"
 
 
-@pytest.fixture
-def without(tmp_path: Path) -> dict[str, str]:
-    """The environment of a Python that has neither."""
-    folder = tmp_path / "neither"
-    for name in ("dbt", "pyspark"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text(MISSING)
-    return {"PYTHONPATH": str(folder), "HOME": str(tmp_path)}
-
-
 def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it(
-    pipeline: Pipeline, without: dict[str, str], tmp_path: Path
+    pipeline: Pipeline, tmp_path: Path
 ) -> None:
+    for name in ("dbt", "pyspark"):
+        package = tmp_path / "neither" / name / "__init__.py"
+        package.parent.mkdir(parents=True)
+        package.write_text(MISSING)
     pipeline.has_processes = True  # this one has imported dbt
-    pipeline.given = without
-    project = {"LOADER_MANIFEST": "", "DBT_PROJECT_DIR": str(project_of(tmp_path, {"ft": NOTES}))}
+    pipeline.given = {"PYTHONPATH": str(tmp_path / "neither"), "HOME": str(tmp_path)}
+    project = {"LOADER_MANIFEST": "", "DBT_PROJECT_DIR": str(host_project(tmp_path, {"ft": NOTES}))}
     said = pipeline.refused_with(28, "dbt is not installed here", "setup", **project)
     assert "requirements.lock 'waltally[dbt]'; or --manifest" in said
     assert "registered ft_service_stats" in pipeline.must("setup")
@@ -202,36 +169,3 @@ def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it
     assert shown[4].split() == ["3", "3", "0"]
     pipeline.must("prune", "--keep", "0s")
     assert "dropped the slot" in pipeline.must("teardown", "--drop-data", "--yes")
-
-
-@pytest.mark.slow
-def test_the_widest_models_are_built(source: Database, tmp_path: Path) -> None:
-    texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
-    source.execute(
-        f"create table wide ({', '.join(f'{name} text default 0' for name in texts)}, "
-        f"{', '.join(f'{name} bigint default 1' for name in numbers)}, "
-        f"primary key ({', '.join(texts)}));"
-        "alter table wide replica identity full"
-    )
-    sums = ", ".join(f"sum({name}) as of_{name}" for name in numbers[1:])
-    wide = "{{ config(materialized='waltally') }} select"
-    places = ", ".join(str(n) for n in range(1, 33))
-    models = {
-        "ft_wide": f"{wide} {', '.join(texts)}, {sums} from {{{{ source('app', 'wide') }}}} "
-        f"group by {places}",
-        "rows_wide": f"{wide} * from {{{{ source('app', 'wide') }}}}",
-    }
-    environment = {
-        "LOADER_MANIFEST": "",
-        "DBT_PROJECT_DIR": str(project_of(tmp_path, models)),
-        **profiles(tmp_path),
-    }
-    source.must("setup", **environment)
-    source.take_baseline()
-    source.dbt("run", **environment)
-    source.execute("insert into wide (t0) values ('a'), ('b')")
-    source.execute("update wide set n367 = 7 where t0 = 'a'; delete from wide where t0 = 'b'")
-    source.must("run", "--once", "--build", **environment)
-    counted = "select t0, t31, of_n1, of_n367 from analytics.ft_wide"
-    assert source.execute(counted) == [("a", "0", 1, 7)]
-    assert source.execute("select t0, n0, n367 from analytics.rows_wide") == [("a", 1, 7)]

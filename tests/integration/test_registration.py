@@ -36,9 +36,9 @@ def registered(source: Database) -> dict[str, str]:
     )
 
 
-def staged_of(source: Database, table: str) -> int:
+def staged_of(source: Database, table: str, since: str = "0/0") -> int:
     found = "select count(*) from cdc.change_log where payload::jsonb ->> 'table' = %s"
-    return int(source.value(found, table))
+    return int(source.value(f"{found} and commit_lsn >= %s", table, since))
 
 
 def test_without_a_model_there_is_nothing_to_follow(source: Database) -> None:
@@ -50,9 +50,8 @@ def test_without_a_model_there_is_nothing_to_follow(source: Database) -> None:
     source.manifest = declared
     source.must("setup")
     source.execute("delete from cdc.registered_model")
-    code, said = source.refused("run", "--once")
-    assert code == 20
-    assert "No model is registered" in said and "run `loader setup`" in said
+    said = source.refused_with(20, "No model is registered", "run", "--once")
+    assert "run `loader setup`" in said
 
 
 def test_check_says_what_setup_would_register(source: Database) -> None:
@@ -60,9 +59,8 @@ def test_check_says_what_setup_would_register(source: Database) -> None:
     before = registered(source)
     changed = counting("public.notifications", "notification_status")
     source.declare(ft_service_stats=changed, ft_new=UNRELATED)
-    code, said = source.refused("setup", "--check")
-    assert code == 20
-    assert "differs from what is declared: ft_new is new, ft_service_stats has changed" in said
+    differs = "differs from what is declared: ft_new is new, ft_service_stats has changed"
+    source.refused_with(20, differs, "setup", "--check")
     assert registered(source) == before
     said = source.must("setup")
     assert "`spark-submit spark/seed.py --model ft_new`" in said
@@ -77,15 +75,13 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
     source.must("setup")
     source.execute("create schema analytics; create table analytics.ft_gone ()")
     source.install()
+    source.take_baseline()
     # Another dbt target has it too.
     source.execute(
         "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, "
         "declaration, routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
-        "from cdc.installed_model"
-    )
-    source.take_baseline()
-    source.execute(
+        "from cdc.installed_model;"
         "insert into cdc.baseline_group select slot_name, declared_name, 'rows', '{a}', '{1}' "
         "from cdc.baseline;"
         "insert into cdc.baseline_rejection select slot_name, declared_name, 'rows', 'odd', 1, "
@@ -119,13 +115,12 @@ def test_models_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
     other = in_project("other", ft_other=UNRELATED)
     source.must("setup", **mine)
     before = registered(source)
+    would = (
+        "The dbt project other was read, and setup would forget ft_gone of the dbt project "
+        "shop, ft_service_stats of the dbt project shop\n"
+    )
     for arguments in (("setup",), ("setup", "--check")):
-        code, said = source.refused(*arguments, **other)
-        assert code == 2
-        assert (
-            "The dbt project other was read, and setup would forget ft_gone of the dbt project "
-            "shop, ft_service_stats of the dbt project shop\n"
-        ) in said
+        said = source.refused_with(2, would, *arguments, **other)
         assert said.strip().endswith("`loader setup --forget ft_gone --forget ft_service_stats`")
     assert registered(source) == before
     # One that is removed from its own project needs no word.
@@ -154,9 +149,8 @@ def test_a_second_slot_on_a_model_that_cannot_tell_them_apart_is_refused(source:
     source.execute("delete from cdc.model_watermark")
     source.must("setup")
     for arguments in (("setup",), ("setup", "--check")):
-        code, said = source.refused(*arguments, **second)
-        assert code == 2
-        assert f"ft_service_stats is fed by the slot {source.slot}" in said
+        fed = f"ft_service_stats is fed by the slot {source.slot}"
+        said = source.refused_with(2, fed, *arguments, **second)
         assert "write a model for each slot, and one that reads both by ref()" in said
     assert source.execute("select slot_name from cdc.slot_position") == [(source.slot,)]
     slots = "select count(*) from pg_replication_slots where slot_name = %s"
@@ -217,13 +211,9 @@ def test_a_loader_killed_where_it_begins_to_follow_a_new_table_loses_nothing(
     source.execute(TO_UNRELATED, 1)
     source.must("run", "--once")
     assert staged_of(source, "notifications") == 7
-    at = source.value(
-        "select held_since ->> '*' from cdc.logged_table where table_name = 'unrelated'"
-    )
-    held = source.value(
-        "select count(*) from cdc.change_log "
-        "where payload::jsonb ->> 'table' = 'unrelated' and commit_lsn >= %s", at
-    )  # fmt: skip
+    since = "select held_since ->> '*' from cdc.logged_table where table_name = 'unrelated'"
+    at = source.value(since)
+    held = staged_of(source, "unrelated", at)
     assert staged_of(source, "unrelated") == held >= 1
     if source.value("select %s::pg_lsn <= %s::pg_lsn", at, before):
         assert held == 6, "what the log says that it holds is there"

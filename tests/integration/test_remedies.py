@@ -17,7 +17,7 @@ from testkit.model import NOTIFY, Query, parsed
 from testkit.servers import PLUGINS, Server, administer
 from testkit.standbys import MAJOR
 from waltally.database import connect
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 
 def remedies(said: str) -> list[str]:
@@ -28,11 +28,9 @@ def test_settings_that_need_a_restart() -> None:
     settings = {"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1"}
     with Server({"fsync": "off", **settings}) as bare, application_database(bare) as database:
         administer(bare, "select pg_create_physical_replication_slot('taken')")
-        done = database.loader("setup")
-        assert done.returncode == 11
-        found = remedies(done.stderr)
-        assert len(found) == 2, "the level, and the slots"
-        for remedy in found:
+        code, said = database.refused("setup")
+        assert (code, said.count("\nTry: ")) == (11, 2), "the level, and the slots"
+        for remedy in remedies(said):
             paste(bare, database.name, remedy)
         bare.stop()
         bare.start()
@@ -41,24 +39,20 @@ def test_settings_that_need_a_restart() -> None:
 
 def test_a_role_that_may_not_replicate(source: Database) -> None:
     role = f'Odd "role" {source.name}'
-    quoted = '"' + role.replace('"', '""') + '"'
-    source.execute(
-        f"create role {quoted} login; grant create on database {source.name} to {quoted}"
-    )
+    named = quoted(role)
+    source.execute(f"create role {named} login; grant create on database {source.name} to {named}")
     try:
         for provider in PROVIDERS:
             source.execute(f"create role {provider.administrators}")
-            (remedy,) = remedies(source.loader("setup", "--check", PGUSER=role).stderr)
+            (remedy,) = remedies(source.refused("setup", "--check", PGUSER=role)[1])
             source.execute(f"drop role {provider.administrators}")
             assert remedy == replication_remedy(role, provider), "that of the provider"
-        done = source.loader("setup", PGUSER=role)
-        (remedy,) = remedies(done.stderr)
-        assert done.returncode == 15
+        (remedy,) = remedies(source.refused_with(15, "", "setup", PGUSER=role))
         paste(source.cluster, source.name, remedy)
         source.must("setup", PGUSER=role)
         source.must("teardown", "--drop-data", "--yes", PGUSER=role)
     finally:
-        source.execute(f"drop owned by {quoted}; drop role {quoted}")
+        source.execute(f"drop owned by {named}; drop role {named}")
 
 
 def test_the_plugin_list_keeps_what_others_need() -> None:
@@ -73,9 +67,7 @@ def test_the_plugin_list_keeps_what_others_need() -> None:
             bare.configure({PLUGINS: f"'{listed}'"})
             database.execute("select pg_reload_conf()")
             wait_until(lambda: database.value(f"show {PLUGINS}") == listed, "it is reloaded")  # noqa: B023
-            done = database.loader("setup", PGUSER=user)
-            assert done.returncode == 13, done.stderr
-            (remedy,) = remedies(done.stderr)
+            (remedy,) = remedies(database.refused_with(13, "", "setup", PGUSER=user))
             assert ("gexec" in remedy) == (user == "plain")
             paste(bare, "here", remedy)
             kept = f"{listed}, wal2json"
@@ -140,10 +132,8 @@ def test_identities_that_are_too_narrow(source: Database) -> None:
         query = NOTIFY.query.replace("{public.notifications}", f"{{public.{table}}}")
         declared[f"ft_{len(declared)}"] = replace(NOTIFY, query=query)
     source.declare(**declared)
-    done = source.loader("setup")
-    assert done.returncode == 18, done.stderr
-    found = remedies(done.stderr)
-    assert len(found) == len(IDENTITIES), done.stderr
+    found = remedies(source.refused_with(18, "", "setup"))
+    assert len(found) == len(IDENTITIES), found
     for remedy in found:
         paste(source.cluster, source.name, remedy)
     source.must("setup")
@@ -198,8 +188,6 @@ def test_no_printed_index_refuses_a_value_of_the_application(source: Database) -
 
 def test_no_identity_is_printed_that_a_publication_does_not_publish(source: Database) -> None:
     """PostgreSQL would refuse the application's updates and deletes from then on."""
-    if MAJOR < 15:
-        pytest.skip("publications name columns from PostgreSQL 15 on")
     source.execute(
         "create table listed (id int primary key, value int, more int);"
         "create publication narrow for table listed (id, value);"
@@ -295,14 +283,13 @@ def test_an_administrator_who_is_no_superuser_sets_up_and_makes_the_roles() -> N
             database.execute(f"alter table {table} owner to master")
         roles = (ROOT / "ops" / "roles.sql").read_text()
         paste(managed, "here", roles, user="master")
-        assert database.value(
-            "select pg_has_role('waltally_loader', 'rds_replication', 'usage')"
-            " and pg_has_role('waltally_spark', 'rds_replication', 'usage')"
-        )
         administer(managed, "alter role waltally_loader replication")
         database.must("setup", PGUSER="waltally_loader")
         paste(managed, "here", roles, user="master")
-        assert database.value(
-            "select has_table_privilege('waltally_dbt', 'cdc.change_log', 'select')"
-            " and has_column_privilege('waltally_spark', 'notifications', 'service_id', 'select')"
-        )
+        for right in (
+            "pg_has_role('waltally_loader', 'rds_replication', 'usage')",
+            "pg_has_role('waltally_spark', 'rds_replication', 'usage')",
+            "has_table_privilege('waltally_dbt', 'cdc.change_log', 'select')",
+            "has_column_privilege('waltally_spark', 'notifications', 'service_id', 'select')",
+        ):
+            assert database.value(f"select {right}"), right

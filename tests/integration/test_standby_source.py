@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg2
 import pytest
 
 from testkit.commands import wait_until
@@ -14,42 +14,10 @@ from testkit.databases import paste
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, administer
-from testkit.spark_jobs import run_job
 from testkit.standbys import KEEPS_SLOTS, Family, Standby, Writer, from_16, now_the_source
 from waltally.errors import LoaderError
 
 pytestmark = from_16
-
-SNAPSHOT = "select pg_log_standby_snapshot()"
-
-
-class OnStandby:
-    """A pipeline whose application writes to a primary while its loader reads a standby."""
-
-    def __init__(self, pipeline: Pipeline, family: Family, standby: Standby) -> None:
-        self.pipeline = pipeline
-        self.family = family
-        self.standby = standby
-
-    def begin(self) -> None:
-        """Set up, seed and stage, with changes before and after."""
-        pipeline = self.pipeline
-        pipeline.source.insert(5, "delivered")
-        self.set_up()
-        pipeline.seed()
-        pipeline.source.insert(5)
-        self.catch_up()
-        assert pipeline.differences() == []
-
-    def set_up(self, *arguments: str) -> str:
-        """Set up, while the primary logs which transactions run."""
-        with logging_snapshots(self.family.primary):
-            return self.pipeline.must("setup", *arguments)
-
-    def catch_up(self) -> None:
-        self.standby.catch_up()
-        self.pipeline.must("run", "--once")
-        self.pipeline.build()
 
 
 @contextmanager
@@ -59,7 +27,7 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
 
     def run() -> None:
         while not stop.wait(0.3):
-            administer(primary, SNAPSHOT)
+            administer(primary, "select pg_log_standby_snapshot()")
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -70,35 +38,50 @@ def logging_snapshots(primary: Cluster) -> Iterator[None]:
         thread.join()
 
 
-def written(writer: Writer, count: int) -> None:
-    wait_until(lambda: writer.count > count, "the primary is written to")
+class OnStandby(Pipeline):
+    """A pipeline whose application writes to a primary while its loader reads a standby."""
 
+    def __init__(self, pipeline: Pipeline, standby: Standby) -> None:
+        super().__init__(pipeline.source, pipeline.home, pipeline.target)
+        self.standby, self.here = standby, standby.dsn(self.source.name)
+        self.given = {"LOADER_TARGET_DSN": self.dsns[1], "LOADER_SOURCE_DSN": self.here}
+        standby.catch_up()
 
-def on_standby(pipeline: Pipeline, family: Family) -> OnStandby:
-    standby = family.standby(KEEPS_SLOTS)
-    standby.catch_up()
-    pipeline.given["LOADER_TARGET_DSN"] = pipeline.dsns[1]
-    pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
-    return OnStandby(pipeline, family, standby)
+    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run the loader; while it sets up, the primary logs which transactions run."""
+        if arguments[0] != "setup":
+            return super().loader(*arguments, **more)
+        with logging_snapshots(self.standby.primary):
+            return super().loader(*arguments, **more)
+
+    def begin(self, rows: int = 5) -> None:
+        super().begin(rows)
+        self.catch_up()
+        assert self.differences() == []
+
+    def catch_up(self) -> None:
+        self.standby.catch_up()
+        self.must("run", "--once")
+        self.build()
 
 
 @pytest.fixture
 def apart(family: Family, make_pipeline: MakePipeline, cluster: Cluster) -> OnStandby:
     """With the warehouse on a third server."""
-    return on_standby(make_pipeline(family.primary, cluster), family)
+    pipeline = make_pipeline(family.primary, cluster)
+    return OnStandby(pipeline, family.standby(KEEPS_SLOTS))
 
 
 def test_a_loader_on_a_standby_is_exact_amid_writers(
     family: Family, make_pipeline: MakePipeline
 ) -> None:
     """With the warehouse on the primary its own rows come back by the standby, and are skipped."""
-    pipeline = make_pipeline(family.primary)
-    there = on_standby(pipeline, family)
-    there.begin()
+    pipeline = OnStandby(make_pipeline(family.primary), family.standby(KEEPS_SLOTS))
+    pipeline.begin()
     with pipeline.follow(), Writer(pipeline.source, 1) as writer, Writer(pipeline.source, 2):
-        written(writer, 50)
+        wait_until(lambda: writer.count > 50, "the primary is written to")
         assert pipeline.loader("status").returncode == 0
-    there.catch_up()
+    pipeline.catch_up()
     assert pipeline.differences() == []
     assert pipeline.source.value("select count(*) from pg_replication_slots") == 1
     assert pipeline.loader("status").returncode == 0
@@ -113,69 +96,59 @@ def test_a_loader_on_a_standby_is_exact_amid_writers(
 
 @pytest.mark.slow
 def test_spark_seeds_and_audits_at_the_primary(apart: OnStandby) -> None:
-    pipeline = apart.pipeline
-    pipeline.source.insert(50, "delivered")
-    apart.set_up()
-    primary = apart.family.primary.dsn(pipeline.source.name)
+    apart.source.insert(50, "delivered")
+    apart.must("setup")
+    primary = apart.dsns[0]
     audit = f"spark-submit spark/audit.py --source '{primary}'"
-    with pipeline.follow(), Writer(pipeline.source, 1), Writer(pipeline.source, 2):
-        run_job(f"spark-submit spark/seed.py --source '{primary}'", pipeline.environment())
-        pipeline.build()
+    with apart.follow(), Writer(apart.source, 1), Writer(apart.source, 2):
+        apart.spark_job(f"spark-submit spark/seed.py --source '{primary}'")
+        apart.build()
         # It fails where it finds a difference.
-        run_job(audit, pipeline.environment())
+        apart.spark_job(audit)
     with pytest.raises(LoaderError, match="nobody follows"):
-        run_job(audit, pipeline.environment())
+        apart.spark_job(audit)
 
 
 def test_a_promotion_while_the_loader_runs_goes_on(apart: OnStandby) -> None:
     apart.begin()
-    pipeline = apart.pipeline
-    with pipeline.follow() as running:
-        with Writer(pipeline.source, 3) as writer:
-            written(writer, 20)
+    timeline = "select timeline from cdc.slot_position"
+    with apart.follow() as running:
+        with Writer(apart.source, 3) as writer:
+            wait_until(lambda: writer.count > 20, "the primary is written to")
         apart.standby.catch_up()
-        apart.family.primary.stop("immediate")
+        apart.standby.primary.stop("immediate")
         apart.standby.promote()
-        with now_the_source(pipeline, apart.standby):
-            pipeline.source.insert(30)
+        with now_the_source(apart, apart.standby):
+            apart.source.insert(30)
             # Of what the standby has of the writer, the loader may have staged a part alone.
-            pipeline.wait_for_log()
-            wait_until(
-                lambda: pipeline.target.value("select timeline from cdc.slot_position") == 2,
-                "the new timeline is written down",
-            )
+            apart.wait_for_log()
+            wait_until(lambda: apart.target.value(timeline) == 2, "the new timeline is noted")
             assert running.said().count("following the slot") == 1, running.said()
             running.end()
-            pipeline.goes_on()
-            assert pipeline.loader("status").returncode == 0
-    apart.family.primary.start()
+            apart.goes_on()
+            assert apart.loader("status").returncode == 0
+    apart.standby.primary.start()
 
 
 @pytest.mark.slow
 def test_a_loader_moves_to_a_standby_without_a_new_seed(apart: OnStandby) -> None:
     """A slot of the same name is made there first; the primary's brings the position past it."""
-    pipeline, standby = apart.pipeline, apart.standby
-    here = standby.dsn(pipeline.source.name)
-    del pipeline.given["LOADER_SOURCE_DSN"]
-    pipeline.begin()
-    standby.catch_up()
-    pipeline.given["LOADER_SOURCE_DSN"] = here
-    pipeline.refused_with(16, "does not have the slot", "run", "--once")
-    with logging_snapshots(apart.family.primary):
-        paste(
-            standby,
-            pipeline.source.name,
-            f"select pg_create_logical_replication_slot('{pipeline.slot}', 'wal2json')",
-        )
-    pipeline.source.insert(7)
-    assert pipeline.refused("run", "--once")[0] == 22
-    del pipeline.given["LOADER_SOURCE_DSN"]
-    pipeline.must("run", "--once")
-    pipeline.given["LOADER_SOURCE_DSN"] = here
-    pipeline.source.insert(8)
+    at_primary = {"LOADER_SOURCE_DSN": apart.dsns[0]}
+    make = f"select pg_create_logical_replication_slot('{apart.slot}', 'wal2json')"
+    apart.given |= at_primary
+    apart.begin()
+    apart.standby.catch_up()
+    apart.given["LOADER_SOURCE_DSN"] = apart.here
+    apart.refused_with(16, "does not have the slot", "run", "--once")
+    with logging_snapshots(apart.standby.primary):
+        paste(apart.standby, apart.source.name, make)
+    apart.source.insert(7)
+    assert apart.refused("run", "--once")[0] == 22
+    apart.must("run", "--once", **at_primary)
+    apart.source.insert(8)
     apart.catch_up()
-    assert pipeline.differences() == []
-    assert pipeline.loader("setup").returncode == 0
+    assert apart.differences() == []
+    assert apart.loader("setup").returncode == 0
 
 
 def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
@@ -185,11 +158,10 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
     standby = family.standby({})
     standby.catch_up()
     pipeline.given["LOADER_SOURCE_DSN"] = standby.dsn(pipeline.source.name)
-    done = pipeline.loader("setup")
-    assert done.returncode == 16
-    wrong = done.stderr.split("Error: ")[1:]
-    assert len(wrong) == 2, done.stderr
-    assert pipeline.loader("setup", "--check").stderr == done.stderr
+    said = pipeline.refused_with(16, "", "setup")
+    wrong = said.split("Error: ")[1:]
+    assert len(wrong) == 2, said
+    assert pipeline.refused("setup", "--check") == (16, said)
     for finding in wrong:
         for part in finding.split("Try: ")[1].strip().split("; then "):
             place, _, statement = part.partition(": ")
@@ -198,9 +170,6 @@ def test_a_standby_that_would_lose_the_slot_is_refused_and_the_remedies_help(
         "select current_setting('hot_standby_feedback') || current_setting('primary_slot_name')"
     )
     wait_until(lambda: standby.ask(done_by) == "onwaltally_standby", "it is reloaded")
-    with psycopg2.connect(family.primary.dsn()) as writing, writing.cursor() as cursor:
-        cursor.execute("select pg_current_xact_id()")
-        code, said = pipeline.refused("setup", "--timeout", "2")
-    writing.close()
-    assert (code, "pg_log_standby_snapshot()" in said) == (19, True), said
-    OnStandby(pipeline, family, standby).begin()
+    with pipeline.source.holding("select pg_current_xact_id()"):
+        pipeline.refused_with(19, "pg_log_standby_snapshot()", "setup", "--timeout", "2")
+    OnStandby(pipeline, standby).begin()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from loader.monitoring import status
-from loader.monitoring.findings import Thresholds
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database, application_database
 from testkit.pipeline import Pipeline
@@ -28,7 +24,7 @@ def test_status_is_a_contract(source: Database) -> None:
     source.take_baseline()
     source.insert(5)
     source.must("run", "--once")
-    body = json.loads(source.must("status", "--json"))
+    body = source.status()
     assert body["version"] == 5
     assert (body["healthy"], body["exact_as_of"], body["exact_age_seconds"]) == (True, None, None)
     assert set(body) == {
@@ -59,7 +55,7 @@ def test_status_is_a_contract(source: Database) -> None:
     )
     shown = " ".join(source.must("status").split())
     assert "could not count 1,235 rows: no uuid (1); too long (1,234)" in shown
-    (seeded,) = json.loads(source.must("status", "--json"))["models"]
+    (seeded,) = source.status()["models"]
     assert seeded["baseline"]["rejected_count"] == 1235
     assert seeded["baseline"]["rejected_reasons"] == {"too long": 1234, "no uuid": 1}
     assert source.loader("status", LOADER_MAX_WAL_HELD_BYTES="1").returncode == 3
@@ -85,14 +81,14 @@ def test_status_says_as_of_when_the_models_are_exact(pipeline: Pipeline) -> None
         wait_until(
             lambda: source.must("status").startswith("healthy, exact as of "), "it is healthy"
         )
-        body = json.loads(source.must("status", "--json"))
+        body = source.status()
         as_of = datetime.fromisoformat(body["exact_as_of"])
         assert before <= as_of <= after
         assert body["models"][0]["exact_as_of"] == body["exact_as_of"]
         source.execute("update cdc.model_watermark set moved_at = moved_at - interval '1 day'")
         source.insert(2)
         wait_until(lambda: source.staged() == 5, "it is stored")
-        body = json.loads(source.must("status", "--json"))
+        body = source.status()
         assert datetime.fromisoformat(body["exact_as_of"]) == as_of, "no build has applied more"
         assert body["models"][0]["lag_seconds"] < 60, "a source that was quiet is not behind"
         source.execute("update cdc.change_log set staged_at = staged_at - interval '20 s'")
@@ -101,18 +97,15 @@ def test_status_says_as_of_when_the_models_are_exact(pipeline: Pipeline) -> None
 
 
 def test_a_staging_schema_of_another_loader_is_left_alone(source: Database) -> None:
-    done = source.loader("run", "--once")
-    assert (done.returncode, "loader setup" in done.stderr) == (20, True), "there is none yet"
+    source.refused_with(20, "loader setup", "run", "--once")  # there is none yet
     source.must("setup")
     source.execute("alter table cdc.slot_position rename stored_changes to of_the_future")
+    older = "made by an older loader\nTry: run `loader setup`"
     for command in (("run", "--once"), ("status",), ("setup", "--check")):
-        done = source.loader(*command)
-        assert done.returncode == 20, command
-        assert "made by an older loader\nTry: run `loader setup`" in done.stderr
+        source.refused_with(20, older, *command)
     source.execute("insert into cdc.schema_migration values (9999, 'from the future')")
-    for command in (("setup",), ("status",)):
-        done = source.loader(*command)
-        assert done.returncode == 27, command
+    for verb in ("setup", "status"):
+        assert source.loader(verb).returncode == 27, verb
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +151,7 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
     written = "select pg_switch_wal() from pg_logical_emit_message(false, 'x', 'x')"
     safe = "select safe_wal_size < 50 * 2 ^ 20 from pg_replication_slots"
     wait_until(lambda: limited.execute(written) and limited.value(safe), "it fills")
-    done = limited.loader("status", "--json")
-    assert done.returncode == 3
-    (problem,) = json.loads(done.stdout)["findings"]
+    (problem,) = limited.status()["findings"]
     assert "max_slot_wal_keep_size" in problem["message"]
     limited.must("status", "--min-safe-wal-bytes", str(2**20))
     limited.must("status", LOADER_MIN_SAFE_WAL_BYTES=str(2**20))
@@ -169,14 +160,12 @@ def test_status_warns_before_the_slot_is_lost(limited: Database) -> None:
 def test_status_names_who_holds_a_model_up(pipeline: Pipeline) -> None:
     pipeline.begin()
     pipeline.target.execute("truncate cdc.change_log")
-    with closing(pipeline.session("postgres")) as session:
+    with pipeline.target.holding(f"select cdc.apply('{pipeline.slot}')") as session:
         session.ask("set application_name to 'report'")
-        session.autocommit = False
-        session.ask("select cdc.apply(%s)", (pipeline.slot,))
         with pipeline.follow("--build"):
             pipeline.source.insert(5)
             pipeline.wait_for_staged(5)
-            body = status.report(pipeline.loader_settings, Thresholds()).as_json()
+            body = pipeline.status()
             assert body["findings"] == []
             (model,) = body["models"]
             newest = pipeline.target.value("select to_json(max(committed_at)) from cdc.change_log")
@@ -187,4 +176,4 @@ def test_status_names_who_holds_a_model_up(pipeline: Pipeline) -> None:
             assert (model["held_by"]["pid"], model["held_by"]["application"]) == (pid, "report")
             session.rollback()
             pipeline.must("wait")
-    assert json.loads(pipeline.must("status", "--json"))["models"][0]["held_by"] is None
+    assert pipeline.status()["models"][0]["held_by"] is None

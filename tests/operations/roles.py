@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+import pytest
+from psycopg2 import errors
 
 from testkit.commands import ROOT
 from testkit.databases import Database, application_database
@@ -12,20 +15,20 @@ from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster, Server
 from testkit.system import System
 
-LOADER_ROLE, DBT_ROLE = "waltally_loader", "waltally_dbt"
-SPARK_ROLE, READER_ROLE = "waltally_spark", "waltally_reader"
-ROLES = (LOADER_ROLE, DBT_ROLE, SPARK_ROLE, READER_ROLE)
+LOADER, DBT = "waltally_loader", "waltally_dbt"
+SPARK, READER = "waltally_spark", "waltally_reader"
+ALL = (LOADER, DBT, SPARK, READER)
+CALLER, CREATOR = "caller", "creator"
+"""Who may call cdc.apply, and who may create objects where the others look for theirs."""
 
-SEED_JOB = "spark-submit spark/seed.py"
+SEED = "spark-submit spark/seed.py"
+BUILD = ("loader", "run", "--once", "--build")
+EXAMPLE = {"readable": "public.services", "lookups": "public.services,public.templates"}
+"""What the shipped example has besides its models."""
 
 # No line for `replication`: it is another word there than for a database, and whoever has one may
 # copy the whole server.
 ACCESS = "local all postgres trust\nhost all all 127.0.0.1/32 trust\n"
-
-
-def install(system: System, **more: str) -> None:
-    """Have dbt install the models, as its role."""
-    system.by(DBT_ROLE).do("dbt", "--quiet", "run", **more)
 
 
 def grant_rights(system: System, *databases: Database, **variables: str) -> str:
@@ -37,12 +40,13 @@ def grant_rights(system: System, *databases: Database, **variables: str) -> str:
     return said.strip()
 
 
-def set_passwords(system: System, password: str) -> None:
-    """Give every role this password, without a word in the server's log."""
-    system.source.execute("set log_statement to 'none'")
-    for role in ROLES:
-        system.source.execute(f"alter role {role} password %s", password)
-    system.source.execute("reset log_statement")
+def may_not(system: System, role: str, *statements: str) -> None:
+    """Fail where the role has the right to one of the statements."""
+    with closing(system.session(role)) as session:
+        for statement in statements:
+            with session.cursor() as cursor, pytest.raises(errors.InsufficientPrivilege):
+                cursor.execute(statement)
+                pytest.fail(f"{role} may {statement}")
 
 
 @contextmanager
@@ -51,7 +55,6 @@ def own_server(
     access: str,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Cluster], None] = lambda _: None,
-    name: str = WAREHOUSE,
 ) -> Iterator[System]:
     """Yield a system on a new server, whose commands run as the loader's role.
 
@@ -63,9 +66,9 @@ def own_server(
         (cluster.data / "pg_hba.conf").write_text(access)
         prepare(cluster)
         cluster.start()
-        database = application_database(cluster, name)
+        database = application_database(cluster, WAREHOUSE)
         database.insert(4, "delivered")
-        yield System(database, home).by(LOADER_ROLE)
+        yield System(database, home).by(LOADER)
         database.connection.close()
     finally:
         cluster.remove()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg2
@@ -23,7 +24,6 @@ class SecretWatch:
 
     def __init__(self, secret: str, dsn: str, folder: Path) -> None:
         self._secret = secret
-        self._bytes = secret.encode()
         # What it looks for must not come into the server's log by its looking.
         self._server = psycopg2.connect(dsn, options="-c log_statement=none")
         self._server.autocommit = True
@@ -47,26 +47,20 @@ class SecretWatch:
     def _run(self) -> None:
         while not self._ended.wait(_PAUSE):
             self._look_at_processes()
-            self._look_at_sessions()
+            with self._server.cursor() as cursor:
+                cursor.execute(_ACTIVITY, (self._secret,))
+                self.found |= {f"session: {row[0]}" for row in cursor}
             self.found |= files_with(self._folder, self._secret)
 
     def _look_at_processes(self) -> None:
         for process in Path("/proc").glob("[0-9]*"):
-            try:
-                title = (process / "cmdline").read_bytes()
-                environment = (process / "environ").read_bytes()
-            except OSError:
-                continue  # it has ended, or is another user's
-            words = title.replace(b"\0", b" ").decode(errors="replace")
-            if self._bytes in title:
-                self.found.add(f"command line: {words}")
-            if self._bytes in environment:
-                self.holders.add(words)
-
-    def _look_at_sessions(self) -> None:
-        with self._server.cursor() as cursor:
-            cursor.execute(_ACTIVITY, (self._secret,))
-            self.found |= {f"session: {row[0]}" for row in cursor}
+            # It may have ended, or be another user's.
+            with suppress(OSError):
+                words = (process / "cmdline").read_text(errors="replace").replace("\0", " ")
+                if self._secret in words:
+                    self.found.add(f"command line: {words}")
+                if self._secret in (process / "environ").read_text(errors="replace"):
+                    self.holders.add(words)
 
 
 def files_with(folder: Path, secret: str) -> set[str]:
@@ -75,9 +69,7 @@ def files_with(folder: Path, secret: str) -> set[str]:
     # Path.rglob would fail on a folder that a program deletes meanwhile.
     for home, folders, files in os.walk(folder):
         for file in (Path(home, name) for name in (*folders, *files)):
-            try:
+            with suppress(OSError):  # a temporary file that is gone
                 if secret in file.name or (file.is_file() and secret.encode() in file.read_bytes()):
                     found.add(f"file: {file}")
-            except OSError:
-                continue  # a temporary file that is gone
     return found

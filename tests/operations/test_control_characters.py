@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 from testkit.commands import LOADER
 from testkit.databases import Database
@@ -28,34 +27,32 @@ def test_a_value_is_shown_in_its_place(source: Database) -> None:
     source.execute("alter table unrelated replica identity full")
     source.execute(f"alter table unrelated add {quoted(name)} text")
     source.must("setup")
-    source.execute(
-        f"create schema analytics; create table analytics.ft_notes (note text, {quoted(name)} text,"
-        " row_count bigint)"
-    )
+    columns = f"note text, {quoted(name)} text, row_count bigint"
+    source.execute(f"create schema analytics; create table analytics.ft_notes ({columns})")
     source.execute(
         "insert into analytics.ft_notes values (%s, 'x', 2), ('b', %s, 3)", FORGED, FORGED
     )
+
+    def stats(*words: str) -> list[str]:
+        return harmless(source.must("stats", "ft_notes", *words)).splitlines()
+
     both = "note," + quoted(name)
-    said = harmless(source.must("stats", "ft_notes", "--by", both))
-    head, _, first, second = said.splitlines()[2:6]
+    head, _, *rows = stats("--by", both)[2:6]
     assert head.split("  ")[0] == "note" and escaped(name) in head
-    assert (first.split()[0], first.split()[-1]) == ("a\\nft_service_stats", "2")
-    assert (second.split()[0], second.split()[-1]) == ("b", "3")
-    harmless(source.must("stats", "ft_notes", f"note={FORGED}", "--by", both))
+    first_and_last = [(row.split()[0], row.split()[-1]) for row in rows]
+    assert first_and_last == [("a\\nft_service_stats", "2"), ("b", "3")]
+    stats(f"note={FORGED}", "--by", both)
     # A percent sign is no parameter, and the sign after it belongs to the name.
-    assert source.must("stats", "ft_notes", f"{name}=x").splitlines()[4].split() == ["2"]
-    harmless(source.must("stats", "ft_notes", "note=100%", f"{name}=%s", "--by", "note"))
-    done = source.loader("stats", "ft_notes", "--by", FORGED)
-    assert "has no dimension" in harmless(done.stderr)
+    assert stats(f"{name}=x")[4].split() == ["2"]
+    stats("note=100%", f"{name}=%s", "--by", "note")
+    assert "has no dimension" in harmless(source.refused("stats", "ft_notes", "--by", FORGED)[1])
 
 
 def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database) -> None:
     table = f"public.{quoted(FORGED)}"
     source.declare(ft_evil=counting(f"public.{FORGED}"), ft_service_stats=NOTIFY)
     for words in (("setup", "--check"), ("setup",)):
-        done = source.loader(*words)
-        assert done.returncode == 17
-        assert escaped(FORGED) in harmless(done.stderr)
+        harmless(source.refused_with(17, escaped(FORGED), *words))
     source.execute(f"create table {table} (id int primary key)")
     source.must("setup")
     source.take_baseline()
@@ -69,30 +66,19 @@ def test_status_and_setup_show_names_and_reasons_in_their_lines(source: Database
     assert said.count(escaped(FORGED)) == 2, "the model's table, and the reason"
 
 
-COMMANDS = ("status --json", "stats ft_service_stats", "setup", "wait --lsn 0/1", "--help")
-
-
 def test_where_standard_output_takes_nothing_a_sentence_says_so(pipeline: Pipeline) -> None:
     pipeline.begin(2)
-    for command in COMMANDS:
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(
-                [str(LOADER), *command.split()],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=pipeline.environment(),
-            )
-        assert "Traceback" not in done.stderr, (command, done.stderr)
-        if command.startswith("wait"):
-            assert done.returncode == 0, "it says nothing"
-        else:
-            said = "Error: The output cannot be written: No space left on device; "
-            assert (done.returncode, said in done.stderr) == (1, True), (command, done.stderr)
-            assert "\nTry: " in done.stderr
-        closed = ["sh", "-c", f'"{LOADER}" {command} >&-']
-        assert subprocess.run(closed, env=pipeline.environment()).returncode == 0, command
-    away = pipeline.environment(LOADER_SOURCE_DSN="host=/nowhere")
+
+    def shell(command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        words = ["sh", "-c", f'"{LOADER}" {command}']
+        environment = pipeline.environment(**more)
+        return subprocess.run(words, env=environment, capture_output=True, text=True)
+
+    for command in ("status --json", "--help"):
+        done = shell(f"{command} >/dev/full")
+        said = "Error: The output cannot be written: No space left on device; "
+        assert (done.returncode, said in done.stderr) == (1, True), (command, done.stderr)
+        assert "\nTry: " in done.stderr and "Traceback" not in done.stderr
+        assert shell(f"{command} >&-").returncode == 0, command
     for nowhere in ("2>/dev/full", ">&- 2>&-"):
-        ended = subprocess.run(["sh", "-c", f'"{LOADER}" status {nowhere}'], env=away)
-        assert ended.returncode == 10, nowhere
+        assert shell(f"status {nowhere}", LOADER_SOURCE_DSN="host=/nowhere").returncode == 10

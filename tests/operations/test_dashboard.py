@@ -9,7 +9,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -55,9 +54,7 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def page(tmp_path: Path) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine")
-    home = tmp_path / "chromium"
-    home.mkdir()
-    with chromium(home) as opened:
+    with chromium(tmp_path) as opened:
         yield opened
 
 
@@ -65,11 +62,6 @@ def build(source: Database) -> None:
     """Insert a row and build with it."""
     source.insert(1, "delivered")
     source.must("run", "--once", "--build")
-
-
-def delivered(source: Database) -> int:
-    """How many rows the model has; all are delivered before there are others."""
-    return int(source.value("select sum(count) from analytics.ft_service_stats"))
 
 
 def service_url(source: Database, root: str) -> str:
@@ -94,65 +86,38 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
     email = {"requested": 1, "delivered": 1, "failed": 0}
     assert (status, counts) == (HTTPStatus.OK, [{"notification_type": "email", **email}])
     assert ask(url, etag) == (HTTPStatus.NOT_MODIFIED, etag, b"")
-    with urllib.request.urlopen(f"{root}events") as stream:
-        first = read_counts(stream)
+    with (
+        socket.create_connection(("127.0.0.1", urlsplit(root).port or 0)) as unread,
+        urllib.request.urlopen(f"{root}events") as stream,
+    ):
+        unread.sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+        first = read(stream)
         assert first["types"] == [{"name": "email", **email}]
         assert first["statuses"] == [{"name": "delivered", "count": 1}]
         assert [service["requested"] for service in first["services"]] == [1]
         build(source)
-        second = read_counts(stream)
+        second = read(stream)
         assert second["types"] == [{"name": "email", "requested": 2, "delivered": 2, "failed": 0}]
         assert second["position"] != first["position"]
         status, moved, counts = ask(url, etag)
         assert (status, counts[0]["requested"], moved != etag) == (HTTPStatus.OK, 2, True)
         # Nobody follows the slot: what is committed from here on is in no number.
         source.insert(1, "delivered")
-        _, *ages = [read_age(stream) for _ in range(3)]
+        _, *ages = [read(stream, b'{"age"') for _ in range(3)]
         assert ages[0]["age"] < ages[1]["age"]
         assert ages[0]["freshness"] == "fresh"
-
-
-def read_age(stream: Iterable[bytes]) -> Any:
-    lines = iter(stream)
-    next(line for line in lines if line == b"event: age\n")
-    return json.loads(next(lines).removeprefix(b"data: "))
-
-
-def read_counts(stream: Iterable[bytes]) -> Any:
-    data = next(line for line in stream if line.startswith(b'data: {"position"'))
-    return json.loads(data.removeprefix(b"data: "))
-
-
-def sessions(database: Database) -> int:
-    return int(
-        database.value(
+        others = (
             "select count(*) from pg_stat_activity where datname = current_database() "
             "and backend_type = 'client backend' and pid <> pg_backend_pid()"
         )
-    )
+        wait_until(lambda: source.value(others) == 1, "one session serves all pages")
+    wait_until(lambda: source.value(others) == 0, "nobody looks any more")
 
 
-def test_more_pages_than_the_server_has_connections_are_served_by_one(
-    source: Database, root: str
-) -> None:
-    """Half of them never read, and all of them vanish."""
-    pages = int(source.value("show max_connections")) + 20
-    wait_until(lambda: sessions(source) == 0, "the build's sessions have ended")
-    before = delivered(source)
-    with ExitStack() as stack:
-        for number in range(pages):
-            if number % 2:
-                page = socket.create_connection(("127.0.0.1", urlsplit(root).port or 0))
-                stack.enter_context(page).sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
-            else:
-                stream = stack.enter_context(urllib.request.urlopen(f"{root}events"))
-                assert read_counts(stream)["statuses"] == [{"name": "delivered", "count": before}]
-        build(source)
-        assert delivered(source) > before
-        now = [{"name": "delivered", "count": delivered(source)}]
-        assert read_counts(stream)["statuses"] == now
-        wait_until(lambda: sessions(source) == 1, "one session serves them all")
-    wait_until(lambda: sessions(source) == 0, "nobody looks any more")
+def read(stream: Iterable[bytes], event: bytes = b'{"position"') -> Any:
+    """Return the next event that begins so: counts, or how old they are."""
+    data = next(line for line in stream if line.startswith(b"data: " + event))
+    return json.loads(data.removeprefix(b"data: "))
 
 
 def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
@@ -160,7 +125,7 @@ def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
 ) -> None:
     url = service_url(source, root)
     with urllib.request.urlopen(f"{root}events") as stream:
-        first = read_counts(stream)
+        first = read(stream)
         administer(source.cluster, f"alter database {source.name} allow_connections false")
         source.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "
@@ -169,7 +134,7 @@ def test_a_page_says_that_the_database_is_gone_and_goes_on_when_it_is_back(
         assert b"event: gone\n" in stream
         assert ask(url)[0] == HTTPStatus.SERVICE_UNAVAILABLE
         administer(source.cluster, f"alter database {source.name} allow_connections true")
-        assert read_counts(line for line in stream if line != b"data:\n") == first
+        assert read(line for line in stream if line != b"data:\n") == first
         assert ask(url)[0] == HTTPStatus.OK
 
 
@@ -179,7 +144,8 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
 ) -> None:
     # What another test has left is built first.
     build(source)
-    before = delivered(source)
+    # All are delivered before there are others.
+    before = int(source.value("select sum(count) from analytics.ft_service_stats"))
     page.open(root)
     wait_until(lambda: shown(page, "delivered") == f"{before}", "the page shows the count")
     page.evaluate("window.isTheSame = true")
@@ -192,9 +158,8 @@ def test_a_change_at_the_source_moves_the_page_without_a_reload(
     assert (shown(page, "delivered"), shown(page, "under-way")) == (f"{after}", f"{others}")
     for status in MARKUP:
         assert status in shown(page, "statuses")
-    assert (
-        page.evaluate("document.querySelectorAll('#statuses :is(a, b, img, script)').length") == 0
-    )
+    of_markup = "document.querySelectorAll('#statuses :is(a, b, img, script)').length"
+    assert page.evaluate(of_markup) == 0
     # Had one of them become HTML after all, its script would not run.
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p onclick=\"isRun = 1\">')")
     page.evaluate("document.querySelector('p').click()")

@@ -10,9 +10,10 @@ from waltally_jobs.warehouse import loader_progress
 
 from testkit.databases import ARCHIVE
 from testkit.pipeline import Pipeline
-from testkit.spark_jobs import run_job
 from tests.partitions.conftest import full, waits_for_a_seed
 
+SEED, AUDIT = "spark-submit spark/seed.py", "spark-submit spark/audit.py"
+GONE = "was dropped or truncated before"
 KEY = "alter table notification_history add primary key (id, notification_status)"
 ATTACH = "alter table notification_history attach partition history_late for values in ('late')"
 MOVE = "update notification_history set notification_status = '{}' where notification_status = '{}'"
@@ -20,11 +21,8 @@ MOVE = "update notification_history set notification_status = '{}' where notific
 
 def archived(pipeline: Pipeline) -> dict[str, int]:
     """Return how many archived rows the model has, by status."""
-    found = pipeline.source.execute(
-        "select notification_status, sum(archived_count)::int from analytics.ft_service_stats "
-        "group by 1 having sum(archived_count) <> 0"
-    )
-    return dict(found)
+    counted = "select notification_status, sum(archived_count)::int from analytics.ft_service_stats"
+    return dict(pipeline.source.execute(f"{counted} group by 1 having sum(archived_count) <> 0"))
 
 
 def test_rows_that_move_count_once_and_purged_ones_stay_counted(
@@ -75,12 +73,10 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
             "wait_for_position",
             lambda *waited: (running.process.send_signal(signal.SIGCONT), wait(*waited)),
         )
-        audit = run_job("spark-submit spark/audit.py", partitioned.environment())
-        assert "was dropped or truncated before" in audit
+        assert GONE in partitioned.spark_job(AUDIT)
         assert archived(partitioned) == {"sent": 10, "failed": 5}
-        run_job("spark-submit spark/seed.py", partitioned.environment())
-        audit = run_job("spark-submit spark/audit.py", partitioned.environment())
-        assert "was dropped or truncated before" not in audit
+        partitioned.spark_job(SEED)
+        assert GONE not in partitioned.spark_job(AUDIT)
 
         # That seed knows what went with the leaf, also where the log does not go on from it.
         source.execute("create table history_late (like history_rest including all)")
@@ -90,7 +86,7 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
         source.execute(full("history_late"))
         source.execute(ATTACH)
         running.wait_for("history_late was attached with what it held")
-        run_job("spark-submit spark/seed.py", partitioned.environment())
+        partitioned.spark_job(SEED)
     partitioned.catch_up()
     assert archived(partitioned) == {"sent": 10, "failed": 5, "late": 2}
     assert partitioned.rejected() == []
@@ -98,19 +94,20 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
 
 def test_an_archive_does_not_have_what_went_with_a_leaf(partitioned: Pipeline) -> None:
     """A baseline from it would count these rows, and the next one from the source lose them."""
-    archive = partitioned.home / "archive"
+    place = partitioned.home / "archive"
+    archive = f"spark-submit spark/archive.py --to {place}"
     partitioned.source.execute(KEY)
     partitioned.set_up()
     partitioned.source.insert(3, "sent")
     partitioned.source.execute(ARCHIVE)
     partitioned.catch_up()
-    partitioned.spark_job(f"spark-submit spark/archive.py --to {archive}")
+    partitioned.spark_job(archive)
     before = partitioned.position()
     partitioned.source.execute("drop table history_sent")
     partitioned.source.insert(1)
     partitioned.catch_up()
-    partitioned.spark_job(f"spark-submit spark/archive.py --to {archive}")
-    seed = f"spark-submit spark/seed.py --archive {archive}"
+    partitioned.spark_job(archive)
+    seed = f"{SEED} --archive {place}"
     with pytest.raises(ArchiveIncomplete, match=r"its changes up to .* are from .* on in the arch"):
         partitioned.spark_job(seed)
     partitioned.spark_job(f"{seed} --at {before}")

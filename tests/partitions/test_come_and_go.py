@@ -1,11 +1,18 @@
-"""Where leaves bring or take rows without changes, models wait; a seed makes them right."""
+"""Leaves come, go and take rows along: all is in the model, or it waits and a seed helps."""
 
 from __future__ import annotations
 
+import threading
+
+import pytest
+
+from testkit.commands import wait_until
 from testkit.databases import paste
+from testkit.fixtures import MakePipeline
 from testkit.model import counting
 from testkit.pipeline import Pipeline
-from tests.partitions.conftest import begin, full, waits_for_a_seed
+from testkit.servers import Cluster, configured
+from tests.partitions.conftest import begin, full, partition, waits_for_a_seed
 
 PLACE = "create table parts.leaf_{n} partition of notifications for values in ('leaf {n}');" + full(
     "parts.leaf_{n}"
@@ -65,24 +72,20 @@ def test_a_leaf_that_is_filled_as_it_is_made_needs_no_seed_and_an_unlogged_one_i
     partitioned: Pipeline,
 ) -> None:
     begin(partitioned)
+    run = partitioned.source.execute
     with partitioned.follow() as running:
-        partitioned.source.execute((FILLED + ATTACH).format(n=1))
+        run((FILLED + ATTACH).format(n=1))
         running.wait_for("has other partitions")
-    partitioned.source.execute("drop role if exists partner; create role partner superuser")
-    owner = "alter table filled_{n} owner to partner;"
-    partitioned.source.execute((FILLED + owner + ATTACH).format(n=2))
+    run("drop role if exists partner; create role partner superuser")
+    run(f"{FILLED}alter table filled_{{n}} owner to partner;{ATTACH}".format(n=2))
     partitioned.must_be_exact()
     assert not partitioned.is_said_to_wait()
-    partitioned.source.execute(
-        "create unlogged table fast partition of notifications for values in ('fast')"
-    )
+    run("create unlogged table fast partition of notifications for values in ('fast')")
     partitioned.source.insert(1)
     partitioned.stage()
     assert "does not hold everything" in partitioned.waits()
-    code, said = partitioned.refused("setup")
-    assert code == 17
-    assert "public.fast of public.notifications is not logged" in said
-    partitioned.source.execute(said.split("Try: ")[1])
+    unlogged = "public.fast of public.notifications is not logged"
+    run(partitioned.refused_with(17, unlogged, "setup").split("Try: ")[1])
     partitioned.stage()
     partitioned.seed()
     partitioned.must_be_exact()
@@ -115,9 +118,8 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
 def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) -> None:
     partitioned.source.execute("alter table sent_other replica identity default;"
                                "alter table other_status replica identity nothing")  # fmt: skip
-    code, said = partitioned.refused("setup")
-    assert code == 18
-    assert "partitions public.sent_other, public.other_status of public.notifications" in said
+    leaves = "partitions public.sent_other, public.other_status of public.notifications"
+    said = partitioned.refused_with(18, leaves, "setup")
     paste(partitioned.source.cluster, partitioned.source.name, said.split("Try: ")[1])
     partitioned.set_up()
     partitioned.source.execute(
@@ -152,3 +154,92 @@ def test_a_partition_is_followed_by_its_own_name_and_not_beside_its_table(
         "payload::json ->> 'leaf' from cdc.change_log order by commit_lsn, ordinal"
     )
     assert source.execute(logged) == [(action, "parts", "created", None) for action in "IID"]
+
+
+def made(leaf: str) -> str:
+    """Return the SQL that makes a leaf for the status of its name."""
+    made = f"create table parts.{leaf} partition of notifications for values in ('{leaf}');"
+    return made + full(f"parts.{leaf}")
+
+
+def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipeline) -> None:
+    source = partitioned.source
+    partitioned.set_up()
+    source.insert(10)
+    source.execute(
+        "update notifications set notification_type = 'sms' where id in "
+        "(select id from notifications limit 5)"
+    )
+    source.execute("update notifications set notification_status = 'sent'")
+    source.execute("update notifications set notification_status = 'x' where ctid = '(0,1)'")
+    source.execute("delete from parts.sent_sms where ctid = '(0,2)'")
+    partitioned.must_be_exact()
+    named = source.execute(
+        "select distinct payload::json ->> 'schema', payload::json ->> 'table', "
+        "payload::json ->> 'leaf', action is not null from cdc.change_log order by 3"
+    )
+    leaves = ("parts.created", "parts.sent_sms", "public.other_status", "public.sent_other")
+    # The models read the text as the plugin's.
+    assert named == [("public", "notifications", leaf, True) for leaf in leaves]
+
+    # A leaf that comes while no loader runs.
+    source.execute(made("failed"))
+    source.insert(2, "failed")
+    source.execute("vacuum full pg_inherits")
+    source.execute("vacuum freeze")
+    partitioned.must_be_exact()
+    held = "select held_since ->> '*' from cdc.logged_table where table_name = 'notifications'"
+    start = source.value("select start_lsn from cdc.slot_position")
+    assert source.value(held) == start, "no seed is needed"
+
+    # Leaves that are written in the transaction, and in a part of one, that makes them.
+    with partitioned.follow("--build") as running:
+        source.execute("begin")
+        source.execute(made("late"))
+        source.insert(2, "late")
+        source.execute("savepoint s")
+        source.execute(made("lost"))
+        source.insert(3, "lost")
+        source.execute("commit")
+        source.execute("update parts.late set notification_status = 'sent'")
+        running.wait_for("has other partitions")
+    partitioned.must_be_exact()
+
+    # A TRUNCATE of all leaves is one of the table.
+    source.execute("truncate sent_other, notifications")
+    source.insert(2)
+    partitioned.must_be_exact()
+    assert sum(live for live, _ in partitioned.model().values()) == 2
+
+
+def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = partition(make_pipeline(spare))
+    pipeline.set_up()
+    hidden = pipeline.source.reconnect()
+    pid = hidden.value("select pg_backend_pid()")
+    hidden.execute("set synchronous_commit = 'on'")
+    hidden.execute("begin;" + made("failed"))
+    hidden.insert(3, "failed")
+    thread = threading.Thread(target=hidden.execute, args=("commit",), daemon=True)
+    wait = "select wait_event = 'SyncRep' from pg_stat_activity where pid = %s"
+    # Only a session that asks for it waits for the standby, which never comes.
+    local = {"synchronous_commit": "local", "synchronous_standby_names": "missing"}
+    with configured(spare, **local), pipeline.follow() as running:
+        thread.start()
+        wait_until(lambda: pipeline.source.value(wait, pid), "the commit waits")
+        # The new leaf's transaction locks its own table.
+        pipeline.source.execute(
+            "insert into notification_history (id, service_id, template_id, notification_type, "
+            "notification_status, created_at) select gen_random_uuid(), service_id, id, 'email', "
+            "'sent', now() from templates limit 1"
+        )
+        with pytest.raises(AssertionError, match="something is stored"):
+            wait_until(lambda: pipeline.staged() > 0, "something is stored", seconds=1)
+        pipeline.source.execute("select pg_cancel_backend(%s)", pid)
+        running.wait_for("has other partitions")
+        pipeline.wait_for_staged(4)
+    thread.join(timeout=30)
+    hidden.connection.close()
+    pipeline.must_be_exact()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from testkit.commands import LOADER, ROOT, RunningLoader
+from testkit.commands import LOADER, ROOT, RunningLoader, run
 from testkit.databases import paste
 from testkit.notify_traffic import Traffic
 from testkit.pipeline import Pipeline
@@ -34,18 +33,11 @@ class Block:
         return [line for line in lines if line]
 
 
-def section(title: str) -> str:
-    """Return the text of the procedure with this title."""
-    found = re.search(
-        rf"^### {re.escape(title)}\n(.*?)(?=^##|\Z)", RUNBOOK, re.MULTILINE | re.DOTALL
-    )
-    assert found, title
-    return found[1]
-
-
 def blocks(title: str) -> list[Block]:
     """Return the blocks of the procedure with this title."""
-    fenced = re.findall(r"^```(sh|sql)\n(.*?)^```$", section(title), re.MULTILINE | re.DOTALL)
+    _, _, text = RUNBOOK.partition(f"\n### {title}\n")
+    section = re.split("^##", text, maxsplit=1, flags=re.MULTILINE)[0]
+    fenced = re.findall(r"^```(sh|sql)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     assert fenced, f"{title} has no commands"
     return [Block(language, text) for language, text in fenced]
 
@@ -106,10 +98,9 @@ class Operator:
 
     def stop(self) -> None:
         """Stop the service; it may have ended by itself, as a refusal does."""
-        if self.running is not None:
-            if self.running.process.poll() is None:
-                self.running.end()
-            self.running = None
+        if self.running is not None and self.running.process.poll() is None:
+            self.running.end()
+        self.running = None
 
     def close(self) -> None:
         """Leave nothing behind, whatever went wrong."""
@@ -151,31 +142,18 @@ class Operator:
 
     def _sql(self, text: str) -> None:
         place, _, statements = text.partition("\n")
-        database = {
-            "-- at the source": self.pipeline.source,
-            "-- at the target": self.pipeline.target,
-        }
-        asked = database[place]
+        sides = {"source": self.pipeline.source, "target": self.pipeline.target}
+        asked = sides[place.removeprefix("-- at the ")]
         self.said = paste(asked.cluster, asked.name, statements)
 
     def _run(self, command: str) -> None:
-        source, target = (
-            each.cluster.dsn(each.name) for each in (self.pipeline.source, self.pipeline.target)
-        )
-        done = subprocess.run(
-            ["bash", "-euc", command.replace("/var/tmp", str(self.pipeline.home))],
-            env={
-                **self.pipeline.environment(),
-                "LOADER_SOURCE_DSN": source,
-                "LOADER_TARGET_DSN": target,
-                "LOADER_SLOT": self.pipeline.slot,
-                "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",
-                **self.settings,
-            },
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        source, target = self.pipeline.dsns
+        environment = {
+            **self.pipeline.environment(LOADER_SOURCE_DSN=source, LOADER_TARGET_DSN=target),
+            "PATH": f"{LOADER.parent}:{BIN}:{os.environ['PATH']}",
+            **self.settings,
+        }
+        here = command.replace("/var/tmp", str(self.pipeline.home))
+        done = run(["bash", "-euc", here], environment, timeout=300)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         self.said = done.stdout

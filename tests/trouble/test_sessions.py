@@ -1,12 +1,12 @@
-"""What a session relies on is its own: its login, position, fence, durability and threads."""
+"""What a session relies on is its own: its login, settings, position, fence, locks and threads."""
 
 from __future__ import annotations
 
 import re
 import threading
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +17,14 @@ from loader.capture import handshake, reader, stream
 from loader.capture.events import BuildBroke, Built, Event, RunState
 from loader.capture.follow import follow
 from loader.staging import target_state
+from loader.staging.change_log import ChangeLog
 from loader.staging.records import ModelState
 from testkit.commands import wait_until
 from testkit.databases import application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
+from testkit.pooler import Pooler
 from testkit.servers import Cluster, administer, configured
-from testkit.system import System
 from waltally.database import connect
 from waltally.errors import BuildFailed, LoaderError, LoginRefused, SlotMoved
 from waltally.limits import limits
@@ -49,7 +50,7 @@ def test_a_slot_moved_after_the_look_and_before_the_start_is_refused(
 
 
 def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
-    cluster: Cluster, spare: Cluster, tmp_path: Path
+    cluster: Cluster, spare: Cluster
 ) -> None:
     """A schema each in one warehouse; the fence of one must not end the other's session."""
     with (
@@ -61,12 +62,12 @@ def test_two_sources_with_a_slot_of_one_name_leave_each_other_alone(
         running = {}
         for source in (one, two):
             source.slot = "slot_trouble_shared"
-            home = tmp_path / source.name
-            home.mkdir()
-            system = System(source, home, warehouse)
-            system.given = {"LOADER_SCHEMA": source.name}
-            system.must("setup")
-            running[source] = loaders.enter_context(system.follow())
+            target = {
+                "LOADER_SCHEMA": source.name,
+                "LOADER_TARGET_DSN": cluster.dsn(warehouse.name),
+            }
+            source.must("setup", **target)
+            running[source] = loaders.enter_context(source.follow(**target))
         for rows in range(2, 8, 2):
             for source, loader in running.items():
                 source.insert(2)
@@ -175,3 +176,81 @@ def test_a_login_is_refused(spare: Cluster) -> None:
                     handshake.connect_replication(spare.dsn(**words))
     finally:
         administer(spare, "drop database closed", "drop role nobody, locked")
+
+
+@pytest.mark.parametrize("place", ["source", "target"])
+def test_a_proxy_is_refused_whatever_the_role_s_own_settings_are(
+    pipeline: Pipeline, place: str
+) -> None:
+    """Its sessions have what a role or a database sets, and what another client has left."""
+    pipeline.source.execute(
+        f"alter database {pipeline.source.name} set row_security = off;"
+        f"alter database {pipeline.source.name} set search_path = pg_catalog, pg_temp"
+    )
+    pipeline.must("setup")
+    with Pooler(pipeline.source.cluster.port) as pooler:
+        dsn = pipeline.source.cluster.dsn(pipeline.source.name, port=str(pooler.port))
+        through = dict.fromkeys(("LOADER_SOURCE_DSN", "LOADER_TARGET_DSN"), pipeline.dsns[0])
+        through[f"LOADER_{place.upper()}_DSN"] = dsn
+        for words in (("setup", "--check"), ("setup",), ("run", "--once"), ("status",), ("wait",)):
+            proxy = f"The {place} is reached through a pooling proxy: "
+            assert "name the server itself" in pipeline.refused_with(45, proxy, *words, **through)
+        with pytest.raises(LoginRefused, match="pooling proxy"):
+            pipeline.spark_job("spark-submit spark/seed.py", **through)
+
+
+def test_nothing_is_confirmed_by_a_session_that_lost_its_settings(pipeline: Pipeline) -> None:
+    """Where a proxy lends another session from some moment on."""
+    pipeline.must("setup")
+    pipeline.source.insert(1)
+    with closing(ChangeLog(pipeline.loader_settings)) as log:
+        position = log.record().position_lsn
+        log.connection.ask("set synchronous_commit to off")
+        with pytest.raises(LoginRefused, match="pooling proxy"):
+            log.commit_position(position, position + 1, 0)
+        assert log.record().position_lsn == position
+
+
+PRUNE = ("prune", "--dry-run", "--timeout", "1")
+READ_BY = {
+    "cdc.change_log": (("status",), PRUNE),
+    "cdc.slot_position": (("wait", "--lsn", "0/1"), ("setup", "--check")),
+    "cdc.model_watermark": (("stats", "ft_service_stats"),),
+    "public.notifications": (("status",),),
+}
+"""By table, commands that wait for its lock."""
+
+
+def test_a_command_that_only_reads_names_who_holds_the_lock(pipeline: Pipeline) -> None:
+    pipeline.begin(2)
+    for table, commands in READ_BY.items():
+        side = "source" if table == "public.notifications" else "target"
+        with pipeline.target.holding(f"lock table {table} in access exclusive mode") as session:
+            session.ask("set application_name to 'migration'")
+            pid = session.info.backend_pid
+            holder = f"session {pid} (migration, role postgres, idle in transaction)"
+            for command in commands:
+                locked = f"; the {holder} has locked {table}\nTry: "
+                said = pipeline.refused_with(29, locked, *command)
+                remedy = f"end it on the {side}: select pg_terminate_backend({pid});"
+                assert said.rstrip().endswith(remedy), said
+        for command in commands:
+            pipeline.must(*command)
+
+
+def test_one_that_waits_for_such_a_lock_keeps_readers_out_too(pipeline: Pipeline) -> None:
+    pipeline.begin(2)
+    alter = "alter table cdc.change_log add constraint c check (true)"
+    with (
+        pipeline.target.holding("select from cdc.change_log limit 1"),
+        closing(pipeline.session("postgres")) as session,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        waiting = pool.submit(session.ask, alter)
+        (pid,) = wait_until(pipeline.target.lock_waiters)
+        said = pipeline.refused_with(29, f"session {pid} (", "status")
+        assert " waits to lock cdc.change_log" in said
+        pipeline.target.execute(said.split("on the target: ")[1])
+        with pytest.raises(LoaderError):
+            waiting.result()
+        pipeline.must("status")

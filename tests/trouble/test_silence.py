@@ -5,40 +5,29 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
-from testkit.commands import RunningLoader, short_pauses, wait_until
+from testkit.commands import short_pauses, wait_until
 from testkit.pipeline import Pipeline
 from testkit.proxy import Proxy
-from waltally.limits import Limits
-
-
-def impatient() -> Limits:
-    """Seconds instead of a minute."""
-    limits = replace(short_pauses(), check_source=0.1, unanswered=5.0)
-    limits.ask_after, limits.explain_after, limits.explain_again = 0.1, 0.2, 0.2
-    return limits
-
-
-BUSY = "busy with a transaction that has no changes for us"
 
 
 def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     """The plugin says nothing while it skips it; a new session would skip it from the start."""
-    apart.limits = impatient()
+    busy = "busy with a transaction that has no changes for us"
+    # Seconds instead of a minute.
+    apart.limits = replace(short_pauses(), check_source=0.1, unanswered=5.0)
+    apart.limits.ask_after = 0.1
+    apart.limits.explain_after = apart.limits.explain_again = 0.2
     apart.must("setup")
     with apart.follow() as loader:
-        apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
-        )
+        others = "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
+        apart.source.execute(others)
         apart.source.insert(3)
-        loader.wait_for(BUSY)
+        loader.wait_for(busy)
         apart.wait_for_staged(3)
-        said = loader.said().count(BUSY)
-        apart.source.execute(
-            "insert into unrelated (note) select 'x' from generate_series(1, 300000)"
-        )
-        loader.wait_for(BUSY, said + 1)
+        said = loader.said().count(busy)
+        apart.source.execute(others)
+        loader.wait_for(busy, said + 1)
     assert loader.said().count("following the slot") == 1
     # The loader that stopped has freed the slot although its walsender was busy.
     apart.source.insert(3)
@@ -46,15 +35,13 @@ def test_a_large_transaction_of_others_is_waited_for(apart: Pipeline) -> None:
     assert apart.staged() == 6
 
 
-def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline) -> None:
     """Whatever answers between, as a proxy does: the second connection gets no answer either."""
     pipeline.must("setup")
-    # A loader in a process of its own: the proxy must go on while it connects.
+    pipeline.limits = replace(short_pauses(), check_source=0.1, unanswered=1.0)
     with Proxy(pipeline.source.cluster.port) as proxy:
         through = {"PGPORT": str(proxy.port), "LOADER_TARGET_DSN": pipeline.dsns[1]}
-        environment = pipeline.environment(**through, PGCONNECT_TIMEOUT="2")
-        limits = replace(short_pauses(), check_source=0.1, unanswered=1.0)
-        with RunningLoader(environment, tmp_path / "log", limits=limits) as loader:
+        with pipeline.follow(**through, PGCONNECT_TIMEOUT="2") as loader:
             pipeline.source.insert(1)
             pipeline.wait_for_staged(1)
             proxy.blackhole()
@@ -97,9 +84,8 @@ def test_a_loader_that_is_told_to_stop_ends_although_a_server_does_not_answer(
             apart.source.insert(1)
             apart.wait_for_staged(2 * number - 1)
             stopped = silent.execute(
-                "select pid from pg_stat_activity "
-                "where datname = %s and application_name like 'waltally%%'",
-                silent.name,
+                "select pid from pg_stat_activity where datname = current_database() "
+                "and application_name like 'waltally%'"
             )
             assert len(stopped) > 1
             for (pid,) in stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from contextlib import closing, contextmanager
 from testkit.commands import short_pauses, wait_until
 from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
-from testkit.servers import Cluster, configured, connect
+from testkit.servers import configured, connect
 from testkit.standbys import Family
 
 BUSY_STANDBY_SECONDS = 25.0
@@ -26,12 +25,6 @@ def names(database: Database, setting: str) -> Iterator[None]:
         wait_until(lambda: database.value("show synchronous_standby_names") == setting, "reloaded")
         yield
     database.execute("reset synchronous_commit")
-
-
-def carry_out(database: Database, said: str) -> None:
-    """Run the printed remedy as it stands, in psql."""
-    remedy = said.split("Try: ")[1].splitlines()[0]
-    paste(database.cluster, "postgres", remedy.removeprefix("as a superuser in psql: "))
 
 
 @contextmanager
@@ -61,26 +54,18 @@ def committing(database: Database) -> Iterator[Callable[[], None]]:
     assert max(took) < BUSY_STANDBY_SECONDS
 
 
-def standby_of(family: Family) -> Cluster:
-    standby = family.backup()
-    upstream = family.primary.dsn(application_name="node-1")
-    standby.configure({"primary_conninfo": f"'{upstream}'", "wal_receiver_status_interval": "1h"})
-    return standby
-
-
 def states(database: Database) -> dict[str, str]:
-    return dict(
-        database.execute(
-            "select application_name, sync_state from pg_stat_replication where state = 'streaming'"
-        )
-    )
+    asked = "select application_name, sync_state from pg_stat_replication"
+    return dict(database.execute(f"{asked} where state = 'streaming'"))
 
 
 def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: MakePipeline) -> None:
     """The loader is there first, then the standby, then the setting; and it goes on by itself."""
     pipeline = make_pipeline(family.primary)
     pipeline.must("setup")
-    source, standby = pipeline.source, standby_of(family)
+    source, standby = pipeline.source, family.backup()
+    upstream = family.primary.dsn(application_name="node-1")
+    standby.configure({"primary_conninfo": f"'{upstream}'", "wal_receiver_status_interval": "1h"})
     with committing(source) as some_more:
         # Between the server's reload and the loader's next look, it streams.
         pipeline.limits.check_source = 3600.0
@@ -105,15 +90,15 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
             running.wait_for("takes the loader")
             for command in (("setup",), ("run", "--once")):
                 pipeline.refused_with(37, "synchronous standby", *command)
-            body = json.loads(pipeline.loader("status", "--json").stdout)
-            assert body["findings"][0]["code"] == 37
+            assert pipeline.status()["findings"][0]["code"] == 37
             some_more()
             source.insert(4)
             assert pipeline.staged() == 11
             # To a role that sees no standby the remedy is a query that finds them.
             source.execute("create role least login replication")
-            said = pipeline.loader("setup", "--check", PGUSER="least").stderr
-            carry_out(source, said.split("takes the loader")[1])
+            said = pipeline.refused("setup", "--check", PGUSER="least")[1]
+            remedy = said.split("takes the loader")[1].split("Try: ")[1].splitlines()[0]
+            paste(family.primary, "postgres", remedy.removeprefix("as a superuser in psql: "))
             running.wait_for("following the slot", 2)
             pipeline.wait_for_staged(15)
             assert source.value("show synchronous_standby_names") == 'ANY 1 ("node-1")'

@@ -20,7 +20,6 @@ from testkit.databases import Database
 from testkit.following import is_copying, is_followed
 from testkit.pipeline import Pipeline
 from testkit.second_opinion import change_log, other_slot, second_opinion
-from testkit.servers import connect
 from waltally.errors import Interrupted, SlotInUse
 from waltally.limits import limits
 
@@ -56,6 +55,7 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     monkeypatch.setattr(limits, "follow_again", (0.1,))
     source = make_dsn(pipeline.dsns[0], options="-c wal_sender_timeout=4s")
     settings = replace(pipeline.loader_settings, source=source)
+    endless = replace(settings, source=make_dsn(source, options="-c wal_sender_timeout=0"))
     with pipeline.follow():
         pipeline.wait_for_staged(8)
         # Each of its answers is newer than this.
@@ -65,9 +65,8 @@ def test_a_slot_that_an_ended_loader_still_holds_is_waited_for(
     try:
         # It never answers again.
         ended.cursor().start_replication(slot_name=pipeline.slot, options={"format-version": "2"})
-        endless = make_dsn(source, options="-c wal_sender_timeout=0")
-        assert not follow._is_held_for_good(replace(settings, source=endless), 59.0)
-        assert follow._is_held_for_good(replace(settings, source=endless), 60.0)
+        assert not follow._is_held_for_good(endless, 59.0)
+        assert follow._is_held_for_good(endless, 60.0)
         pipeline.source.insert(2)
         follow.follow(settings, Event(), RunState(), once=True)
     finally:
@@ -105,19 +104,13 @@ def test_a_position_that_another_loader_has_moved_is_left_alone(pipeline: Pipeli
 
 def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     # A writer holds the slot's making up, so that the second setup comes in the middle of it.
-    writer = connect(pipeline.source.cluster.dsn(pipeline.source.name))
-    writer.autocommit = False
-    writer.cursor().execute("insert into unrelated (note) values ('open')")
-    both = [pipeline.spawn("loader", "setup") for _ in range(2)]
-    wait_until(
-        lambda: pipeline.source.value(
-            "select count(*) = 2 from pg_stat_activity where application_name = 'waltally loader' "
-            "and wait_event_type = 'Lock' and datname = current_database()"
-        ),
-        "one waits for the writer, the other for it",
-    )
-    writer.commit()
-    writer.close()
+    with pipeline.source.holding("insert into unrelated (note) values ('open')") as writer:
+        both = [pipeline.spawn("loader", "setup") for _ in range(2)]
+        wait_until(
+            lambda: len(pipeline.source.lock_waiters()) == 2,
+            "one waits for the writer, the other for it",
+        )
+        writer.commit()
     said = [each.communicate(timeout=120)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0]
     # The other one may have made the schema before.
@@ -129,9 +122,8 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
 
 def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: Pipeline) -> None:
     pipeline.begin()
-    before = connect(pipeline.dsns[0])
     for number in range(2):
-        before.cursor().execute(
+        pipeline.source.execute(
             "begin; update notifications set notification_status = 'sent'"
             f" where id in (select id from notifications order by id limit 1 offset {number});"
             f" prepare transaction 'open {number}'"
@@ -142,10 +134,8 @@ def test_a_transaction_that_is_prepared_across_a_seed_is_counted_once(pipeline: 
     pipeline.seed()
     pipeline.build()
     assert pipeline.model() == counts == pipeline.recount()
-    before.cursor().execute("commit prepared 'open 0'")
-    with pipeline.follow("--build") as running:
-        before.cursor().execute("commit prepared 'open 1'")
+    pipeline.source.execute("commit prepared 'open 0'")
+    with pipeline.follow("--build"):
+        pipeline.source.execute("commit prepared 'open 1'")
         wait_until(lambda: pipeline.model() == pipeline.recount() != counts, "both are counted")
-        running.end()
-    before.close()
     pipeline.goes_on()

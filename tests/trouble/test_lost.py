@@ -1,0 +1,198 @@
+"""A slot that is lost or moved, a server that lacks commits: refused, and the remedy helps."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from loader.source.asking import read_server
+from loader.source.server import Timeline
+from loader.source.standbys.actions import History, read_wait
+from testkit.commands import wait_until
+from testkit.databases import Database, paste
+from testkit.fixtures import MakePipeline
+from testkit.pipeline import Pipeline
+from testkit.servers import Cluster, administer, configured, connect_target
+from testkit.standbys import KEEPS_SLOTS, Family, from_18, now_the_source
+from waltally.database import connect
+
+
+def is_outgrown(database: Database) -> bool:
+    """Write WAL, and say whether the server has given the slot up."""
+    database.execute(
+        "select pg_logical_emit_message(false, 'x', repeat('x', 1000000)); "
+        "select pg_switch_wal(); checkpoint"
+    )
+    return bool(database.value("select wal_status = 'lost' from pg_replication_slots"))
+
+
+def test_a_slot_lost_to_max_slot_wal_keep_size(make_pipeline: MakePipeline, spare: Cluster) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
+    with pipeline.follow() as running:
+        pipeline.source.insert(2)
+        pipeline.wait_for_staged(7)
+        running.process.send_signal(signal.SIGSTOP)
+        with configured(spare, max_slot_wal_keep_size="'16MB'"):
+            wait_until(lambda: is_outgrown(pipeline.source), "the slot is lost")
+        running.process.send_signal(signal.SIGCONT)
+        code, said = running.refuses()
+    assert code == 21
+    assert f"everything before {pipeline.position()} is stored, what came after it is lost" in said
+    assert pipeline.refused("run", "--once") == (21, said)
+    assert pipeline.refused("setup") == (21, said)
+    assert pipeline.loader("status").returncode == 21
+    pipeline.recovers_from(said)
+
+
+INSERT = "insert"
+DROP = "select pg_drop_replication_slot('{slot}')"
+MAKE = "select pg_create_logical_replication_slot('{slot}', 'wal2json')"
+MAKE_OTHER = MAKE.replace("wal2json", "test_decoding")
+# It takes the changes with it.
+READ = "select count(*) from pg_logical_slot_get_changes('{slot}', null, null)"
+WHILE_STOPPED = (
+    ((DROP, INSERT), 21, "is stored, what came after it may be lost"),
+    ((DROP, INSERT, MAKE), 22, "is stored, changes between are lost"),
+    ((DROP, MAKE_OTHER), 22, "test_decoding"),
+    ((INSERT, READ), 22, ""),
+)
+"""What somebody does, and what the next loader says."""
+
+
+def test_a_slot_that_is_not_as_the_loader_left_it_is_refused(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    for statements, expected, words in WHILE_STOPPED:
+        pipeline.must("run", "--once")
+        for statement in statements:
+            if statement == INSERT:
+                pipeline.source.insert(3)
+            else:
+                pipeline.source.execute(statement.format(slot=pipeline.slot))
+        said = pipeline.refused_with(expected, words, "run")
+        assert f"everything before {pipeline.position()} is stored" in said
+        assert pipeline.loader("status").returncode == expected
+        if expected == 22:
+            assert pipeline.refused("setup") == (22, said)
+        pipeline.run_remedy(said)
+        assert pipeline.differences() == [], statements
+    pipeline.source.insert(4, "sent")
+    pipeline.goes_on()
+
+
+TIMEOUT = "idle_replication_slot_timeout"
+
+
+@from_18
+def test_a_slot_that_nobody_followed_for_too_long(
+    make_pipeline: MakePipeline, spare: Cluster
+) -> None:
+    pipeline = make_pipeline(spare)
+    pipeline.begin()
+    reload = "select pg_reload_conf()"
+    administer(spare, f"alter system set {TIMEOUT} = '1h'", reload)
+    assert f"nobody has followed it for 1h ({TIMEOUT})" in pipeline.must("setup")
+    assert pipeline.loader("status").returncode == 0
+    administer(spare, f"alter system set {TIMEOUT} = '5s'", reload)
+    wait_until(lambda: pipeline.loader("status").returncode == 3, "status warns of it")
+    assert f"the source gives it up ({TIMEOUT})" in pipeline.loader("status").stdout
+
+    lost = "select count(*) from pg_replication_slots where wal_status = 'lost'"
+    wait_until(lambda: pipeline.source.execute("checkpoint") or pipeline.source.value(lost), "lost")
+    said = pipeline.refused_with(21, "(idle_timeout)", "run")
+    slot = pipeline.status()["slot"]
+    assert (slot["invalidation_reason"], slot["idle_timeout_seconds"]) == ("idle_timeout", 5)
+    remedy = re.search(r"Try: (alter system .*) -- on the source", said)
+    assert remedy
+    paste(spare, "postgres", remedy[1])
+    pipeline.recovers_from(said)
+    assert TIMEOUT not in pipeline.must("setup")
+
+
+@pytest.mark.parametrize(
+    "is_promoted", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["promoted", "restored"]
+)
+def test_a_copy_of_the_source_s_disk_is_refused(
+    family: Family, make_pipeline: MakePipeline, cluster: Cluster, is_promoted: bool
+) -> None:
+    """It has the slot and the identifier: its timeline's history or the WAL's end tell."""
+    pipeline = make_pipeline(family.primary, cluster)
+    pipeline.begin()
+    family.primary.stop()
+    copy = family.disk()
+    family.primary.start()
+    pipeline.source = pipeline.source.reconnect()
+    pipeline.source.insert(2 if is_promoted else 3000)
+    pipeline.must("run", "--once")
+    position = pipeline.position()
+    family.primary.stop()
+    copy.start_promoted() if is_promoted else copy.start()
+    with now_the_source(pipeline, copy):
+        if is_promoted:
+            pipeline.source.insert(3000)
+            is_beyond = "select pg_current_wal_lsn() > %s::pg_lsn"
+            assert pipeline.source.value(is_beyond, position), "its WAL has grown"
+        code, said = pipeline.refused("run", "--once")
+        assert code == 25
+        assert ("was promoted or restored at" in said) == is_promoted
+        assert f"everything before {position} is stored" in said
+        assert pipeline.refused("setup") == (25, said)
+        assert pipeline.loader("status").returncode == 25
+        pipeline.recovers_from(said)
+    family.primary.start()
+    if is_promoted:
+        pipeline.source = pipeline.source.reconnect()
+        pipeline.source.insert(4000)
+        pipeline.refused_with(25, "former primary", "run")
+
+
+def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(
+    family: Family, source: Database
+) -> None:
+    """On each version; from PostgreSQL 16 on tests/integration/test_standby_source.py follows."""
+    source.must("setup")
+    standby = family.standby(KEEPS_SLOTS)
+    with closing(connect(standby.dsn(), "source")) as connection:
+        server = replace(read_server(connection), timeline=Timeline(1))
+    history = History(server)
+    with (
+        closing(connect(history.dsn(standby.dsn()), "source")) as connection,
+        closing(connect_target(source.cluster.dsn(source.name), source.slot)) as target,
+    ):
+        assert read_wait(connection) is None
+        seen = []
+        steps = partial(history.ask, connection), standby.promote, partial(history.write, target)
+        for step in steps:
+            step()
+            history.ask(connection)
+            seen.append(history.has_changed)
+    assert seen == [False, True, False]
+    written = "select timeline, timeline_began_lsn > '0/0', on_standby from cdc.slot_position"
+    assert source.execute(written) == [(2, True, True)]
+
+
+def test_a_target_restored_from_an_older_backup(apart: Pipeline) -> None:
+    apart.begin()
+    cluster, name = apart.target.cluster, apart.target.name
+    sessions = f"from pg_stat_activity where datname = '{name}'"
+    administer(
+        cluster,
+        f"select pg_terminate_backend(pid) {sessions}",
+        f"create database backup template {name}",
+    )
+    apart.source.insert(3)
+    apart.must("run", "--once")
+    administer(
+        cluster, f"drop database {name} with (force)", f"alter database backup rename to {name}"
+    )
+    apart.target = apart.target.reconnect()
+    position = apart.position()
+    for command in (("run",), ("setup",)):
+        said = apart.refused_with(22, "the target was restored", *command)
+        assert f"everything before {position} is stored, changes between are lost" in said
+    apart.recovers_from(said)
