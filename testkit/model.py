@@ -51,13 +51,16 @@ class Query:
         """The query as dbt compiles it."""
         return _NAMED.sub(lambda named: relation(_table(named[1])), self.query)
 
-    def install(self, target: Target, name: str) -> None:
+    def install(self, target: Target, name: str, is_refresh: bool = True) -> None:
         """Install the registered model for the target's slot, as dbt does."""
         relations = [{"relation": relation(each), "table": str(each)} for each in self.tables]
         target.ask_staging(
             "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-            " 'analytics.rejected_changes', true)",
-            (target.slot, name, name, self.text, json.dumps(relations), json.dumps(self.config)),
+            " 'analytics.rejected_changes', %s)",
+            (
+                *(target.slot, name, name, self.text, json.dumps(relations)),
+                *(json.dumps(self.config), is_refresh),
+            ),
         )
 
 

@@ -73,6 +73,11 @@ class Session(BaseSession):
             return self.rng.choice([(None, template, kind), (service, None, kind)])
         return service, template, kind
 
+    def status(self) -> str | None:
+        """Return any status; under 'full' rarely none."""
+        is_null = self.identity == "full" and self.rng.random() < 0.05
+        return None if is_null else self.rng.choice(STATUSES)
+
     def insert(self, ids: Sequence[str], status: str = "created", odd: str | None = None) -> int:
         """Insert notifications in one statement; rows whose id exists already stay as they are.
 
@@ -97,7 +102,7 @@ class Session(BaseSession):
             f"update {table} set {assignments} where id = any(%s::uuid[])", *values, ids
         )
 
-    def set_status(self, ids: Sequence[str], status: str, table: str = LIVE) -> int:
+    def set_status(self, ids: Sequence[str], status: str | None, table: str = LIVE) -> int:
         """Give these rows a status."""
         return self.change(table, "notification_status = %s, updated_at = now()", ids, status)
 
@@ -113,14 +118,10 @@ class Session(BaseSession):
         )
 
 
-def insert_one(session: Session) -> int:
-    """A notification is created."""
-    return session.insert([session.new_id()])
-
-
-def insert_many(session: Session) -> int:
-    """A job creates many in one statement."""
-    return session.insert([session.new_id() for _ in range(session.rng.randint(2, 60))])
+def create(session: Session) -> int:
+    """A notification is created; or a job creates many in one statement."""
+    count = session.rng.choice((1, 1, session.rng.randint(2, 60)))
+    return session.insert([session.new_id() for _ in range(count)])
 
 
 def status_move(session: Session) -> int:
@@ -133,26 +134,13 @@ def status_move(session: Session) -> int:
 def bulk_update(session: Session) -> int:
     """Hundreds of rows, of any status, get one status in one statement."""
     chosen = session.some_ids(LIVE, session.rng.randint(100, 400))
-    return session.set_status(chosen, session.rng.choice(STATUSES))
+    return session.set_status(chosen, session.status())
 
 
 def change_dimensions(session: Session) -> int:
     """Rows of both tables change service, template and type."""
     size = session.rng.randint(1, 5)
     return sum(session.set_dimensions(session.some_ids(table, size), table) for table in TABLES)
-
-
-def null_dimension(session: Session) -> int:
-    """A dimension becomes null, or a null gets a value again; only under identity 'full'."""
-    if session.rng.random() < 0.5:
-        lacking = "(service_id is null or template_id is null or notification_status is null)"
-        found = session.some_ids(LIVE, 3, lacking)
-        session.set_status(found, "created")
-        return session.set_dimensions(found)
-    lost = session.rng.choice(["service_id", "template_id", "notification_status"])
-    return sum(
-        session.change(table, f"{lost} = null", session.some_ids(table, 2)) for table in TABLES
-    )
 
 
 def move_in_time(session: Session) -> int:
@@ -207,11 +195,6 @@ def new_key(session: Session) -> int:
     return session.change(LIVE, "id = %s", session.some_ids(LIVE), session.new_id())
 
 
-def test_key_delete(session: Session) -> int:
-    """Rows sent with a test key are deleted and never archived."""
-    return len(session.delete(session.some_ids(LIVE, 10, "key_type = 'test'")))
-
-
 def delete(session: Session) -> int:
     """Rows are deleted; `reinsert_later` may bring them back."""
     gone = session.delete(session.some_ids(LIVE, 3))
@@ -256,7 +239,7 @@ def archive(session: Session) -> int:
     )
     session.run(_COPY.format("aside"))
     if session.rng.random() < 0.2:
-        session.set_status(chosen, session.rng.choice(STATUSES))
+        session.set_status(chosen, session.status())
     moved = session.run("delete from notifications where id in (select id from aside)")
     session.run("drop table aside")
     return moved
@@ -265,7 +248,7 @@ def archive(session: Session) -> int:
 def history_update(session: Session) -> int:
     """A late callback reports the final status of a letter."""
     chosen = session.some_ids(HISTORY, session.rng.randint(1, 20))
-    return session.set_status(chosen, session.rng.choice(STATUSES), HISTORY)
+    return session.set_status(chosen, session.status(), HISTORY)
 
 
 def history_purge(session: Session) -> int:

@@ -85,11 +85,6 @@ class QuerySystem(System):
         self.source.manifest = self.home / "manifest.json"
         self.source.manifest.write_text(manifest(nodes, tables))
 
-    def catch_up(self) -> None:
-        """Stage what is committed, and apply it."""
-        self.must("run", "--once")
-        self.apply()
-
     def compare(self, one: str, other: str) -> list[tuple[Any, ...]]:
         """Return the rows that one query gives and the other does not, and the other way round."""
         return self.target.execute(apart(one, other))

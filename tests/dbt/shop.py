@@ -11,7 +11,6 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from testkit.commands import run_dbt
 from testkit.comparison import apart
 from testkit.databases import Database
 from testkit.project import host_project
@@ -59,19 +58,18 @@ CHANGES = (
     "update stock set pieces = pieces + {n} {some}",
 )
 
-DOWNSTREAM = ("busy_channels", "idle_places")
-"""The models over models."""
 
-
-def above_differs(target: Database, home: Path, name: str) -> list[tuple[Any, ...]]:
-    """Compare a model over models with the query that dbt has compiled, over its inputs."""
+def differences(target: Database, home: Path, name: str) -> list[tuple[Any, ...]]:
+    """Compare a model with the query that dbt has compiled: return the rows that differ."""
     (path,) = home.glob(f"**/compiled/**/{name}.sql")
-    columns = target.value(
-        "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place)"
-        " from cdc.downstream_model as own cross join cdc.list_columns(own.declaration) as one"
-        " where own.name = %s and one.is_shown and one.kind <> 'id'",
-        name,
+    ((columns, timezone),) = target.execute(
+        "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place),"
+        " declaration ->> 'timezone' from (select declaration from cdc.downstream_model where name = %s"
+        " union all select declaration from cdc.registered_model where declared_name = %s) as own"
+        " cross join cdc.list_columns(declaration) as one where one.is_shown and one.kind <> 'id' group by 2",
+        *(name, name),
     )
+    target.execute("select set_config('timezone', %s, false)", timezone or "UTC")
     stored = f"select {columns} from analytics.{name}"
     asked = f"select {columns} from (\n{path.read_text()}\n) as asked"
     return target.execute(apart(stored, asked))
@@ -88,10 +86,10 @@ class Shop(System):
         self.project = host_project(home, {})
         shutil.copytree(MODELS, self.project / "models", dirs_exist_ok=True)
         # It is none of the commands' business what other tests declare.
-        self.given["LOADER_MANIFEST"] = ""
+        self.given |= {"LOADER_MANIFEST": "", "DBT_USE_COLORS": "false"}
         self.built = ""
         """What the first `dbt build` said."""
-        self.waited: dict[str, tuple[str, str | None]] = {}
+        self.waited: dict[str, str] = {}
         """The states of the models before the seed."""
         self.seen: set[tuple[tuple[str | None, int], ...]] = set()
         """What a reader saw in the table of nightly while the seed took its place."""
@@ -101,18 +99,6 @@ class Shop(System):
         """The folder of the project."""
         assert self.project is not None
         return self.project
-
-    def dbt(self, *arguments: str) -> str:
-        """Run dbt to its end; fail the test where it fails."""
-        code, said = self.tried(*arguments)
-        assert code == 0, said
-        return said
-
-    def tried(self, *arguments: str) -> tuple[int, str]:
-        """Run dbt; return its exit code and what it said."""
-        place = ("--project-dir", str(self.project), "--no-use-colors")
-        done = run_dbt((*arguments, *place), self.dbt_environment())
-        return done.returncode, done.stdout + done.stderr
 
     def seed(self, *models: str) -> None:
         flags = " ".join(f"--model {name}" for name in models)
@@ -140,40 +126,10 @@ class Shop(System):
                 ended.set()
             reader.result()
 
-    def stage(self) -> None:
-        self.must("run", "--once")
-
-    def catch_up(self) -> None:
-        self.stage()
-        self.apply()
-
-    def states(self) -> dict[str, tuple[str, str | None]]:
-        return {
-            name: (state, reason)
-            for name, state, reason in self.target.execute(
-                "select model_name, state, reason from cdc.model_state where slot_name = %s",
-                self.slot,
-            )
-        }
-
     def compare(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
         """Return, of models that are not equal to their queries, the rows in which they differ."""
-        found = {name: self._differences(name) for name in models}
+        found = {name: differences(self.target, self.home, name) for name in models}
         return {name: rows for name, rows in found.items() if rows}
-
-    def _differences(self, name: str) -> list[tuple[Any, ...]]:
-        if name in DOWNSTREAM:
-            return above_differs(self.target, self.home, name)
-        ((query, timezone, columns),) = self.target.execute(
-            "select reading ->> 'text', declaration ->> 'timezone', (select string_agg("
-            "format('%%I::%%s as %%1$I', name, type), ', ' order by place) from cdc.list_columns(declaration)"
-            " where is_shown and kind <> 'id') from cdc.registered_model where declared_name = %s",
-            name,
-        )
-        self.source.execute("select set_config('timezone', %s, false)", timezone or "UTC")
-        stored = f"select {columns} from analytics.{name}"
-        asked = f"select {columns} from (\n{query}\n) as asked"
-        return self.source.execute(apart(stored, asked))
 
     def write(self, dice: Random) -> None:
         """Change all tables in some transactions, of which each rolls back to a savepoint."""
@@ -189,11 +145,3 @@ class Shop(System):
             self.source.execute(
                 f"begin; {one}; savepoint before; {undone}; rollback to before; {other}; commit"
             )
-
-    def apply_in_batches(self, size: int) -> None:
-        """Stage all, and apply it in batches of so many changes."""
-        self.target.execute(
-            "create or replace function cdc.batch_size() returns bigint language sql immutable"
-            f" as 'select {size}::bigint'"
-        )
-        self.catch_up()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dbt.staged import Warehouse
+from tests.dbt.warehouse import Warehouse
 
 FUNCTIONS = """
 select p.oid::regprocedure::text
@@ -50,17 +50,17 @@ EXPECTED = {
 }
 
 
-def test_no_function_has_a_warning(warehouse: Warehouse) -> None:
+def test_no_function_has_a_warning(built: Warehouse) -> None:
     available = "select 1 from pg_available_extensions where name = 'plpgsql_check'"
-    if not warehouse.execute(available):
+    if not built.target.execute(available):
         pytest.skip("PostgreSQL has no plpgsql_check here: ops/install-debian.sh installs it")
-    warehouse.execute("create extension plpgsql_check schema public")
-    names = [name for (name,) in warehouse.execute(FUNCTIONS)]
+    built.target.execute("create extension plpgsql_check schema public")
+    names = [name for (name,) in built.target.execute(FUNCTIONS)]
     assert any("ft_service_stats__apply" in name for name in names)
     said = [
         (name, finding)
         for name in names
-        for finding in warehouse.execute(CHECKED, name)
+        for finding in built.target.execute(CHECKED, name)
         if (name.split("(")[0], finding[2]) not in EXPECTED
         # A routine gives rows of its model where the check takes any array for one of integers.
         and finding[3] != f'cast "{name.split("__apply_")[0]}[]" value to "integer[]" type'

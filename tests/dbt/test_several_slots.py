@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from testkit.commands import ROOT, run_dbt, wait_until
+from testkit.commands import ROOT, wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.project import host_project
 from testkit.servers import Cluster, connect
 from testkit.system import System
-from tests.dbt.shop import above_differs
+from tests.dbt.shop import differences
 from tests.spark.support import run_command
 
 TABLES = {
@@ -81,27 +81,18 @@ class Lab:
         for name, system in systems.items():
             system.project = project
             system.source.execute(TABLES[name])
+            system.given["DBT_USE_COLORS"] = "false"
         # Each setup would parse the project again.
-        self.must_dbt("compile")
+        one.do("dbt", "compile")
         (manifest,) = one.home.glob("**/manifest.json")
         for system in systems.values():
             system.given["LOADER_MANIFEST"] = str(manifest)
         self.said = "".join(system.must("setup") for system in systems.values())
         """What setup and dbt said when they made the models."""
-        self.said += self.must_dbt("run")
+        self.said += one.do("dbt", "run")
         for system in systems.values():
             system.spark_job("spark-submit spark/seed.py")
         self.catch_up()
-
-    def dbt(self, *arguments: str) -> tuple[int, str]:
-        place = ("--project-dir", str(self.project), "--no-use-colors")
-        done = run_dbt((*arguments, *place), self.systems["people"].dbt_environment())
-        return done.returncode, done.stdout + done.stderr
-
-    def must_dbt(self, *arguments: str) -> str:
-        code, said = self.dbt(*arguments)
-        assert code == 0, said
-        return said
 
     def states(self, name: str) -> dict[str, tuple[str, str | None, str | None]]:
         """Return state, reason and remedy of a model in each slot, by the source's name."""
@@ -118,8 +109,7 @@ class Lab:
     def catch_up(self, *names: str) -> None:
         """Stage and apply what the sources of these names, or all, have committed."""
         for name in names or self.systems:
-            self.systems[name].must("run", "--once")
-            self.systems[name].apply()
+            self.systems[name].catch_up()
 
     def write(self, dice: Random) -> None:
         for name in dice.choices(list(self.systems), k=4):
@@ -137,7 +127,7 @@ class Lab:
             held = self.target.execute(rows.format(f"analytics.{name}"))
             assert source.execute(rows.format(table)) == held, name
         home = self.project.parent
-        assert [row for name in UPPER for row in above_differs(self.target, home, name)] == []
+        assert [row for name in UPPER for row in differences(self.target, home, name)] == []
         return True
 
 
@@ -283,12 +273,12 @@ def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
     sentence = f"The query reads sources of several slots: {slots}."
     try:
         _, here = lab.systems["people"].refused("setup", LOADER_MANIFEST="")
-        code, said = lab.dbt("run", "--select", "wrong")
+        done = lab.systems["people"].call("dbt", "run", "--select", "wrong")
     finally:
         path.unlink()
     assert f"wrong: {sentence.rstrip('.')}" in here
     assert "a model for each slot, and a query over these models by ref()" in here
-    assert code and sentence in " ".join(said.split())
+    assert done.returncode and sentence in " ".join(done.stdout.split())
 
 
 def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab) -> None:
