@@ -25,15 +25,15 @@ def empty(session: Session) -> int:
 
 
 _BY_WEIGHT: dict[int, list[Change]] = {
-    20: [changes.status_move],
+    25: [changes.status_move],
     15: [changes.create],
     5: [changes.archive],
-    4: [changes.uninteresting_update, changes.several_changes_of_one_row, changes.history_update],
+    4: [changes.uninteresting_update, changes.several_changes_of_one_row],
     3: [
         *(changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge),
         *(changes.delete, unrelated),
     ],
-    2: [changes.bulk_update, changes.move_in_time, changes.odd_text, changes.reinsert_later, empty],
+    2: [changes.move_in_time, changes.odd_text, changes.reinsert_later, empty],
     1: [changes.new_key, changes.purge_and_archive_again],
 }
 

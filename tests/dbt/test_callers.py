@@ -176,8 +176,9 @@ def test_another_model_is_installed_while_one_is_rebuilt(warehouse: Warehouse) -
     """Its tables come first in what is read of the log: then values stand in other places."""
     warehouse.write()
     warehouse.put(OTHER)
-    with warehouse.waiting(warehouse.stop(OTHER), warehouse.applied):
+    with warehouse.waiting(warehouse.stop(OTHER), warehouse.applied) as (_, rebuild):
         warehouse.put(MODEL, THIRD)
+    assert rebuild.result()[OTHER].state != "failed"
     warehouse.must_be_exact()
 
 
@@ -185,7 +186,8 @@ def test_another_model_is_installed_between_plan_and_read(warehouse: Warehouse) 
     """Then a table has another number than in the plan: no change seems to touch the model."""
     warehouse.put(OTHER)
     warehouse.apply()
-    warehouse.write()
+    warehouse.source.insert(1)
+    warehouse.stage()
     warehouse.target.execute(
         "create or replace function cdc.see_partitions() returns void language sql "
         "as 'select pg_advisory_xact_lock(1)'"

@@ -10,7 +10,7 @@ from loader.staging.change_log import ChangeLog
 from testkit.commands import sentence
 from testkit.databases import Database
 from testkit.pipeline import Pipeline
-from testkit.pooler import Pooler
+from testkit.proxy import Pooler
 from waltally.errors import LoginRefused
 from waltally.settings import SlotSettings
 
@@ -19,7 +19,7 @@ from waltally.settings import SlotSettings
 def test_a_proxy_is_refused_whatever_the_role_s_own_settings_are(
     pipeline: Pipeline, place: str
 ) -> None:
-    """Its sessions have what a role or a database sets, and what another client has left."""
+    """Its sessions have what a role or a database sets."""
     pipeline.source.execute(
         f"alter database {pipeline.source.name} set row_security = off;"
         f"alter database {pipeline.source.name} set search_path = pg_catalog, pg_temp"

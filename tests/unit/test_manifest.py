@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from loader.setup.dbt_project import find_project, read_manifest
-from loader.setup.query import declared_queries
-from testkit import model
 from testkit.commands import ROOT
-from testkit.model import NOTIFY, Query, manifest_of, node
+from testkit.model import NOTIFY, Query, manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -87,12 +85,3 @@ def test_the_project_is_the_named_one_or_the_present_one(
     assert find_project({"DBT_PROJECT_DIR": str(ROOT)}) == ROOT
     with pytest.raises(SettingError, match="DBT_PROJECT_DIR is"):
         find_project({"DBT_PROJECT_DIR": str(tmp_path / "nowhere")})
-
-
-def test_a_query_is_of_the_slots_that_its_sources_name() -> None:
-    _, there = tables = Table("public", "here"), Table("public", "there")
-    nodes = [node("both", "select 1", {}, tables), node("above", "select 1", {}, (), ["both"])]
-    text = json.loads(model.manifest(nodes, tables))
-    text["sources"][f"source.tests.{there}"]["config"] = {"meta": {"slot": "berlin"}}
-    above, both = declared_queries(text["nodes"], text["sources"])
-    assert (both.slots, above.slots) == ((None, "berlin"), ())

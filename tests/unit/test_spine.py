@@ -100,17 +100,6 @@ LONGER = {
 }
 """Functions of the compiler that are to be split; the figures may only get smaller."""
 
-TRIED_WHOLE = ("query", "reader", "downstream")
-"""Folders whose functions are parts of what tests/queries tries whole, by thousands of queries."""
-SHOWN = {
-    # Parts of an installation, which tests/dbt/test_queries.py makes by dbt.
-    *("former_query", "model_functions", "registered_reading", "source_columns"),
-    # Parts of engine='spark' for a query: tests/spark/test_moved_changes.py.
-    *("own_places", "add_moved"),
-    *("command_name", "require_table"),  # tests/dbt/test_copies.py
-    "unless_replaced",  # tests/operations/test_attacks.py
-}
-
 
 @pytest.mark.parametrize("path", FUNCTIONS, ids=lambda path: path.stem)
 def test_a_function_is_a_file_of_its_name_and_not_long(path: Path) -> None:
@@ -119,13 +108,3 @@ def test_a_function_is_a_file_of_its_name_and_not_long(path: Path) -> None:
     assert text.startswith("-- ")
     body = text[text.index("create or replace") :]
     assert len(body.splitlines()) <= LONGER.get(path.stem, LONGEST)
-
-
-def test_every_function_is_named_in_a_test() -> None:
-    paths = [path for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".sql")]
-    words = set(re.findall(r"\w+", "\n".join(path.read_text() for path in paths)))
-    assert not [
-        path.stem
-        for path in FUNCTIONS
-        if path.parent.name not in TRIED_WHOLE and path.stem not in words | SHOWN
-    ]

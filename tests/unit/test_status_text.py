@@ -26,6 +26,7 @@ from waltally.holder import Holder
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)
+# One line: a comment that goes on in the next one would be a statement.
 SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a word " * 40 + "last"
 
 
@@ -148,7 +149,6 @@ SENTENCES: dict[str, tuple[Report, str, str]] = {
 
 @pytest.mark.parametrize("case", SENTENCES)
 def test_the_first_sentence_says_how_it_is_and_what_to_do(case: str) -> None:
-    """SQL in a remedy is one line: a comment that goes on in the next one would be a statement."""
     found, sentence, remedy = SENTENCES[case]
     lines = render(found)
     assert lines[0] == sentence
@@ -188,6 +188,7 @@ def test_an_error_has_the_lines_that_it_should_have() -> None:
         "Error: other",
     ]
     assert str(error) == FORGED, "a program gets it as it is"
+    assert f"Try: {SQL}" in render(report(found=(("A", "b"), ("No key", SQL))))
 
 
 def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
