@@ -69,19 +69,19 @@ class Session(BaseSession):
         is_null = self.identity == "full" and self.rng.random() < 0.05
         return None if is_null else self.rng.choice(STATUSES)
 
-    def insert(self, ids: Sequence[str], status: str = "created", odd: str | None = None) -> int:
+    def insert(self, ids: Sequence[str], status: str = "created") -> int:
         """Insert notifications in one statement; rows whose id exists already stay as they are.
 
         Returns how many were inserted.
         """
         rows = [
-            (row_id, "a@example.org", *self.dimensions(), status, self.rng.choice(KEY_TYPES), odd)
+            (row_id, "a@example.org", *self.dimensions(), status, self.rng.choice(KEY_TYPES))
             for row_id in ids
         ]
         execute_values(
             self.cursor,
             'insert into notifications (id, "to", service_id, template_id, notification_type, '
-            "notification_status, key_type, personalisation) values %s on conflict do nothing",
+            "notification_status, key_type) values %s on conflict do nothing",
             rows,
             page_size=len(rows),
         )
@@ -161,11 +161,10 @@ def odd_text(session: Session) -> int:
             session.rng.randbytes(50_000).hex(),
         ]
     )
-    fresh, found = session.new_id(), session.some_ids(LIVE)
-    touched = session.insert([fresh], odd=text)
-    session.set_status([fresh], "sending")
-    odd = "personalisation = %s, reference = %s"
-    return touched + session.change(LIVE, odd, found, text, text[:40])
+    chosen = [session.new_id(), *session.some_ids(LIVE)]
+    session.insert(chosen[:1])
+    touched = session.change(LIVE, "personalisation = %s, reference = %s", chosen, text, text[:40])
+    return touched + session.set_status(chosen[:1], "sending")
 
 
 def several_changes_of_one_row(session: Session) -> int:

@@ -24,19 +24,27 @@ KEPT = "{{ config(materialized='waltally') }}\n"
 PAGE = (ROOT / "docs" / "models.md").read_text()
 TABLES = {
     "staff": (
-        "id int primary key, name text, team_id int, is_active boolean",
-        "n, 'm' || n, n % 5, n % 4 > 0 from generate_series(1, 20) as n",
+        *("name text, team_id int, is_active boolean", "'m' || n, n % 5, n % 4 > 0"),
+        "name = name || '!', is_active = not is_active, team_id = {key} % 6",
     ),
     "teams": (
-        "id int primary key, name text, is_archived boolean not null default false",
-        "n, 't' || n from generate_series(0, 5) as n",
+        *("name text, is_archived boolean not null default false", "'t' || n, n = 7"),
+        "name = name || '!', is_archived = not is_archived",
     ),
     "grants": (
-        "id int primary key, team_id int, project text, role text",
-        "n, n % 6, 'p' || n % 4, (array['read', 'write'])[1 + n % 2] from generate_series(1, 15) n",
+        "team_id int, project text, role text",
+        "n % 6, 'p' || n % 4, (array['read', 'write'])[1 + n % 2]",
+        "team_id = {key} % 6, role = 'read', project = 'p{some}'",
     ),
 }
-"""By rows model, and the source that it is of, the columns of the table `entry` and its rows."""
+"""By rows model, and the source that it is of: columns of the table `entry`, a row, an update."""
+INSERT = "insert into entry select n, {row} from generate_series({key}, {key} + {more}) as n"
+CHANGES = {
+    INSERT + " on conflict do nothing": 3,
+    "update entry set {update} where id % {some} = 0": 4,
+    "delete from entry where id = {key}": 2,
+    "truncate entry": 0.2,
+}
 UPPER = {
     "may_see": PAGE.partition("-- may_see.sql\n")[2].partition("```")[0],
     "projects": "select project, count(distinct member_id) as member_count, max(name) as last_name"
@@ -58,10 +66,9 @@ class Lab:
         self.project = host_project(one.home, models)
         sources = []
         for name, system in systems.items():
-            columns, rows = TABLES[name]
-            system.source.execute(
-                f"create table entry ({columns}); insert into entry select {rows}"
-            )
+            columns, row, _ = TABLES[name]
+            system.source.execute(f"create table entry (id int primary key, {columns})")
+            system.source.execute(INSERT.format(row=row, key=0, more=20))
             system.project = self.project
             system.given["DBT_USE_COLORS"] = "false"
             named = {"name": name, "schema": "public", "tables": [{"name": "entry"}]}
@@ -98,12 +105,12 @@ class Lab:
             self.systems[name].catch_up()
 
     def write(self, dice: Random) -> None:
-        for name in dice.choices(list(self.systems), k=4):
-            statements = [
-                change.format(key=dice.randint(1, 25), some=dice.randint(2, 6))
-                for change in dice.choices(CHANGES[name], k=2)
-            ]
-            self.systems[name].source.execute("begin; " + "; ".join(statements) + "; commit")
+        for name in dice.choices(list(TABLES), k=4):
+            _, row, update = TABLES[name]
+            change = "; ".join(dice.choices(list(CHANGES), list(CHANGES.values()), k=2))
+            change = change.replace("{row}", row).replace("{update}", update)
+            given = {"key": dice.randint(1, 25), "some": dice.randint(2, 6), "more": 2}
+            self.systems[name].source.execute(f"begin; {change.format(**given)}; commit")
 
     def is_exact(self) -> bool:
         """Whether the rows models hold their tables, and what is above equals its queries."""
@@ -113,29 +120,6 @@ class Lab:
         home = self.project.parent
         assert [row for name in UPPER for row in differences(self.target, home, name)] == []
         return True
-
-
-CHANGES = {
-    "staff": (
-        "insert into entry values ({key}, 'n{key}', {key} % 6, true)"
-        " on conflict (id) do update set team_id = excluded.team_id",
-        "update entry set name = name || '!', is_active = not is_active where id % {some} = 0",
-        "delete from entry where id = {key}",
-    ),
-    "teams": (
-        "update entry set is_archived = not is_archived where id % {some} = 0",
-        "insert into entry values ({key} % 8, 'new')"
-        " on conflict (id) do update set name = excluded.name",
-        "delete from entry where id = {key} % 8",
-    ),
-    "grants": (
-        "insert into entry values ({key}, {key} % 6, 'p{some}', 'write')"
-        " on conflict (id) do update set project = excluded.project",
-        "update entry set team_id = {key} % 6, role = 'read' where id % {some} = 0",
-        "delete from entry where id = {key}",
-        "truncate entry",
-    ),
-}
 
 
 @pytest.fixture(scope="module")
