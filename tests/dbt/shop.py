@@ -84,7 +84,8 @@ class Shop(System):
         self.source.execute(ORDER.format("orders", 1, 90))
         self.source.execute(ORDER.format("old_orders", 1, 20))
         self.project = host_project(home, {})
-        shutil.copytree(MODELS, self.project / "models", dirs_exist_ok=True)
+        self.models = self.project / "models"
+        shutil.copytree(MODELS, self.models, dirs_exist_ok=True)
         # It is none of the commands' business what other tests declare.
         self.given |= {"LOADER_MANIFEST": "", "DBT_USE_COLORS": "false"}
         self.built = ""
@@ -94,18 +95,9 @@ class Shop(System):
         self.seen: set[tuple[tuple[str | None, int], ...]] = set()
         """What a reader saw in the table of nightly while the seed took its place."""
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the project."""
-        assert self.project is not None
-        return self.project
-
     def seed(self, *models: str) -> None:
         flags = " ".join(f"--model {name}" for name in models)
         self.spark_job(f"spark-submit spark/seed.py {flags}")
-
-    def write_model(self, name: str, text: str) -> None:
-        (self.folder / "models" / f"{name}.sql").write_text(text)
 
     @contextmanager
     def read_all_along(self) -> Iterator[None]:

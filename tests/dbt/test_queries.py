@@ -132,8 +132,9 @@ models:
 
 def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster: Cluster) -> None:
     for name, (config, query) in REFUSED.items():
-        shop.write_model(name, f"{{{{ config(materialized='waltally'{config}) }}}}\n{query}")
-    contract = shop.folder / "models" / "wrong_contract.yml"
+        text = f"{{{{ config(materialized='waltally'{config}) }}}}\n{query}"
+        (shop.models / f"{name}.sql").write_text(text)
+    contract = shop.models / "wrong_contract.yml"
     contract.write_text(CONTRACT)
     try:
         code, here = shop.refused("setup", "--check")
@@ -145,7 +146,7 @@ def test_a_refusal_is_the_same_sentence_in_setup_and_in_dbt(shop: Shop, cluster:
         built = shop.call("dbt", "run", "--select", *REFUSED)
     finally:
         for name in REFUSED:
-            (shop.folder / "models" / f"{name}.sql").unlink()
+            (shop.models / f"{name}.sql").unlink()
         contract.unlink()
     assert kept == []
     assert code and built.returncode
@@ -164,8 +165,7 @@ def test_a_query_with_another_text_and_the_same_meaning_keeps_its_rows(shop: Sho
     rows = "select xmin::text, ctid::text, * from analytics.nightly order by 2"
     before = shop.target.execute(rows)
     assert before
-    shop.write_model(
-        "nightly",
+    (shop.models / "nightly.sql").write_text(
         "{{ config(materialized='waltally') }}\nwith\n-- the orders\norders as (\n"
         "    select * from {{ source('shop', 'orders') }}\n)\n\n"
         "select orders.channel, count( * ) as order_count\nfrom orders group by orders.channel",
@@ -184,9 +184,9 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     )
     shop.target.execute(f"create view public.both_shown as {rows}")
     shop.target.execute("grant select on analytics.both to pg_read_all_stats")
-    path = shop.folder / "models" / "both.sql"
+    path = shop.models / "both.sql"
     path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
-    (shop.folder / "models" / "both.yml").unlink()
+    (shop.models / "both.yml").unlink()
     shop.must("setup")
     dice = Random(9)
     shop.write(dice)
@@ -220,7 +220,7 @@ def test_a_column_that_is_renamed_at_the_source_stops_the_models_that_need_it(sh
     assert shop.states()["sales"] == "follows"
     code, said = shop.refused("setup")
     assert code and "pieces" in said and "models/stock.sql" in said
-    path = shop.folder / "models" / "stock.sql"
+    path = shop.models / "stock.sql"
     path.write_text(path.read_text().replace("sum(pieces)", "sum(units)"))
     shop.must("setup")
     shop.do("dbt", "run", "--select", "stock")

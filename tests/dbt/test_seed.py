@@ -99,9 +99,7 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
     built.stage()
     built.seed()
     built.must_be_exact()
-    routine = "select routine from cdc.installed_model where declared_name = %s"
-    name = built.target.value(routine, MODEL)
-    built.target.execute(f"alter routine {name} set lock_timeout = '1h'")
+    built.be_patient(MODEL)
     built.ask_refresh(MODEL)
     lock = "lock table cdc.baseline_group in access exclusive mode"
     with built.waiting(lock, built.applied, "behind") as (seed, rebuild):

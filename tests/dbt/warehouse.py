@@ -131,6 +131,13 @@ class Warehouse(Pipeline):
         )
         return "select pg_advisory_lock(1)"
 
+    def be_patient(self, name: str) -> None:
+        """Let a model wait for locks as long as this test likes."""
+        routine = "select routine from cdc.installed_model where declared_name = %s"
+        self.target.execute(
+            f"alter routine {self.target.value(routine, name)} set lock_timeout = '1h'"
+        )
+
     @contextmanager
     def late(self, name: str) -> Iterator[None]:
         """Hold a model back while the others are applied."""
