@@ -27,15 +27,14 @@ create table orders (
     discount numeric(12, 2), note text
 );
 create table old_orders (like orders including all);
-create table stock (id int primary key, place text, kind stock_kind, pieces int, unused text);
-create table "Größen; it's 100 %s" (id int primary key, "Größe ""m"" cm" text, n int);
+create table "Größen; it's 100 %s" (
+    id int primary key, "Größe ""m"" cm" text, kind stock_kind, pieces int, unused text
+);
 alter table orders replica identity full;
 alter table old_orders replica identity full;
-alter table stock replica identity full;
 alter table "Größen; it's 100 %s" replica identity full;
 create table hook_call (moment text, is_there boolean);
-insert into stock select n, 'p' || n % 3, 'wood', n from generate_series(1, 9) as n;
-insert into "Größen; it's 100 %s" select n, 'size ' || n % 3, n from generate_series(1, 9) as n;
+insert into "Größen; it's 100 %s" select n, 'p' || n % 3, 'wood', n from generate_series(1, 9) as n;
 """
 ORDER = """
 insert into {} (placed_at, channel, status, amount, discount, note)
@@ -45,6 +44,7 @@ select
     case when n % 7 > 0 then n * 1.01 end, n % 4, n
 from generate_series({}, {}) as n
 """
+STOCK = '"Größen; it\'s 100 %s"'
 CHANGES = (
     ORDER.format("{table}", "{start}", "{start} + 4 * {n}"),
     ORDER.format("{table}", "{start}", "{start} + {n}"),
@@ -54,8 +54,7 @@ CHANGES = (
     "update {table} set discount = 1 {some}",
     "delete from {table} {some}",
     "truncate {table}",
-    'update "Größen; it\'s 100 %s" set n = n + 1 {some}',
-    "update stock set pieces = pieces + {n} {some}",
+    f"update {STOCK} set pieces = pieces + {{n}} {{some}}",
 )
 
 
