@@ -66,7 +66,7 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 test: install  ## Run every check and every test but the slow ones, four at a time
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CLASSES) $(CHECKS)
 	@echo "Tests on real servers, four at a time"
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --ignore tests/unit
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/unit
 
 check: install  ## Lint, types, import rules, dbt parse and unit tests: the gate before a commit
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CHECKS)

@@ -33,7 +33,7 @@ class Writers(Sessions[Session]):
 
     def __init__(self, dsn: str, seed: int, rate: float, identity: Identity, odd: OddTable) -> None:
         templates = templates_of(dsn)
-        kinds = mix(identity, truncates=True)
+        kinds = mix(truncates=True)
         kinds |= {odd.odd_insert: 8, odd.odd_update: 8, odd.odd_delete: 3, odd.odd_truncate: 4}
         kinds[stay_open] = 4
         self._truncates = {kind: n for kind, n in kinds.items() if "truncate" in kind.__name__}

@@ -19,7 +19,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer import testing
 
@@ -29,10 +29,6 @@ from testkit.hostile import SECRET
 from testkit.waiting import wait_until as wait_until
 from waltally import failpoints
 from waltally.limits import Limits, limits
-
-if TYPE_CHECKING:
-    from dbt.cli.main import dbtRunner
-    from dbt.contracts.graph.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
 LOADER = Path(sys.executable).parent / "loader"
@@ -93,27 +89,23 @@ def run_loader(
     return ended
 
 
-def dbt_runner(manifest: Manifest | None = None) -> dbtRunner:
-    """Return what runs dbt in this process; a macro is parsed once, however many runs there are."""
+def run_dbt(
+    arguments: tuple[str, ...], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run dbt to its end, in this process: the imports take three seconds per process."""
     # Every start of pytest imports this module, and few runs need dbt.
     from dbt.cli.main import dbtRunner
     from dbt_common.behavior_flags import BehaviorFlagRendered
     from dbt_common.tests import enable_test_caching
 
+    # A macro is parsed once, however many runs there are.
     enable_test_caching()
     # Each start looks through all modules of the process for the one that made each of its flags.
     BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")  # type: ignore[method-assign]
-    return dbtRunner(manifest)
-
-
-def run_dbt(
-    arguments: tuple[str, ...], environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run dbt to its end, in this process: the imports take three seconds per process."""
     # dbt never closes the log file that each invocation opens.
     options = ("--log-level-file", "none", "--no-send-anonymous-usage-stats")
     with only_environment(environment), redirect_stdout(io.StringIO()) as said:
-        done = dbt_runner().invoke([*arguments, *options])
+        done = dbtRunner().invoke([*arguments, *options])
     failure = str(done.exception or "")
     return subprocess.CompletedProcess(
         ["dbt", *arguments], int(not done.success), said.getvalue(), failure

@@ -66,7 +66,7 @@ def differences(
     expected: dict[Row, Row] = {}
     for slot, dsn in sources.items():
         model = recount.purges_since or recount.model
-        staged = _ask(warehouse, _STAGED, {"slot": slot, "model": model, "since": since})
+        staged = ask(warehouse, _STAGED, {"slot": slot, "model": model, "since": since})
         purges = [int(xid) for (xid,) in staged]
         expected |= read_rows(dsn, recount, {"slot": slot, "purges": purges})
     actual = read_model(warehouse, recount)
@@ -99,22 +99,18 @@ def read_model(dsn: str, recount: Recount) -> dict[Row, Row]:
     """Read what the model holds, by group."""
     columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
     table = sql.Identifier("analytics", recount.model)
-    return _by_group(recount, _ask(dsn, sql.SQL("select {} from {}").format(columns, table)))
+    return _by_group(recount, ask(dsn, sql.SQL("select {} from {}").format(columns, table)))
 
 
 def read_rows(dsn: str, recount: Recount, parameters: Mapping[str, object]) -> dict[Row, Row]:
     """Count one source, by group."""
-    return _by_group(recount, _ask(dsn, recount.query, parameters))
+    return _by_group(recount, ask(dsn, recount.query, parameters))
 
 
-def has_purged(dsn: str) -> bool:
-    """Whether the source notes which rows are purged."""
-    return _ask(dsn, "select to_regclass('truth.purged') is not null") == [(True,)]
-
-
-def _ask(
+def ask(
     dsn: str, query: str | sql.Composable, parameters: Mapping[str, object] | None = None
 ) -> list[Row]:
+    """Return the rows of a query."""
     with transaction(dsn) as cursor:
         cursor.execute(query, parameters or None)
         return cursor.fetchall()

@@ -134,13 +134,18 @@ class Database(Commands):
         running.wait_for("following the slot")
         return running
 
-    def take_baseline(self) -> None:
-        """Take one for every model without one, at this target, as a seed of empty tables does."""
+    def take_baseline(
+        self, name: str = "", at: str | None = None, identities: str | None = None
+    ) -> None:
+        """Take one for every model, or this, at this target, as a seed of empty tables does."""
         self.execute(
             "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier) select slot_name, declared_name, gen_random_uuid(), "
-            "registered_model.declaration, position_lsn, system_identifier from cdc.slot_position "
-            "inner join cdc.registered_model using (slot_name) on conflict do nothing"
+            "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "
+            "gen_random_uuid(), registered_model.declaration, coalesce(%s, position_lsn), "
+            "system_identifier, %s from cdc.slot_position "
+            "inner join cdc.registered_model using (slot_name) where %s in ('', declared_name) "
+            "on conflict do nothing",
+            *(at, identities, name),
         )
 
     def install(self) -> None:

@@ -32,13 +32,8 @@ def spare() -> Iterator[Cluster]:
 @pytest.fixture
 def family() -> Iterator[Family]:
     """A server of the test's own, which it can copy and give standbys."""
-    made = Family()
-    try:
-        made.primary.create()
-        made.primary.start()
+    with Family() as made:
         yield made
-    finally:
-        made.remove()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from jinja2 import Template
 
 from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
-from loader.setup.declared import Declared
 from loader.setup.registering import read_tables, register_models
 from loader.staging.registration import read_registration
 from testkit.commands import ROOT
@@ -51,13 +50,16 @@ class Query:
         """The query as dbt compiles it."""
         return _NAMED.sub(lambda named: relation(_table(named[1])), self.query)
 
-    def install(self, target: Target, name: str) -> None:
+    def install(self, target: Target, name: str, is_refresh: bool = True) -> None:
         """Install the registered model for the target's slot, as dbt does."""
         relations = [{"relation": relation(each), "table": str(each)} for each in self.tables]
         target.ask_staging(
             "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-            " 'analytics.rejected_changes', true)",
-            (target.slot, name, name, self.text, json.dumps(relations), json.dumps(self.config)),
+            " 'analytics.rejected_changes', %s)",
+            (
+                *(target.slot, name, name, self.text, json.dumps(relations)),
+                *(json.dumps(self.config), is_refresh),
+            ),
         )
 
 
@@ -90,12 +92,8 @@ def counting(table: str, *columns: str, where: str = "true", **totals: str) -> Q
 
 
 def register(dsn: str, models: Mapping[str, Query], slot: str = SLOT) -> None:
-    """Register these models and no others, as `loader setup` does for a slot that is there."""
-    register_declared(dsn, read_manifest(manifest_of(models)), slot)
-
-
-def register_declared(dsn: str, declared: Declared, slot: str = SLOT) -> None:
-    """Register what is declared and nothing else, over tables of the target itself."""
+    """Register these models and no others, over tables of the target itself, as setup does."""
+    declared = read_manifest(manifest_of(models))
     with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
         compiled, refused = compile_queries(declared, source, target)
         assert not refused, refused

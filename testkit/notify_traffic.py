@@ -25,39 +25,28 @@ def empty(session: Session) -> int:
 
 
 _BY_WEIGHT: dict[int, list[Change]] = {
-    20: [changes.status_move],
-    10: [changes.insert_one],
-    6: [changes.insert_many],
+    25: [changes.status_move],
+    15: [changes.create],
     5: [changes.archive],
-    4: [changes.uninteresting_update, changes.several_changes_of_one_row, changes.history_update],
-    3: [changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge, unrelated],
-    2: [
-        *(changes.bulk_update, changes.move_in_time, changes.odd_text),
-        *(changes.test_key_delete, changes.delete, changes.reinsert_later, empty),
+    4: [changes.uninteresting_update, changes.several_changes_of_one_row],
+    3: [
+        *(changes.change_dimensions, changes.delete_and_reinsert, changes.history_purge),
+        *(changes.delete, unrelated),
     ],
+    2: [changes.move_in_time, changes.odd_text, changes.reinsert_later, empty],
     1: [changes.new_key, changes.purge_and_archive_again],
 }
-_ALWAYS = {change: weight for weight, kinds in _BY_WEIGHT.items() for change in kinds}
 
 NO_PURGES = {"history_purge": 0, "purge_and_archive_again": 0}
 """Weights without them: a recount of the archive is then a plain count of its rows."""
 
 
-def mix(
-    identity: Identity = "full", truncates: bool = False, weights: Mapping[str, int] | None = None
-) -> Mix:
-    """Return each kind of change with its weight; `weights` replaces those of the kinds it names.
-
-    Dimensions become null under 'full' only.
-    """
-    chosen = dict(_ALWAYS)
-    if identity == "full":
-        chosen[changes.null_dimension] = 5
+def mix(truncates: bool = False, weights: Mapping[str, int] | None = None) -> Mix:
+    """Return each kind of change with its weight; `weights` replaces those that it names."""
+    chosen = {change: weight for weight, kinds in _BY_WEIGHT.items() for change in kinds}
     if truncates:
         chosen[changes.truncate] = 3
-    return {
-        change: (weights or {}).get(change.__name__, weight) for change, weight in chosen.items()
-    }
+    return {kind: (weights or {}).get(kind.__name__, weight) for kind, weight in chosen.items()}
 
 
 def inhabit(dsn: str, identity: Identity, seed: int) -> None:
@@ -92,7 +81,7 @@ class Traffic(Sessions[Session]):
         super().__init__(
             dsn,
             lambda cursor, rng: Session(cursor, rng, templates_of(dsn), identity),
-            mix(identity, truncates, weights),
+            mix(truncates, weights),
             sessions,
             seed,
             rate,

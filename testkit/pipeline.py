@@ -110,31 +110,21 @@ class Pipeline(System):
 
     def seed(self) -> None:
         """Count the quiet source at its WAL's end, as spark/seed.py does without a pause."""
-        rows = [
-            (part, list(group), [count, count * is_live, count * (not is_live)])
-            for group, counts in recount.expected(self.dsns[0]).items()
-            for part, count, is_live in zip(TABLES, counts, (True, False), strict=True)
-            if count
-        ]
         at = self.source.value("select pg_current_wal_insert_lsn()")
-        of_model = "where slot_name = %s and declared_name = 'ft_service_stats'"
-        self.target.execute(f"delete from cdc.baseline_group {of_model}", self.slot)
-        self.target.execute(f"delete from cdc.baseline {of_model}", self.slot)
-        for row in rows:
-            self.target.execute(
-                "insert into cdc.baseline_group "
-                "values (%s, 'ft_service_stats', %s, %s, %s::numeric[])",
-                *(self.slot, *row),
-            )
-        self.target.execute(
-            "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "
-            "gen_random_uuid(), registered_model.declaration, %s, system_identifier, %s "
-            f"from cdc.slot_position inner join cdc.registered_model using (slot_name) {of_model}",
-            at,
-            json.dumps(read_current(self.source.connection, self.registered)),
-            self.slot,
-        )
+        model = "ft_service_stats"
+        for table in ("baseline_group", "baseline"):
+            self.target.execute(f"delete from cdc.{table} where declared_name = %s", model)
+        for group, (live, archived) in recount.expected(self.dsns[0]).items():
+            for part, counts in zip(
+                TABLES, ([live, live, 0], [archived, 0, archived]), strict=True
+            ):
+                if counts[0]:
+                    self.target.execute(
+                        "insert into cdc.baseline_group values (%s, %s, %s, %s, %s::numeric[])",
+                        *(self.slot, model, part, list(group), counts),
+                    )
+        identities = read_current(self.source.connection, self.registered)
+        self.target.take_baseline(model, at, json.dumps(identities))
 
     def catch_up(self) -> None:
         """Stage and build."""

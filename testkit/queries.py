@@ -85,11 +85,6 @@ class QuerySystem(System):
         self.source.manifest = self.home / "manifest.json"
         self.source.manifest.write_text(manifest(nodes, tables))
 
-    def catch_up(self) -> None:
-        """Stage what is committed, and apply it."""
-        self.must("run", "--once")
-        self.apply()
-
     def differing(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
         """Return which models, or which of these, do not equal their queries, and in what rows."""
         found = {}

@@ -59,7 +59,7 @@ def differences(
     group that the model keeps with all zeros is no difference.
     """
     purged = ""
-    if comparison.has_purged(dsn):
+    if comparison.ask(dsn, "select where to_regclass('truth.purged') is not null"):
         purged = "where true" if every_purge else "where xid = any(%(purges)s::bigint[])"
     return comparison.differences(_recount(purged), {slot: dsn}, target or dsn)
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -174,9 +174,11 @@ class Server(Cluster):
         """Copy the ready data directory."""
         ready = _ready_cluster()
         subprocess.run(["cp", "-a", str(ready.data), str(self.data)], check=True)
-        _renew_identifier(self.data / "global" / "pg_control")
-        # The WAL has the identifier too, and the server compares.
-        self.run("pg_resetwal", *AGED, "-D", str(self.data))
+        # As initdb would give it; the loader tells servers apart by it.
+        with (self.data / "global" / "pg_control").open("r+b") as control:
+            control.write((secrets.randbits(62) | 1).to_bytes(8, "little"))
+        # Forced, as the file's checksum is wrong now. The WAL has the identifier too.
+        self.run("pg_resetwal", "-f", *AGED, "-D", str(self.data))
         if PLUGINS in ready.settings:
             self.settings.setdefault(PLUGINS, ready.settings[PLUGINS])
         self.configure({})
@@ -245,26 +247,3 @@ def _ready_cluster() -> Cluster:
     load_application(made.dsn(APPLICATION))
     made.stop()
     return made
-
-
-def _renew_identifier(control: Path) -> None:
-    """Write another system identifier, as initdb would; the loader tells servers apart by it."""
-    content = bytearray(control.read_bytes())
-    # The checksum stands behind what it is for; where that is depends on the server's version.
-    for place in range(8, len(content) - 4, 4):
-        if _crc32c(content[:place]) == int.from_bytes(content[place : place + 4], "little"):
-            break
-    else:
-        raise AssertionError(f"{control} has no checksum")
-    content[:8] = (secrets.randbits(62) | 1).to_bytes(8, "little")
-    content[place : place + 4] = _crc32c(content[:place]).to_bytes(4, "little")
-    control.write_bytes(content)
-
-
-def _crc32c(data: Iterable[int]) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Self
 
 import psutil
 import psycopg2
@@ -122,7 +123,12 @@ class Family:
         made.take_disk()
         return made
 
-    def remove(self) -> None:
+    def __enter__(self) -> Self:
+        self.primary.create()
+        self.primary.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for each in (self.primary, *self.copies):
             each.remove()
 

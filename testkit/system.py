@@ -170,7 +170,24 @@ class System(Commands):
         while self.target.execute(behind, self.slot):
             pass
 
+    def catch_up(self) -> None:
+        """Stage what is committed, and apply it."""
+        self.must("run", "--once")
+        self.apply()
+
+    def batch_of(self, size: int) -> None:
+        """Let each apply take so many changes at once."""
+        self.target.execute(
+            "create or replace function cdc.batch_size() returns bigint language sql immutable"
+            f" as 'select {size}::bigint'"
+        )
+
     # What came of it.
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each model, by name."""
+        states = "select model_name, state from cdc.model_state where slot_name = %s"
+        return dict(self.target.execute(states, self.slot))
 
     def staged(self) -> int:
         return self.target.staged()

@@ -6,7 +6,6 @@ import atexit
 import os
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -50,10 +49,7 @@ _HAS_WORKERS: list[str] = []
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile`, let the tests that need a session of Spark share one JVM.
-
-    The tests of dbt share the databases that dbt installed into.
-    """
+    """With `--dist loadfile`, let the tests that need a session of Spark share one JVM."""
     _HAS_WORKERS.append("yes")
     if config.getvalue("dist") != "loadfile":
         return None
@@ -62,8 +58,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FewStarts(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = str(super()._split_scope(nodeid))
-            if file.startswith("tests/dbt/"):
-                return "tests/dbt"
             return "Spark" if _needs_session(file) else file
 
     return FewStarts(config, log)
@@ -96,26 +90,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="slow: `make acceptance` runs it"))
-
-
-SHOWN_FILES = 15
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """After a run of several processes, say which files took longest, and how much of the whole."""
-    if config.getoption("dist", "no") == "no":
-        return
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                seconds[report.nodeid.partition("::")[0]] += report.duration
-    total = sum(seconds.values())
-    terminalreporter.section(f"where {total:.0f} s of the tests' time went")
-    for file in sorted(seconds, key=seconds.__getitem__, reverse=True)[:SHOWN_FILES]:
-        terminalreporter.line(f"{seconds[file]:6.0f} s {seconds[file] / total:4.0%}  {file}")
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,32 @@
-"""One parsed project for all tests of a folder, and a database of its own for each test."""
+"""The models of a test of its own: registered, or also installed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from testkit.databases import application_database
+from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster
-from tests.dbt.project import shared_project
-from tests.dbt.staged import Warehouse, set_environment
+from tests.dbt.warehouse import MODELS, Warehouse
 
 
 @pytest.fixture
-def warehouse(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warehouse]:
-    """A warehouse whose models are there, and registered where the test installs them."""
-    set_environment(cluster, monkeypatch)
-    made = Warehouse(cluster, shared_project())
-    yield made
-    made.close()
+def warehouse(cluster: Cluster, tmp_path: Path) -> Iterator[Warehouse]:
+    """Three models that are registered."""
+    with application_database(cluster, WAREHOUSE) as database:
+        made = Warehouse(database, tmp_path)
+        made.register()
+        yield made
+
+
+@pytest.fixture
+def built(warehouse: Warehouse) -> Warehouse:
+    """Three models that follow, and changes that are not applied yet."""
+    warehouse.put(*MODELS)
+    warehouse.write()
+    warehouse.apply()
+    warehouse.write()
+    return warehouse

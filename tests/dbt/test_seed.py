@@ -3,143 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from loader.staging.records import ModelState
-from tests.dbt.staged import MODEL, SLOT, STEP, Warehouse
-from tests.dbt.workload import ARCHIVE, LIVE, SERVICES, TEMPLATES, Application, change, row
-from waltally import lsn
-
-
-def test_a_new_seed_replaces_what_was_wrong(warehouse: Warehouse) -> None:
-    application = Application(11, truncates=False)
-    while len(application.live) < 20 or len(application.history) < 5:
-        application.step()
-    before_the_slot, at_the_slot = application.counts(), warehouse.position
-    warehouse.append(*(application.transaction() for _ in range(100)))
-    warehouse.seed(before_the_slot, at=at_the_slot)
-    warehouse.build(MODEL)
-    assert warehouse.counts() == application.counts()
-
-    warehouse.seed(application.counts())
-    warehouse.append(*(application.transaction() for _ in range(100)))
-    for refresh in (False, True):
-        warehouse.build(MODEL, refresh=refresh)
-        assert warehouse.counts() == application.counts()
+from testkit.databases import ARCHIVE as MOVE
+from tests.dbt.warehouse import ARCHIVE, LIVE, MODEL, MODELS, OTHER, TABLE, THIRD, Warehouse
 
 
 def test_a_seed_ahead_of_the_log_waits_for_it_and_takes_no_change_from_others(
-    warehouse: Warehouse,
+    built: Warehouse,
 ) -> None:
-    application = Application(12)
-    warehouse.append(*(application.transaction() for _ in range(50)))
-    staged_later = [application.transaction() for _ in range(50)]
-    warehouse.seed(application.counts(), at=warehouse.position + 50 * STEP)
-    warehouse.build(MODEL)
-    both = (MODEL, "ft_key_types")
-    for batch in (staged_later[:25], staged_later[25:]):
-        warehouse.append(*batch)
-        warehouse.build(*both)
-        assert warehouse.counts() == application.counts()
-    warehouse.append(application.transaction())
-    warehouse.build(*both)
-    assert warehouse.counts() == application.counts()
-    counted = "select sum(count)::int from analytics.ft_key_types"
-    assert warehouse.value(counted) == len(application.live)
+    """And it replaces what was wrong."""
+    built.target.execute(f"update {TABLE} set live_count = live_count + 1, count = count + 1")
+    built.change()
+    built.seed()
+    built.apply()
+    assert built.states() == {**dict.fromkeys(MODELS, "follows"), MODEL: "waits"}
+    built.must_be_exact()
+    built.write()
+    built.ask_refresh(MODEL)
+    built.must_be_exact()
 
 
-def test_a_truncate_after_the_seed_drops_the_seed(warehouse: Warehouse) -> None:
-    group = (SERVICES[0], TEMPLATES[0], "email", "created")
-    warehouse.seed({group: (5, 7)})
-    warehouse.append([change("T", LIVE), change("I", LIVE, new=row())])
-    for refresh in (False, True):
-        warehouse.build(MODEL, refresh=refresh)
-        assert warehouse.counts() == {group: (1, 7)}
+def test_a_truncate_after_the_seed_drops_the_seed(built: Warehouse) -> None:
+    for emptied in (LIVE, ARCHIVE):
+        built.source.execute(MOVE)
+        built.stage()
+        built.seed()
+        built.source.execute(f"truncate {emptied}")
+        built.source.insert(1)
+        built.must_be_exact()
+        built.ask_refresh(MODEL)
+        built.must_be_exact()
 
 
-def test_a_rebuild_writes_down_an_archived_delete_once(warehouse: Warehouse) -> None:
-    warehouse.append([change("I", ARCHIVE, new=row()), change("D", ARCHIVE, row())])
-    for refresh in (False, True):
-        warehouse.build(MODEL, refresh=refresh)
-        assert warehouse.value("select sum(measures[1]) from cdc.archived_delete") == 1
+def test_a_rebuild_writes_down_an_archived_delete_once(built: Warehouse) -> None:
+    built.source.execute(MOVE)
+    purged = len(built.source.execute(f"delete from {ARCHIVE} returning id"))
+    built.stage()
+    for _ in ("an apply", "a rebuild"):
+        built.apply()
+        assert built.target.value("select sum(measures[1]) from cdc.archived_delete") == purged
+        built.ask_refresh(MODEL)
 
 
-def test_a_seed_of_one_model_touches_no_other(warehouse: Warehouse) -> None:
-    """Nor what another could not count, and neither does a rebuild of one."""
-    names = (MODEL, "ft_key_types", "ft_services")
-    new = change("I", LIVE, new=row())
-    warehouse.append([new, change("D", LIVE, old={"id": "1"})])
-    warehouse.build(*names)
-    listed = "select split_part(model_name, '.', 2) from analytics.rejected_changes order by 1"
-    assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
-    warehouse.ask_refresh(MODEL)
-    warehouse.apply()
-    assert warehouse.execute(listed) == [(name,) for name in sorted(names)]
-    warehouse.seed({})
-    warehouse.build(*names)
-    assert warehouse.execute(listed) == [(name,) for name in sorted(names[1:])]
-    assert warehouse.value("select live_count from analytics.ft_services") == 1
+def test_what_could_not_be_counted_is_listed_until_its_own_model_is_seeded(
+    built: Warehouse,
+) -> None:
+    def listed() -> list[tuple[object, ...]]:
+        built.apply()
+        return built.target.execute(
+            "select split_part(model_name, '.', 2), action, source_table, reason,"
+            " payload::jsonb ->> 'row_count' from analytics.rejected_changes order by 1, ordinal"
+        )
 
-
-def test_what_a_seed_could_not_count_is_listed(warehouse: Warehouse) -> None:
-    warehouse.append([{"action": "Z"}])
-    warehouse.seed({})
-    warehouse.execute(
-        "insert into cdc.baseline_rejection values (%s, 'ft_service_stats', %s, 'too long', "
-        '7, \'{"notification_status": "x"}\')',
-        SLOT,
-        LIVE,
+    built.damage()
+    unknown = ("Z", None, "the action is not known", None)
+    assert listed() == [(name, *unknown) for name in sorted(MODELS)]
+    built.seed()
+    built.target.execute(
+        "insert into cdc.baseline_rejection values (%s, %s, %s, 'too long', 7,"
+        ' \'{"notification_status": "x"}\')',
+        *(built.slot, MODEL, LIVE),
     )
-    seeded_at = lsn.show(warehouse.position)
-    warehouse.append([{"action": "Z"}])
-    for refresh in (False, True):
-        warehouse.build(MODEL, "ft_key_types", refresh=refresh)
-        assert warehouse.execute(
-            "select action, commit_lsn::text, ordinal, source_table, reason, payload::jsonb -> "
-            "'row_count' from analytics.rejected_changes where action = 'baseline' or model_name = "
-            "'analytics.ft_service_stats' order by ordinal"
-        ) == [
-            ("baseline", seeded_at, -1, LIVE, "too long", 7),
-            ("Z", seeded_at, 1, None, "the action is not known", None),
-        ]
+    built.damage()
+    for _ in ("a seed", "a rebuild"):
+        too_long = (MODEL, "baseline", LIVE, "too long", "7")
+        others = [[(name, *unknown)] * 2 for name in (OTHER, THIRD)]
+        assert listed() == [*others[0], too_long, (MODEL, *unknown), *others[1]]
+        built.ask_refresh(MODEL)
 
 
-def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(warehouse: Warehouse) -> None:
-    lock = warehouse.stop(MODEL)
+def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(built: Warehouse) -> None:
+    lock = built.stop(MODEL)
 
-    def rebuilt(meanwhile: Callable[[], None]) -> ModelState:
-        warehouse.append([change("I", LIVE, new=row())])
-        warehouse.build(MODEL)
-        warehouse.ask_refresh(MODEL)
-        with warehouse.waiting(lock, warehouse.apply_apart, "behind") as rebuild:
+    def rebuilt(meanwhile: Callable[[], object]) -> ModelState:
+        built.source.insert(1)
+        built.must_be_exact()
+        built.ask_refresh(MODEL)
+        with built.waiting(lock, built.applied, "behind") as (_, rebuild):
             meanwhile()
-        assert list(warehouse.counts().values()) == [(1, 0)]
-        return {each.name: each for each in rebuild.result()}[MODEL]
+        assert built.model() == built.recount()
+        return rebuild.result()[MODEL]
 
-    model = rebuilt(warehouse.prune)
+    model = rebuilt(built.prune)
     assert (model.state, "after its baseline" in str(model.reason)) == ("failed", True)
-    warehouse.seed({})
-    assert rebuilt(lambda: warehouse.seed({})).is_behind
-    warehouse.build(MODEL)
-    assert warehouse.counts() == {}
+    built.seed()
+    another = "update cdc.baseline set baseline_id = gen_random_uuid() where declared_name = %s"
+    assert rebuilt(lambda: built.target.execute(another, MODEL)).is_behind
+    built.must_be_exact()
 
 
 def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
-    warehouse: Warehouse,
+    built: Warehouse,
 ) -> None:
-    group = (SERVICES[0], TEMPLATES[0], "email", "created")
-    warehouse.seed({group: (5, 0)})
-    warehouse.build(MODEL)
-    warehouse.execute(f"alter routine {warehouse.routine(MODEL)} set lock_timeout = '1h'")
-    warehouse.ask_refresh(MODEL)
+    built.stage()
+    built.seed()
+    built.must_be_exact()
+    built.be_patient(MODEL)
+    built.ask_refresh(MODEL)
     lock = "lock table cdc.baseline_group in access exclusive mode"
-    with ThreadPoolExecutor() as pool, warehouse.holding(lock) as seed:
-        rebuild = pool.submit(warehouse.apply_apart, "behind")
-        warehouse.wait_for_waiting(1, rebuild)
+    with built.waiting(lock, built.applied, "behind") as (seed, rebuild):
         seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
-        seed.ask("update cdc.baseline_group set measures = '{7, 7, 0}'")
+        seed.ask("update cdc.baseline_group set measures = '{7, 7, 0}' where part = %s", (LIVE,))
         seed.commit()
-        assert {each.name: each for each in rebuild.result()}[MODEL].is_behind
-    assert warehouse.counts() == {group: (5, 0)}
-    warehouse.build(MODEL)
-    assert warehouse.counts() == {group: (7, 0)}
+        assert rebuild.result()[MODEL].is_behind
+    before = built.model()
+    assert before == built.recount()
+    built.apply()
+    seven = {group: (7 * (live > 0), archived) for group, (live, archived) in before.items()}
+    assert built.model() == seven

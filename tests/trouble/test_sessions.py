@@ -23,7 +23,7 @@ from testkit.commands import wait_until
 from testkit.databases import application_database, empty_database
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.pooler import Pooler
+from testkit.proxy import Pooler
 from testkit.servers import Cluster, administer, configured
 from waltally.database import connect
 from waltally.errors import BuildFailed, LoaderError, LoginRefused, SlotMoved
@@ -182,7 +182,7 @@ def test_a_login_is_refused(spare: Cluster) -> None:
 def test_a_proxy_is_refused_whatever_the_role_s_own_settings_are(
     pipeline: Pipeline, place: str
 ) -> None:
-    """Its sessions have what a role or a database sets, and what another client has left."""
+    """Its sessions have what a role or a database sets."""
     pipeline.source.execute(
         f"alter database {pipeline.source.name} set row_security = off;"
         f"alter database {pipeline.source.name} set search_path = pg_catalog, pg_temp"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
+from typing import Any
 
 import psycopg
 import psycopg2
-import pytest
 
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
-from loader.source import server_checks as checks
 from loader.source import table_checks
 from loader.source.findings import why_not_followable
 from loader.source.remedies import slot_finding
 from loader.source.server import Server, ServerInfo, Timeline
+from loader.source.server_checks import server_findings
 from loader.source.slot import SlotInfo, SlotState
 from loader.source.standbys.actions import parse_history
 from loader.source.standbys.names import judge_standby_names
@@ -23,7 +22,7 @@ from loader.source.table import TableInfo, Writes
 from loader.staging.records import SlotPosition
 from testkit.model import parsed
 from waltally import errors
-from waltally.errors import TRANSIENT, CannotConnect, LoaderError, SlotLost, WalLevelTooLow
+from waltally.errors import TRANSIENT, CannotConnect, LoaderError, SlotLost
 from waltally.server_errors import ServerError, explain
 from waltally.tables import Table
 
@@ -41,7 +40,7 @@ SOUND = ServerInfo(
     senders_limit=10,
     version=150_020,
 )
-RDS = replace(SOUND, administrators="rds_superuser")
+RDS = {"administrators": "rds_superuser"}
 COLUMNS = dict.fromkeys(("id", "shop", "Paid At", "amount"), True)
 TABLE = TableInfo(
     Table("public", "n"),
@@ -57,37 +56,31 @@ TABLE = TableInfo(
 MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")
 
 
-@pytest.mark.parametrize(
-    ("info", "code", "remedy"),
-    [
-        (SOUND, None, ""),
-        (replace(SOUND, allowed_plugins="pgoutput, wal2json"), None, ""),
-        # A slot that is there needs no free place.
-        (replace(SOUND, slots_used=10, slot_exists=True), None, ""),
-        (replace(SOUND, in_recovery=True), 16, "primary"),
-        (replace(SOUND, allowed_plugins=""), 13, "output_plugin_libraries = 'wal2json'"),
-        (replace(SOUND, allowed_plugins="pgoutput"), 13, "= 'pgoutput', 'wal2json'"),
-        (replace(SOUND, senders_used=10), 14, "max_wal_senders = 15"),
-        # Where a provider manages the server.
-        (
-            replace(RDS, wal_level="replica"),
-            11,
-            "rds.logical_replication = 1, then reboot",
-        ),
-        (
-            replace(RDS, slots_used=10),
-            14,
-            "max_replication_slots = 15, then reboot",
-        ),
-        (replace(RDS, may_replicate=False), 15, 'grant rds_replication to "loader";'),
-    ],
-)
-def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none(
-    info: ServerInfo, code: int | None, remedy: str
-) -> None:
-    found = checks.server_findings(info)
-    assert [finding.exit_code for finding in found] == ([code] if code else [])
-    assert all(remedy in finding.remedy for finding in found)
+SERVERS: list[tuple[dict[str, Any], int | None, str]] = [
+    ({}, None, ""),
+    ({"allowed_plugins": "pgoutput, wal2json"}, None, ""),
+    # A slot that is there needs no free place.
+    ({"slots_used": 10, "slot_exists": True}, None, ""),
+    ({"in_recovery": True}, 16, "primary"),
+    ({"allowed_plugins": ""}, 13, "output_plugin_libraries = 'wal2json'"),
+    ({"allowed_plugins": "pgoutput"}, 13, "= 'pgoutput', 'wal2json'"),
+    ({"senders_used": 10}, 14, "max_wal_senders = 15"),
+    # PostgreSQL 19 raises it by itself where a slot is made.
+    ({"wal_level": "replica"}, 11, "wal_level = "),
+    ({"wal_level": "replica", "version": 190_000}, None, ""),
+    ({"wal_level": "minimal", "version": 190_000}, 11, "wal_level = "),
+    # Where a provider manages the server.
+    ({"wal_level": "replica", **RDS}, 11, "rds.logical_replication = 1, then reboot"),
+    ({"slots_used": 10, **RDS}, 14, "max_replication_slots = 15, then reboot"),
+    ({"may_replicate": False, **RDS}, 15, 'grant rds_replication to "loader";'),
+]
+
+
+def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none() -> None:
+    for changed, code, remedy in SERVERS:
+        found = server_findings(replace(SOUND, **changed))
+        assert [finding.exit_code for finding in found] == ([code] if code else []), changed
+        assert all(remedy in finding.remedy for finding in found)
 
 
 def finding(models: TableInfo) -> LoaderError | None:
@@ -95,27 +88,19 @@ def finding(models: TableInfo) -> LoaderError | None:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("identity", ["i", "d", "f"])
-def test_a_wide_identity_is_sound(identity: str) -> None:
-    columns = frozenset() if identity == "f" else TABLE.identity_columns
-    assert finding(replace(TABLE, identity=identity, identity_columns=columns)) is None
-
-
-@pytest.mark.parametrize(
-    ("broken", "remedy"),
-    [
+def test_a_wide_identity_is_sound_and_a_table_that_no_slot_can_follow_is_refused() -> None:
+    for identity, columns in (("i", COLUMNS), ("d", COLUMNS), ("f", ())):
+        sound = replace(TABLE, identity=identity, identity_columns=frozenset(columns))
+        assert finding(sound) is None
+    virtual = {"amount": "int generated always as (1) stored"}
+    for broken, remedy in (
         (replace(TABLE, kind="v"), "name in the declaration"),
         (replace(TABLE, table=Table("information_schema", "n")), "name in the declaration"),
-        (
-            replace(TABLE, virtual={"amount": "int generated always as (1) stored"}),
-            'drop "amount", add "amount" int generated always as (1) stored; -- ',
-        ),
-    ],
-)
-def test_a_table_that_no_slot_can_follow_is_refused(broken: TableInfo, remedy: str) -> None:
-    found = finding(broken)
-    assert found is not None
-    assert (found.exit_code, remedy in found.remedy) == (17, True)
+        (replace(TABLE, virtual=virtual), f'drop "amount", add "amount" {virtual["amount"]}; -- '),
+    ):
+        found = finding(broken)
+        assert found is not None
+        assert (found.exit_code, remedy in found.remedy) == (17, True)
 
 
 def test_rows_need_their_key_alone_of_an_old_row() -> None:
@@ -131,9 +116,8 @@ def test_rows_need_their_key_alone_of_an_old_row() -> None:
         assert f"not as rows was compiled for it: its primary key is {said} now" in str(found)
 
 
-@pytest.mark.parametrize(
-    ("writes", "cost_of_full"),
-    [
+def test_a_large_table_gets_the_identity_that_writes_less() -> None:
+    for writes, cost_of_full in (
         (Writes(5e6, 1e9, inserts=5e6), "200 bytes"),
         (Writes(5e6, 1e9, inserts=5e6, deletes=5e6), None),
         (Writes(5e6, 0.8e9, inserts=5e6, deletes=5e6), "160 bytes"),
@@ -141,50 +125,41 @@ def test_rows_need_their_key_alone_of_an_old_row() -> None:
         (Writes(5e6, 5e9), None),
         (Writes(1e5, 2e7, inserts=5e6), None),
         (Writes(-1, 0, inserts=5e6), None),
-    ],
-)
-def test_a_large_table_gets_the_identity_that_writes_less(
-    writes: Writes, cost_of_full: str | None
-) -> None:
-    narrow = replace(TABLE, identity="d", identity_columns=frozenset({"id"}), writes=writes)
-    found = finding(narrow)
-    assert found is not None
-    if cost_of_full:
-        assert "replica identity full; -- an index would take about" in found.remedy
-        assert f"full writes about {cost_of_full} of WAL more" in found.remedy
-    else:
-        assert "replica identity using index" in found.remedy
+    ):
+        narrow = replace(TABLE, identity="d", identity_columns=frozenset({"id"}), writes=writes)
+        found = finding(narrow)
+        assert found is not None
+        if cost_of_full:
+            assert "replica identity full; -- an index would take about" in found.remedy
+            assert f"full writes about {cost_of_full} of WAL more" in found.remedy
+        else:
+            assert "replica identity using index" in found.remedy
 
 
-US = "waltally loader"
+STANDBY_NAMES: list[tuple[str, tuple[str, ...] | None, str | None]] = [
+    *((setting, (), None) for setting in ("", "one", "FIRST 1 (one, two)")),
+    ('any 1 ("waltally", loader)', (), None),
+    ("*", ("one",), 'FIRST 1 ("one")'),
+    ("*", ("a's", "two"), 'FIRST 1 ("a\'\'s", "two")'),
+    ("ANY 2 (*)", ("one", "two", "three"), 'ANY 2 ("one", "two", "three")'),
+    ("FIRST 3 (*)", ("one",), 'FIRST 1 ("one")'),
+    ("first 1 (one, *)", ("one", "two"), 'FIRST 1 ("one", "two")'),
+    ('one, "WalTally Loader"', None, 'FIRST 1 ("one")'),
+    ('2 (one, "waltally loader",two)', None, 'FIRST 2 ("one", "two")'),
+    ('any 3 ("a, b", c , *)', ("c", "d", "e"), 'ANY 3 ("a, b", "c", "d", "e")'),
+    ('Any 1("with ""quotes""", "waltally loader")', None, 'ANY 1 ("with ""quotes""")'),
+    ('"first 1 (x)", "waltally loader"', None, 'FIRST 1 ("first 1 (x)")'),
+    ('"*"', (), ""),
+    ('"waltally loader"', (), ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("setting", "standbys", "wanted"),
-    [
-        *((setting, (), None) for setting in ("", "one", "FIRST 1 (one, two)")),
-        ('any 1 ("waltally", loader)', (), None),
-        ("*", ("one",), 'FIRST 1 ("one")'),
-        ("*", ("a's", "two"), 'FIRST 1 ("a\'\'s", "two")'),
-        ("ANY 2 (*)", ("one", "two", "three"), 'ANY 2 ("one", "two", "three")'),
-        ("FIRST 3 (*)", ("one",), 'FIRST 1 ("one")'),
-        ("first 1 (one, *)", ("one", "two"), 'FIRST 1 ("one", "two")'),
-        ('one, "WalTally Loader"', None, 'FIRST 1 ("one")'),
-        ('2 (one, "waltally loader",two)', None, 'FIRST 2 ("one", "two")'),
-        ('any 3 ("a, b", c , *)', ("c", "d", "e"), 'ANY 3 ("a, b", "c", "d", "e")'),
-        ('Any 1("with ""quotes""", "waltally loader")', None, 'ANY 1 ("with ""quotes""")'),
-        ('"first 1 (x)", "waltally loader"', None, 'FIRST 1 ("first 1 (x)")'),
-        ('"*"', (), ""),
-        ('"waltally loader"', (), ""),
-    ],
-)
-def test_a_list_with_the_loader_is_refused_and_the_remedy_keeps_the_real_standbys(
-    setting: str, standbys: tuple[str, ...] | None, wanted: str | None
-) -> None:
-    found = judge_standby_names(setting, US, standbys)
-    remedy = f"alter system set synchronous_standby_names = '{wanted}'; select pg_reload_conf();"
-    assert (found is None) == (wanted is None)
-    assert found is None or found.remedy.startswith(remedy)
+def test_a_list_with_the_loader_is_refused_and_the_remedy_keeps_the_real_standbys() -> None:
+    for setting, standbys, wanted in STANDBY_NAMES:
+        found = judge_standby_names(setting, "waltally loader", standbys)
+        sql = f"alter system set synchronous_standby_names = '{wanted}'; select pg_reload_conf();"
+        assert (found is None) == (wanted is None), setting
+        assert found is None or found.remedy.startswith(sql)
 
 
 def test_a_missing_column_hides_no_other_finding() -> None:
@@ -196,14 +171,6 @@ def test_a_missing_column_hides_no_other_finding() -> None:
     assert "has no column shop" in missing.sentence
     assert "has amount as a virtual generated column" in not_stored.sentence
     assert "correct the columns of public.n first" in str(narrow.remedy)
-
-
-def test_postgresql_19_raises_the_wal_level_by_itself_where_a_slot_is_made() -> None:
-    at_replica = replace(SOUND, wal_level="replica")
-    assert isinstance(checks.wal_level(at_replica), WalLevelTooLow)
-    assert checks.wal_level(replace(at_replica, version=190_000)) is None
-    minimal = replace(SOUND, wal_level="minimal", version=190_000)
-    assert isinstance(checks.wal_level(minimal), WalLevelTooLow)
 
 
 SERVER = Server("7", "notify", wal_end=200)
@@ -218,9 +185,8 @@ def promoted(**left_at: int) -> Server:
     return replace(SERVER, timeline=Timeline(4, ends))
 
 
-@pytest.mark.parametrize(
-    ("server", "slot", "record"),
-    [
+def test_what_can_be_followed_goes_on() -> None:
+    for server, slot, record in (
         (SERVER, SLOT, RECORD),
         (STANDBY, SLOT, RECORD),
         # The server saves a slot's position lazily.
@@ -229,17 +195,18 @@ def promoted(**left_at: int) -> Server:
         (promoted(t1=10, t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=100)),
         (replace(SERVER, timeline=Timeline(2, {1: 10})), SLOT, replace(RECORD, baseline_lsn=100)),
         (promoted(t2=1), SLOT, replace(RECORD, timeline=None)),
-    ],
-)
-def test_what_can_be_followed_goes_on(
-    server: Server, slot: SlotState, record: SlotPosition
-) -> None:
-    assert why_not_followable(SlotInfo("s", slot, record, server)) is None
+    ):
+        assert why_not_followable(SlotInfo("s", slot, record, server)) is None
 
 
-@pytest.mark.parametrize(
-    ("server", "slot", "code"),
-    [
+def refusal(server: Server, slot: SlotState | None, record: SlotPosition = RECORD) -> LoaderError:
+    found = why_not_followable(SlotInfo("s", slot, record, server))
+    assert found is not None and found.remedy
+    return found
+
+
+def test_what_cannot_be_followed_is_refused() -> None:
+    for server, slot, code in (
         (replace(SERVER, system_identifier="8"), SLOT, 23),
         (replace(SERVER, database="other"), SLOT, 23),
         (SERVER, None, 21),
@@ -253,50 +220,16 @@ def test_what_can_be_followed_goes_on(
         (STANDBY, None, 16),
         (STANDBY, replace(SLOT, is_copy=True), 16),
         (replace(STANDBY, wal_end=99), SLOT, 29),
-    ],
-)
-def test_what_cannot_be_followed_is_refused(
-    server: Server, slot: SlotState | None, code: int
-) -> None:
-    finding = why_not_followable(SlotInfo("s", slot, RECORD, server))
-    assert finding is not None
-    assert finding.exit_code == code
-    assert "everything before 0/64 is stored" in str(finding) or code == 25
-    assert finding.remedy
+    ):
+        found = refusal(server, slot)
+        assert found.exit_code == code, (server, slot)
+        assert "everything before 0/64 is stored" in str(found) or code == 25
+    beyond = refusal(promoted(t2=100, t3=150), SLOT, replace(RECORD, baseline_lsn=101))
+    assert (beyond.exit_code, "newest baseline 0/65" in str(beyond)) == (25, True)
 
 
-@pytest.mark.parametrize(
-    ("left_at", "number", "began_at", "shared"),
-    [
-        ({}, 1, None, None),
-        ({1: 30}, 2, 30, None),
-        ({1: 30}, 2, None, None),
-        ({}, 2, 30, None),
-        ({1: 30}, 2, 40, 30),
-        ({1: 30}, 2, 20, 20),
-        ({1: 30, 2: 60}, 2, 30, 60),
-        ({1: 30, 2: 60}, 2, 40, 30),
-        ({1: 30, 2: 60}, 1, None, 30),
-        ({1: 30}, 3, 60, 0),
-    ],
-)
-def test_a_timeline_is_known_by_its_number_and_by_where_it_began(
-    left_at: dict[int, int], number: int, began_at: int | None, shared: int | None
-) -> None:
-    here = Timeline(max(left_at, default=number - 1) + 1, left_at)
-    assert here.shared_with(number, began_at) == shared
-
-
-def test_a_baseline_beyond_the_promotion_is_refused() -> None:
-    server, record = promoted(t2=100, t3=150), replace(RECORD, baseline_lsn=101)
-    finding = why_not_followable(SlotInfo("s", SLOT, record, server))
-    assert finding is not None
-    assert (finding.exit_code, "newest baseline 0/65" in str(finding)) == (25, True)
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
+def test_a_slot_that_the_server_gave_up_says_why() -> None:
+    for reason, words in (
         (None, "max_slot_wal_keep_size"),
         ("wal_removed", "max_slot_wal_keep_size"),
         ("rows_removed", "hot_standby_feedback = on"),
@@ -304,13 +237,30 @@ def test_a_baseline_beyond_the_promotion_is_refused() -> None:
         ("idle_timeout", "set idle_replication_slot_timeout = 0"),
         ("conflict", "hot_standby_feedback = on"),
         ("of_a_later_server", "of_a_later_server"),
-    ],
-)
-def test_a_slot_that_the_server_gave_up_says_why(reason: str | None, words: str) -> None:
-    lost = replace(SLOT, wal_status="lost", invalidation_reason=reason)
-    finding = why_not_followable(SlotInfo("s", lost, RECORD, SERVER))
-    assert finding is not None
-    assert (finding.exit_code, words in finding.sentence) == (21, True)
+    ):
+        lost = refusal(SERVER, replace(SLOT, wal_status="lost", invalidation_reason=reason))
+        assert (lost.exit_code, words in lost.sentence) == (21, True), reason
+
+
+SHARED: list[tuple[dict[int, int], int, int | None, int | None]] = [
+    ({}, 1, None, None),
+    ({1: 30}, 2, 30, None),
+    ({1: 30}, 2, None, None),
+    ({}, 2, 30, None),
+    ({1: 30}, 2, 40, 30),
+    ({1: 30}, 2, 20, 20),
+    ({1: 30, 2: 60}, 2, 30, 60),
+    ({1: 30, 2: 60}, 2, 40, 30),
+    ({1: 30, 2: 60}, 1, None, 30),
+    ({1: 30}, 3, 60, 0),
+]
+"""Where timelines were left, another one's number and where it began, and where both part."""
+
+
+def test_a_timeline_is_known_by_its_number_and_by_where_it_began() -> None:
+    for left_at, number, began_at, shared in SHARED:
+        here = Timeline(max(left_at, default=number - 1) + 1, left_at)
+        assert here.shared_with(number, began_at) == shared
 
 
 def test_a_history_file_says_where_each_timeline_was_left() -> None:
@@ -321,9 +271,8 @@ def test_a_history_file_says_where_each_timeline_was_left() -> None:
 LIST = "the setting output_plugin_libraries allows no wal2json"
 
 
-@pytest.mark.parametrize(
-    ("sqlstate", "kind", "is_healed"),
-    [
+def test_each_code_has_its_meaning_and_some_are_waited_for() -> None:
+    for sqlstate, kind, is_healed in (
         ("25006", errors.TargetReadOnly, True),
         ("54000", errors.RowTooLarge, False),
         ("22P05", errors.EncodingUnfit, False),
@@ -333,55 +282,42 @@ LIST = "the setting output_plugin_libraries allows no wal2json"
         ("40P01", errors.Interrupted, True),
         ("57P01", errors.CannotConnect, True),
         ("22012", errors.LoaderError, False),
-    ],
-)
-def test_each_code_has_its_meaning_and_some_are_waited_for(
-    sqlstate: str, kind: type[errors.LoaderError], is_healed: bool
-) -> None:
-    found = explain(ServerError("said", sqlstate, is_connection_lost=sqlstate == "57P01"), "target")
-    assert (type(found), isinstance(found, TRANSIENT)) == (kind, is_healed)
+    ):
+        error = ServerError("said", sqlstate, is_connection_lost=sqlstate == "57P01")
+        found = explain(error, "target")
+        assert (type(found), isinstance(found, TRANSIENT)) == (kind, is_healed), sqlstate
 
 
-@pytest.mark.parametrize("driver", [psycopg, psycopg2])
-def test_both_drivers_report_the_same(driver: ModuleType) -> None:
-    said = ServerError.of(driver.errors.AdminShutdown("terminating connection"))
-    assert said.message == "terminating connection"
-    assert said.is_connection_lost
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "remedy"),
-    [
+def test_each_reason_for_no_slot_has_its_remedy() -> None:
+    for error, code, remedy in (
         (ServerError("said", "XX000", text=LIST), 13, "output_plugin_libraries"),
         (ServerError('could not access file "wal2json"', "58P01"), 12, "postgresql-17-wal2json"),
         (ServerError("said", "53400"), 14, "max_replication_slots = 20; -- then restart"),
         (ServerError("number exceeds max_wal_senders", "53300"), 14, "max_wal_senders = 20"),
         (ServerError("said", "42501"), 15, 'alter role "me" replication; -- as a superuser'),
         (ServerError("said", "55006"), 24, "stop the other loader"),
-    ],
-)
-def test_each_reason_for_no_slot_has_its_remedy(error: ServerError, code: int, remedy: str) -> None:
-    finding = slot_finding(error, "s", "me", 17)
-    assert finding is not None
-    assert (finding.exit_code, remedy in finding.remedy) == (code, True)
+    ):
+        finding = slot_finding(error, "s", "me", 17)
+        assert finding is not None
+        assert (finding.exit_code, remedy in finding.remedy) == (code, True), error
     assert slot_finding(ServerError("said", "22012"), "s") is None, "any other error"
 
 
-@pytest.mark.parametrize(
-    ("error", "is_healed"),
-    [
-        (psycopg2.OperationalError("server closed the connection unexpectedly"), True),
+def test_a_lost_connection_is_something_that_waiting_heals() -> None:
+    closed = "server closed the connection unexpectedly"
+    for error, is_healed in (
+        (psycopg.errors.AdminShutdown("terminating connection"), True),
+        (psycopg2.errors.AdminShutdown("terminating connection"), True),
+        (psycopg2.OperationalError(closed), True),
         (psycopg2.InterfaceError("connection already closed"), True),
         # What psycopg2 raises now and then where the server dies amid a COPY.
-        (psycopg2.DatabaseError("server closed the connection unexpectedly"), True),
+        (psycopg2.DatabaseError(closed), True),
         # Of our own making.
         (psycopg2.ProgrammingError("can't adapt type 'object'"), False),
-    ],
-)
-def test_a_lost_connection_is_something_that_waiting_heals(
-    error: psycopg2.Error, is_healed: bool
-) -> None:
-    assert isinstance(explain(ServerError.of(error), "target"), TRANSIENT) == is_healed
+    ):
+        said = ServerError.of(error)
+        assert isinstance(explain(said, "target"), TRANSIENT) == is_healed
+        assert said.message == str(error)
 
 
 def test_a_decoder_that_fails_for_good_is_not_waited_for_and_any_other_end_of_a_stream_is() -> None:

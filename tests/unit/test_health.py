@@ -142,9 +142,8 @@ IDLE = clock((0, 5 * MB), (100, 5 * MB), (200, 5 * MB), (205, 6 * MB))
 ANOTHER_SERVER = clock((0, 100 * MB), (10, 200 * MB), (20, 50 * MB), (30, 60 * MB))
 
 
-@pytest.mark.parametrize(
-    ("known", "position", "now", "seconds"),
-    [
+def test_the_lag_is_the_time_since_the_wal_went_beyond_a_position() -> None:
+    for known, position, now, seconds in (
         # A position between two moments lies between them.
         (STEADY, 5 * MB, 20, 15),
         (STEADY, 20 * MB, 20, 5),
@@ -157,21 +156,16 @@ ANOTHER_SERVER = clock((0, 100 * MB), (10, 200 * MB), (20, 50 * MB), (30, 60 * M
         # Another server's WAL begins again.
         (ANOTHER_SERVER, 55 * MB, 30, 5),
         (ANOTHER_SERVER, 10 * MB, 30, 10),
-    ],
-)
-def test_the_lag_is_the_time_since_the_wal_went_beyond_a_position(
-    known: WalClock, position: int, now: float, seconds: float
-) -> None:
-    assert known.seconds_behind(position, now) == seconds
+    ):
+        assert known.seconds_behind(position, now) == seconds
 
 
 def test_a_loader_that_starts_behind_knows_since_when() -> None:
     known = clock((3600, 60 * MB))
     assert known.seconds_behind(10 * MB, 3600) == 0
-    known.add_earlier(0, 0)
-    assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
-    known.add_earlier(3590, 59 * MB)
-    assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
+    for earlier in (0, 0), (3590, 59 * MB):
+        known.add_earlier(*earlier)
+        assert known.seconds_behind(10 * MB, 3600) == pytest.approx(3000)
 
 
 def test_a_long_history_is_thinned_and_stays_right() -> None:

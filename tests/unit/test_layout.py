@@ -22,26 +22,18 @@ def test_a_name_says_the_positions(position: int) -> None:
         assert Block.named(block.name) == block
 
 
-@pytest.mark.parametrize(
-    ("position", "name", "size"),
-    [
+def test_the_digits_that_all_positions_share_are_the_name() -> None:
+    for position, name, size in (
         ("5/0", "change_log_0000000500", 16 * MB),
         ("5/FFFFFFFF", "change_log_00000005f", 256 * MB),
         ("1A2B/C3D4E5F6", "change_log_00001a2b", 4096 * MB),
-    ],
-)
-def test_the_digits_that_all_positions_share_are_the_name(
-    position: str, name: str, size: int
-) -> None:
-    block = Block.named(name)
-    assert block in blocks_at(lsn.parse(position))
-    assert block.to_lsn - block.from_lsn == size
-
-
-@pytest.mark.parametrize("name", ["change_log", "change_log_0000005", "change_log_0000000G", "x"])
-def test_another_name_is_no_partition(name: str) -> None:
-    with pytest.raises(ValueError, match="not the name of a partition"):
-        Block.named(name)
+    ):
+        block = Block.named(name)
+        assert block in blocks_at(lsn.parse(position))
+        assert block.to_lsn - block.from_lsn == size
+    for name in ("change_log", "change_log_0000005", "change_log_0000000G", "x"):
+        with pytest.raises(ValueError, match="not the name of a partition"):
+            Block.named(name)
 
 
 @given(
@@ -60,10 +52,8 @@ def test_a_new_partition_overlaps_no_other(position: int, size: int, near: list[
     assert span == 16 * MB or span * 4 <= size
 
 
-@pytest.mark.parametrize(
-    ("log_size", "span"),
-    [(0, 16), (1023, 16), (1024, 256), (16_383, 256), (16_384, 4096), (10**9, 4096)],
-)
-def test_a_longer_log_goes_on_in_larger_partitions(log_size: int, span: int) -> None:
-    block = choose_block(lsn.parse("5/0"), log_size * MB, ())
-    assert block.to_lsn - block.from_lsn == span * MB
+def test_a_longer_log_goes_on_in_larger_partitions() -> None:
+    spans = {0: 16, 1023: 16, 1024: 256, 16_383: 256, 16_384: 4096, 10**9: 4096}
+    for log_size, span in spans.items():
+        block = choose_block(lsn.parse("5/0"), log_size * MB, ())
+        assert block.to_lsn - block.from_lsn == span * MB

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from loader.setup.dbt_project import find_project, read_manifest
-from loader.setup.query import declared_queries
-from testkit import model
 from testkit.commands import ROOT
-from testkit.model import NOTIFY, Query, manifest_of, node
+from testkit.model import NOTIFY, Query, manifest_of
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -45,39 +43,32 @@ def test_other_nodes_declare_nothing_and_a_relation_has_the_alias() -> None:
     path = manifest(a=view, b={"resource_type": "test"}, c={"name": "ft", "alias": "other"})
     (query,) = read_manifest(path).queries
     assert (query.name, query.relation.name) == ("ft", "other")
-
-
-def test_a_manifest_without_compiled_code_is_refused() -> None:
     with pytest.raises(SettingError, match="has no compiled query of ft_service_stats") as caught:
         read_manifest(manifest(a={"compiled_code": ""}))
     assert "`dbt compile`" in caught.value.remedy
 
 
 def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
-    long = "f" * 49
-    taken = {"name": "d", "alias": "uix_c_dimensions"}
-    path = manifest(
-        a={"name": "a", "alias": long},
-        c={"name": "c", "alias": "c"},
-        d=taken,
-        e={**taken, "name": "e", "schema": "elsewhere"},
-    )
+    names = {"a": "f" * 49, "c": "c", "d": "uix_c_dimensions", "e": "uix_c_dimensions"}
+    nodes = {name: {"name": name, "alias": alias} for name, alias in names.items()}
+    nodes["e"]["schema"] = "elsewhere"
     with pytest.raises(SettingError) as caught:
-        read_manifest(path)
+        read_manifest(manifest(**nodes))
     said = [line for line in caught.value.sentence.splitlines() if not line.startswith("Try: ")]
     assert said == [
-        f"The model a would make uix_{long}_dimensions, and a name has at most 63 bytes",
+        f"The model a would make uix_{'f' * 49}_dimensions, and a name has at most 63 bytes",
         "Error: The models c and d would both make analytics.uix_c_dimensions, as a table or an "
         "index",
     ]
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{}", "{"])
-def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "m.json").write_text(text)
-    with pytest.raises(SettingError, match="is not a manifest of dbt"):
-        read_manifest(tmp_path / "m.json")
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    for text in (None, "", "[]", "{}", "{"):
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(SettingError, match="is not a manifest of dbt"):
+            read_manifest(path)
 
 
 def test_the_project_is_the_named_one_or_the_present_one(
@@ -94,12 +85,3 @@ def test_the_project_is_the_named_one_or_the_present_one(
     assert find_project({"DBT_PROJECT_DIR": str(ROOT)}) == ROOT
     with pytest.raises(SettingError, match="DBT_PROJECT_DIR is"):
         find_project({"DBT_PROJECT_DIR": str(tmp_path / "nowhere")})
-
-
-def test_a_query_is_of_the_slots_that_its_sources_name() -> None:
-    _, there = tables = Table("public", "here"), Table("public", "there")
-    nodes = [node("both", "select 1", {}, tables), node("above", "select 1", {}, (), ["both"])]
-    text = json.loads(model.manifest(nodes, tables))
-    text["sources"][f"source.tests.{there}"]["config"] = {"meta": {"slot": "berlin"}}
-    above, both = declared_queries(text["nodes"], text["sources"])
-    assert (both.slots, above.slots) == ((None, "berlin"), ())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from loader.capture import wal2json
 from loader.capture.stages.leaf_names import LeafNames
 from loader.capture.stages.moved_rows import MovedRows
@@ -36,9 +34,8 @@ def test_what_is_the_same_is_stored_as_it_was_and_a_leaf_that_came_empty_changes
     assert judged(found(OLD, NEW)) == Judged(found(OLD, NEW), False)
 
 
-@pytest.mark.parametrize(
-    "leaves",
-    [
+def test_a_leaf_that_was_elsewhere_may_have_brought_rows() -> None:
+    for leaves in (
         (OLD, replace(NEW, attached="31")),
         (OLD, replace(NEW, named="31", name="renamed")),
         (replace(OLD, attached="21"),),
@@ -46,11 +43,9 @@ def test_what_is_the_same_is_stored_as_it_was_and_a_leaf_that_came_empty_changes
         (replace(OLD, parent=7),),
         (replace(OLD, persistence="u"),),
         (replace(OLD, name="away"),),
-    ],
-)
-def test_a_leaf_that_was_elsewhere_may_have_brought_rows(leaves: tuple[Member, ...]) -> None:
-    for counts_deletes in (True, False):
-        assert judged(found(*leaves), counts_deletes=counts_deletes).has_gap
+    ):
+        for counts_deletes in (True, False):
+            assert judged(found(*leaves), counts_deletes=counts_deletes).has_gap
 
 
 def test_a_dropped_leaf_takes_its_rows_along_and_is_a_purge_where_deletes_are_ignored() -> None:
@@ -76,24 +71,20 @@ def test_what_is_stored_is_read_again() -> None:
     assert from_row(to_row(BEFORE)) == BEFORE
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "xids", "expected"),
-    [
+def test_a_streamed_transaction_may_not_be_visible_yet() -> None:
+    # The ids of the WAL have no epoch.
+    epoch = 3 << 32
+    for snapshot, xids, expected in (
         ("5:9:", {5, 8}, False),
         ("5:9:6,7", {5, 8}, False),
         ("5:9:6,7", {5, 7}, True),
         ("5:9:", {9}, True),
-        # The ids of the WAL have no epoch.
-        (f"{(3 << 32) + 5}:{(3 << 32) + 9}:{(3 << 32) + 7}", {7}, True),
-        (f"{(3 << 32) + 5}:{(3 << 32) + 9}:", {8, 0xFFFFFFF0}, False),
-        (f"{(3 << 32) - 5}:{(3 << 32) - 2}:", {1}, True),
-        ("5:9:", set(), False),
-    ],
-)
-def test_a_streamed_transaction_may_not_be_visible_yet(
-    snapshot: str, xids: set[int], expected: bool
-) -> None:
-    assert unfinished(snapshot, xids) is expected
+        (f"{epoch + 5}:{epoch + 9}:{epoch + 7}", {7}, True),
+        (f"{epoch + 5}:{epoch + 9}:", {8, 0xFFFFFFF0}, False),
+        (f"{epoch - 5}:{epoch - 2}:", {1}, True),
+        ("5:9:", set[int](), False),
+    ):
+        assert unfinished(snapshot, xids) is expected, (snapshot, xids)
 
 
 R, LEAF, GONE = Table("public", "r"), Table("s", 'le,"af'), Table("s", "gone")
@@ -156,15 +147,13 @@ def test_a_name_that_is_gone_is_later_another_table_s() -> None:
     assert ended(found, 0x30, change) == []
 
 
-@pytest.mark.parametrize(("leaf", "root", "noted"), [(1, 1, {}), (2, 1, {R: 0x11})])
-def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root(
-    leaf: int, root: int, noted: dict[Table, int]
-) -> None:
+def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root() -> None:
     """One of all leaves has the position of the root's."""
-    found = names()
-    changes = [TRUNCATE % (leaf, SPELLED[LEAF]), TRUNCATE % (root, SPELLED[R])]
-    assert ended(found, 0x10, *changes) == changes
-    assert found.truncated == noted
+    for leaf, noted in ((1, {}), (2, {R: 0x11})):
+        found = names()
+        changes = [TRUNCATE % (leaf, SPELLED[LEAF]), TRUNCATE % (1, SPELLED[R])]
+        assert ended(found, 0x10, *changes) == changes
+        assert found.truncated == noted
 
 
 def test_an_earlier_table_of_a_new_leaf_s_name_is_noted() -> None:
@@ -213,9 +202,9 @@ UPDATE = (
 TRUNCATED = b'{"action":"T","xid":7,%b}' % MOVED
 
 
-def join(*messages: Message, key: tuple[str, ...] = ("id",)) -> list[Message]:
+def join(*messages: Message) -> list[Message]:
     """Join messages that come one by one."""
-    moved = MovedRows({MOVED: key})
+    moved = MovedRows({MOVED: ("id",)})
     return [each for message in messages for each in moved.join([message])]
 
 
@@ -223,34 +212,30 @@ def test_a_row_that_moves_is_an_update_whatever_comes_between_from_elsewhere() -
     found = join(BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT)
     assert found == [BEGIN, UPDATE, COMMIT]
     assert wal2json.action(UPDATE.replace(b"\xe9", b"e")) == b"U"
-    between: list[Message] = [
-        Keepalive(1, False),
-        delete(b"x", b"1", OTHER),
-        insert(b"y", b"1", OTHER),
-    ]
+    others = delete(b"x", b"1", OTHER), insert(b"y", b"1", OTHER)
+    between: list[Message] = [Keepalive(1, False), *others]
     found = join(BEGIN, delete(b"a", b"1"), *between, insert(b"b", b"1"), COMMIT)
     assert found == [BEGIN, *between, UPDATE, COMMIT]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        [delete(b"a", b"1"), insert(b"b", b"2")],
-        [delete(b"a", b"1"), insert(b"a", b"1")],
-        [delete(b"a", b"1"), TRUNCATED, insert(b"b", b"1")],
-        [delete(b"a", b"1"), delete(b"a", b"2"), insert(b"b", b"1")],
-        [delete(b"a", b"1"), delete(b"b", b"1")],
-        [delete(b"a", b"1", OTHER), insert(b"b", b"1", OTHER)],
-    ],
-    ids=["another key", "one leaf", "truncated", "another delete", "no insert", "not ignored"],
-)
-def test_anything_else_stays_as_it_is(changes: list[Message]) -> None:
-    assert join(BEGIN, *changes, COMMIT) == [BEGIN, *changes, COMMIT]
+ALONE: dict[str, list[Message]] = {
+    "another key": [delete(b"a", b"1"), insert(b"b", b"2")],
+    "one leaf": [delete(b"a", b"1"), insert(b"a", b"1")],
+    "truncated": [delete(b"a", b"1"), TRUNCATED, insert(b"b", b"1")],
+    "another delete": [delete(b"a", b"1"), delete(b"a", b"2"), insert(b"b", b"1")],
+    "no insert": [delete(b"a", b"1"), delete(b"b", b"1")],
+    "not ignored": [delete(b"a", b"1", OTHER), insert(b"b", b"1", OTHER)],
+}
 
 
-@pytest.mark.parametrize("key", [(), ("id", "missing")])
-def test_without_a_key_it_is_noted_that_nobody_knows(key: tuple[str, ...]) -> None:
-    moved = MovedRows({MOVED: key})
-    changes: list[Message] = [BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT]
-    assert moved.join(changes) == changes
-    assert moved.undecided == {MOVED: 0x11}
+def test_anything_else_stays_as_it_is() -> None:
+    for why, changes in ALONE.items():
+        assert join(BEGIN, *changes, COMMIT) == [BEGIN, *changes, COMMIT], why
+
+
+def test_without_a_key_it_is_noted_that_nobody_knows() -> None:
+    for key in (), ("id", "missing"):
+        moved = MovedRows({MOVED: key})
+        changes: list[Message] = [BEGIN, delete(b"a", b"1"), insert(b"b", b"1"), COMMIT]
+        assert moved.join(changes) == changes
+        assert moved.undecided == {MOVED: 0x11}

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import pytest
@@ -54,24 +53,21 @@ def test_an_exit_code_means_one_thing_and_the_runbook_has_each() -> None:
     assert list(map(int, listed)) == sorted(codes)
 
 
-def test_every_command_and_option_is_on_the_page() -> None:
-    for name, command in GROUP.commands.items():
-        assert f"`loader {name}`" in REFERENCE
-        for option in options(command):
-            assert f"`{option.opts[0]}" in REFERENCE, f"{option.opts[0]} of {name}"
-
-
 def default_of(option: TyperOption) -> str:
     """What the pages say of an option's default, empty where it has none."""
     default = option.default
     return f"{default:g}" if isinstance(default, float) else str(default or "")
 
 
-def test_every_setting_is_on_the_page_with_its_default() -> None:
-    for option in every_option(*GROUP.commands.values()):
-        (row,) = re.findall(rf"^\| `{option.envvar}` \|.*", REFERENCE, re.MULTILINE)
-        assert f"`{option.opts[0]}`" in row
-        assert f"`{default_of(option)}`" in row or not option.default
+def test_every_command_option_and_setting_is_on_the_page_with_its_default() -> None:
+    for name, command in GROUP.commands.items():
+        assert f"`loader {name}`" in REFERENCE
+        for option in options(command):
+            assert f"`{option.opts[0]}" in REFERENCE, f"{option.opts[0]} of {name}"
+            if option.envvar:
+                (row,) = re.findall(rf"^\| `{option.envvar}` \|.*", REFERENCE, re.MULTILINE)
+                assert f"`{option.opts[0]}`" in row
+                assert f"`{default_of(option)}`" in row or not option.default
 
 
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
@@ -88,13 +84,10 @@ NO_SETTINGS = {
 """Of the system, of a web request, of Spark itself, of the tests, and what dbt refuses."""
 
 
-COMMANDS = (*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS))
-
-
-def every_option(*commands: Any) -> list[TyperOption]:
-    """The options of these commands, or of all commands and jobs, that have a setting."""
-    found = [option for command in commands or COMMANDS for option in options(command)]
-    return [option for option in found if option.envvar]
+def every_option() -> list[TyperOption]:
+    """The options of all commands and jobs that have a setting."""
+    commands = (*GROUP.commands.values(), *(typer.main.get_command(job.app) for job in JOBS))
+    return [option for command in commands for option in options(command) if option.envvar]
 
 
 SOURCES = (
@@ -140,13 +133,13 @@ def test_the_examples_of_a_command_s_help_parse(verb: str) -> None:
             pass
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
-def test_a_spark_job_s_help_has_an_example_and_the_settings(job: ModuleType) -> None:
-    done = CliRunner().invoke(job.app, ["--help"], terminal_width=400)
-    assert done.exit_code == 0, done.output
-    assert re.search(r"spark-submit spark/\w+\.py", done.stdout)
-    for name in re.findall(r"env var: (\w+)", done.stdout):
-        assert f"`{name}`" in REFERENCE
+def test_a_spark_job_s_help_has_an_example_and_the_settings() -> None:
+    for job in JOBS:
+        done = CliRunner().invoke(job.app, ["--help"], terminal_width=400)
+        assert done.exit_code == 0, done.output
+        assert re.search(r"spark-submit spark/\w+\.py", done.stdout)
+        for name in re.findall(r"env var: (\w+)", done.stdout):
+            assert f"`{name}`" in REFERENCE
 
 
 PAGES = sorted(
@@ -205,23 +198,17 @@ def test_every_page_is_in_the_site_s_navigation_once() -> None:
 
 def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
     reached: set[Path] = set()
-    waiting = [ROOT / "README.md"]
+    waiting = {ROOT / "README.md"}
     while waiting:
-        page = waiting.pop()
-        if page in reached or page.suffix != ".md":
-            continue
-        reached.add(page)
-        waiting += [target for target, _ in links(page)]
+        reached |= waiting
+        found = {target for page in waiting for target, _ in links(page)}
+        waiting = {page for page in found - reached if page.suffix == ".md"}
     decisions = set(ROOT.glob("docs/decisions/*.md"))
     assert set(ROOT.glob("docs/**/*.md")) - decisions <= reached
 
 
-README = (ROOT / "README.md").read_text()
-MOST_LINES = 150
-
-
-def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= MOST_LINES
+def test_readme_and_models_are_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
     assert len((ROOT / "docs/models.md").read_text().split()) <= 2000
 
 

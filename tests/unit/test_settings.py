@@ -32,58 +32,38 @@ def test_the_target_defaults_to_the_source_and_what_the_user_says_of_a_connectio
     assert conninfo_to_dict(made.target).items() <= conninfo_to_dict(made.source).items()
 
 
-@pytest.mark.parametrize(
-    ("text", "table"),
-    [
-        (" public.a ", Table("public", "a")),
-        ('"My, ""S""".b', Table('My, "S"', "b")),
-    ],
-)
-def test_a_table_is_read_with_quotes(text: str, table: Table) -> None:
-    assert parse_table(text) == table
-
-
-@pytest.mark.parametrize(
-    ("read", "said", "texts"),
-    [
+def test_what_cannot_be_read_is_refused() -> None:
+    readers: tuple[tuple[Callable[[str], object], str, list[str]], ...] = (
         (parse_table, "is no table", ["", ",", "a", "a.", ".a", "a.b.c", "a.b,", "a.b;c.d"]),
         (parse_age, "--keep", ["", "7", "d", "-1d", "7 d", "1.5d", "7y"]),
         (lsn.parse, "a WAL position", ["", "0", "0/", "/0", "0/G", "123456789/0", "0/0/0"]),
         (lambda slot: settings(slot=slot), "LOADER_SLOT", ["", "Upper", "with-dash", "a" * 64]),
         # A schema of the server's own, and those that could not be written.
         (lambda name: settings(schema=name), "LOADER_SCHEMA is", ["pg_a", "100%", "a\x1b"]),
-    ],
-)
-def test_what_cannot_be_read_is_refused(
-    read: Callable[[str], object], said: str, texts: list[str]
-) -> None:
-    for text in texts:
-        with pytest.raises((SettingError, ValueError), match=said):
-            read(text)
+    )
+    for read, said, texts in readers:
+        for text in texts:
+            with pytest.raises((SettingError, ValueError), match=said):
+                read(text)
 
 
-def test_a_broken_connection_string_is_refused_without_repeating_it() -> None:
+def test_no_password_shows_in_the_settings_or_in_a_refusal() -> None:
     with pytest.raises(SettingError, match="LOADER_TARGET_DSN") as caught:
         settings(target="host=h password='se cret")
     assert "cret" not in caught.value.sentence
-
-
-def test_no_password_shows_in_the_settings() -> None:
     assert "hunter2" not in repr(settings(source="password=hunter2"))
 
 
-@pytest.mark.parametrize(
-    "words", [["--source", "sslpassword=hunter2"], ["--target=password=hunter2"]]
-)
-def test_a_password_in_a_flag_is_refused_and_not_repeated(words: list[str]) -> None:
-    for verb in (["setup"], ["run", "--once"]):
-        done = CliRunner().invoke(app, [*verb, *words])
-        assert done.exit_code == SettingError.exit_code
-        assert "has a password, which every user of this machine could read\nTry: " in done.stderr
-        assert "hunter2" not in done.output
-    done = CliRunner().invoke(seeding.app, words)
-    assert isinstance(done.exception, SettingError)
-    assert "hunter2" not in f"{done.output}{done.exception}{done.exception.remedy}"
+def test_a_password_in_a_flag_is_refused_and_not_repeated() -> None:
+    for words in ["--source", "sslpassword=hunter2"], ["--target=password=hunter2"]:
+        for verb in (["setup"], ["run", "--once"]):
+            done = CliRunner().invoke(app, [*verb, *words])
+            assert done.exit_code == SettingError.exit_code
+            said = "has a password, which every user of this machine could read\nTry: "
+            assert said in done.stderr and "hunter2" not in done.output
+        done = CliRunner().invoke(seeding.app, words)
+        assert isinstance(done.exception, SettingError)
+        assert "hunter2" not in f"{done.output}{done.exception}{done.exception.remedy}"
 
 
 def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() -> None:
@@ -101,12 +81,12 @@ def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() 
     assert "given twice" in done.output
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("0s", 0), ("45s", 45), ("2m", 120), ("3h", 10_800), ("6d", 518_400), ("8w", 4_838_400)],
-)
-def test_an_age_is_a_number_and_a_unit(text: str, seconds: int) -> None:
-    assert parse_age(text) == seconds
+def test_tables_and_ages_are_read() -> None:
+    assert parse_table(" public.a ") == Table("public", "a")
+    assert parse_table('"My, ""S""".b') == Table('My, "S"', "b")
+    day = 86_400
+    ages = {"0s": 0, "45s": 45, "2m": 120, "3h": day / 8, "6d": 6 * day, "8w": 56 * day}
+    assert {text: parse_age(text) for text in ages} == ages
 
 
 @given(st.integers(min_value=0, max_value=2**64 - 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import logging
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -25,31 +26,17 @@ from waltally.holder import Holder
 
 MOMENT = "2026-01-01T00:00:00+00:00"
 LIMITS = Thresholds(300, 2**33)
+# One line: a comment that goes on in the next one would be a statement.
 SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a word " * 40 + "last"
 
 
 def model(age: float | None = 0.2, **other: Any) -> ModelStatus:
     values = {
-        "name": "ft_orders",
-        "relation": "analytics.ft_orders",
-        "is_registered": True,
-        "rows": 1234,
-        "state": "follows",
-        "reason": None,
-        "remedy": None,
-        "engine": "database",
-        "is_finding": False,
-        "applied_lsn": "0/20",
-        "moved_at": MOMENT,
-        "lag_bytes": 0,
-        "lag_seconds": 0.0,
-        "exact_as_of": None if age is None else MOMENT,
-        "exact_age_seconds": age,
-        "rejected_lsn": None,
-        "built_on": None,
-        "audited_at": None,
-        "audited_age_seconds": None,
-        "baseline": None,
+        **dict.fromkeys(field.name for field in fields(ModelStatus)),
+        **{"name": "ft_orders", "relation": "analytics.ft_orders", "is_registered": True},
+        **{"rows": 1234, "state": "follows", "engine": "database", "is_finding": False},
+        **{"applied_lsn": "0/20", "moved_at": MOMENT, "lag_bytes": 0, "lag_seconds": 0.0},
+        **{"exact_as_of": None if age is None else MOMENT, "exact_age_seconds": age},
     }
     return ModelStatus(**{**values, **other})
 
@@ -81,17 +68,9 @@ def report(
 HOLDER = Holder(4711, "psql", "eve", "idle in transaction")
 LATE: dict[str, Any] = {"lag_seconds": 40.0, "lag_bytes": 9}
 LATER: dict[str, Any] = {"lag_seconds": 400.0, "lag_bytes": 9}
-NEXT_APPLY: dict[str, Any] = {
-    "state": "waits",
-    "reason": "it was not built yet",
-    "remedy": "`dbt build`",
-}
-FAILED: dict[str, Any] = {
-    "state": "failed",
-    "reason": "no",
-    "remedy": "`dbt build`",
-    "is_finding": True,
-}
+BUILD: dict[str, Any] = {"remedy": "`dbt build`"}
+NEXT_APPLY = {"state": "waits", "reason": "it was not built yet", **BUILD}
+FAILED = {"state": "failed", "reason": "no", "is_finding": True, **BUILD}
 SENTENCES: dict[str, tuple[Report, str, str]] = {
     "fresh": (report(), "healthy, exact as of 0.2 s ago", ""),
     "a quiet source": (report(age=7200), "healthy, exact as of the newest change, 2.0 h ago", ""),
@@ -177,11 +156,6 @@ def test_the_first_sentence_says_how_it_is_and_what_to_do(case: str) -> None:
     assert lines[1].startswith("Try: ") == bool(remedy)
 
 
-def test_sql_in_a_remedy_is_one_line_whoever_reads_it() -> None:
-    """A comment that goes on in the next line would be a statement there."""
-    assert f"Try: {SQL}" in render(report(found=(("A", "b"), ("No key", SQL))))
-
-
 def test_a_slot_that_is_gone_is_not_answered_with_starting_the_loader() -> None:
     for is_there, code in ((True, 3), (False, 21)):
         found = report(pid=None, lag=(50_000, 400), is_there=is_there).findings
@@ -214,6 +188,7 @@ def test_an_error_has_the_lines_that_it_should_have() -> None:
         "Error: other",
     ]
     assert str(error) == FORGED, "a program gets it as it is"
+    assert f"Try: {SQL}" in render(report(found=(("A", "b"), ("No key", SQL))))
 
 
 def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:

@@ -111,9 +111,6 @@ def test_a_later_position_is_kept_and_a_table_may_begin_anew_at_one_of_its_own()
     before = {A: {ALL: 0x10}, B: {ALL: 0x10}}
     found = renewed(before, {A: None, B: frozenset({"x"})}, 0x20, {A: 0x30, B: 0x31})
     assert found == {A: {ALL: 0x30}, B: {"x": 0x31}}
-
-
-def test_what_begins_anew_keeps_a_later_position_and_other_tables_theirs() -> None:
     followed = {A: {"x": 0x10, ALL: 0x30}, B: {ALL: 0x10}}
     gap = Gap(0x20, "was altered")
     assert after_gap(followed, A, gap) == {A: {"x": 0x20, ALL: 0x30}, B: {ALL: 0x10}}
@@ -129,23 +126,19 @@ def test_a_gap_in_one_column_stays_when_other_columns_are_followed_or_all() -> N
     assert renewed(named, {A: None}, 0x90) == {A: {"x": 0x50, "y": 0x10, ALL: 0x90}}
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "columns"),
-    [
-        ({}, {"x": {"1": "a"}}, None),
-        ({"x": {"1": "a"}}, {"x": {"1": "a", "2": "b"}}, None),
-        ({"x": {"1": "a"}, "y": {"1": "a"}}, {"y": {"1": "a"}}, None),
+def test_a_label_has_to_keep_its_name_and_others_may_come() -> None:
+    cases: tuple[tuple[Labels, Labels, set[str]], ...] = (
+        ({}, {"x": {"1": "a"}}, set()),
+        ({"x": {"1": "a"}}, {"x": {"1": "a", "2": "b"}}, set()),
+        ({"x": {"1": "a"}, "y": {"1": "a"}}, {"y": {"1": "a"}}, set()),
         ({"x": {"1": "a", "2": "b"}, "y": {"7": "a"}}, {"x": {"1": "b"}, "y": {"7": "a"}}, {"x"}),
         ({"x": {"1": "a"}}, {"x": {"3": "a"}}, {"x"}),
-    ],
-)
-def test_a_label_has_to_keep_its_name_and_others_may_come(
-    before: Labels, now: Labels, columns: set[str] | None
-) -> None:
-    gap = label_gap(before, now, 0x10)
-    expected = columns and frozenset(columns)
-    assert (None if gap is None else gap.columns) == expected
-    assert gap is None or gap.from_lsn == 0x11
+    )
+    for before, now, columns in cases:
+        gap = label_gap(before, now, 0x10)
+        assert (gap and (gap.columns, gap.from_lsn)) == (
+            (frozenset(columns), 0x11) if columns else None
+        )
 
 
 PROGRAM = """

@@ -22,20 +22,15 @@ BEGIN = (
 COMMIT = BEGIN.replace(b'"B"', b'"C"')
 
 
-@pytest.mark.parametrize(
-    ("message", "bound"),
-    [(BEGIN, Begin(0x15368E0, 0x1536910, 730, 1_500_000)), (COMMIT, Commit(0x1536910))],
-)
-def test_a_bound_carries_its_positions_in_whatever_order_of_fields(
-    message: bytes, bound: Begin | Commit
-) -> None:
-    assert decode(message) == bound
-    fields = json.loads(message)
-    letter = fields.pop("action")
-    turned = {"action": letter, **dict(reversed(fields.items()))}
-    assert decode(json.dumps(turned, separators=(",", ":")).encode()) == bound
-    with pytest.raises(ValueError, match=r"without its positions: .*`nextlsn`"):
-        decode(message.replace(b'"nextlsn"', b'"other"'))
+def test_a_bound_carries_its_positions_in_whatever_order_of_fields() -> None:
+    begin = Begin(0x15368E0, 0x1536910, 730, 1_500_000)
+    for message, bound in ((BEGIN, begin), (COMMIT, Commit(0x1536910))):
+        assert decode(message) == bound
+        fields = json.loads(message)
+        turned = {"action": fields.pop("action"), **dict(reversed(fields.items()))}
+        assert decode(json.dumps(turned, separators=(",", ":")).encode()) == bound
+        with pytest.raises(ValueError, match=r"without its positions: .*`nextlsn`"):
+            decode(message.replace(b'"nextlsn"', b'"other"'))
 
 
 def message(content: str) -> bytes:
@@ -43,31 +38,21 @@ def message(content: str) -> bytes:
     return json.dumps(said, separators=(",", ":")).encode()
 
 
-@pytest.mark.parametrize(
-    ("note", "altered"),
-    [
-        ({"schema": "s", "table": "ü", "columns": ["a"]}, Altered("s", "ü", frozenset("a"))),
-        ({"schema": "s", "table": "t", "columns": None}, Altered("s", "t", None)),
-        ({"schema": "s", "table": None, "columns": None}, Altered("s", None, None)),
-    ],
-)
-def test_a_message_says_what_ddl_altered(note: dict[str, object], altered: Altered) -> None:
-    assert decode(message(json.dumps(note).encode().hex())) == altered
-
-
-@pytest.mark.parametrize(
-    "said", ["", "c", "[]", "{", "{}", '{"schema":"s"}', '{"schema":"s","table":"t","columns":7}']
-)
-def test_any_other_message_is_nothing(said: str) -> None:
-    assert decode(message(said)) is None
-    assert decode(message(said.encode().hex())) is None
+def test_a_message_says_what_ddl_altered_and_any_other_is_nothing() -> None:
+    for columns, altered in (("a",), frozenset("a")), (None, None):
+        note = {"schema": "s", "table": "ü", "columns": columns}
+        assert decode(message(json.dumps(note).encode().hex())) == Altered("s", "ü", altered)
+    nowhere = '{"schema":"s","table":null,"columns":null}'
+    assert decode(message(nowhere.encode().hex())) == Altered("s", None, None)
+    wrong = '{"schema":"s","table":"t","columns":7}'
+    for said in ("", "c", "[]", "{", "{}", '{"schema":"s"}', wrong):
+        assert decode(message(said)) is None
+        assert decode(message(said.encode().hex())) is None
     assert decode(b'{"action":"M"}') is None
     assert decode(b'{"action":"M","content":"\xff') is None
 
 
-def test_names_are_escaped_an_origin_is_a_number_and_nobody_knows_a_prefix_that_is_not_given() -> (
-    None
-):
+def test_names_are_escaped_and_nobody_knows_a_prefix_that_is_not_given() -> None:
     tables = [("public", "a,b"), ("My Schema", "c.d*")]
     chosen, other = options(tables, None), options(tables, 3, "given")
     assert chosen["add-tables"] == r"public.a\,b,My\ Schema.c\.d\*"
@@ -77,35 +62,33 @@ def test_names_are_escaped_an_origin_is_a_number_and_nobody_knows_a_prefix_that_
     assert chosen["add-msg-prefixes"] != options(tables, None)["add-msg-prefixes"]
 
 
-@pytest.mark.parametrize(
-    ("payload", "letter"),
-    [
-        (b'{"action":"I","schema":"s","table":"t","columns":[{"name":"a","value":1}]}', b"I"),
-        (b'{"action":"U","schema":"s","table":"t","columns":[],"identity":[]}', b"U"),
-        (b'{"action":"U","schema":"s","table":"t","columns":[]}', b"U"),
-        (b'{"action":"D","xid":7,"schema":"s","table":"t","identity":[]}', b"D"),
-        (b'{"action":"T","schema":"s","table":"t"}', b"T"),
-        # What is to be parsed by whoever reads it:
-        (b'{"action":"U","schema":"s","table":"t","identity":[],"columns":[]}', b""),
-        (b'{"action":"D","schema":"s","table":"t","columns":[],"identity":[]}', b""),
-        (b'{"action":"I","schema":"s","table":"t[1]","columns":[]}', b""),
-        (b'{"action":"I","schema":"s","table":",\\"columns\\":[","identity":[],"columns":[]}', b""),
-        (b'{"action":"I","schema":"s","table":"t"}', b""),
-        (b'{"action":"D","schema":"s","table":"t"}', b""),
-        (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
-        (b'{"action": "T"}', b""),
-        (b'{"action":"X"}', b""),
-        (b'{"schema":"s","action":"T"}', b""),
-        (b'{"action":"T"}}', b""),
-        (b'{"action":"I","a":"b","columns":[{"name":"a","value":NaN}]}', b""),
-        (b"", b""),
-    ],
-)
-def test_a_change_is_kept_as_it_came_and_its_action_told_if_the_plugin_would_print_it_so(
-    payload: bytes, letter: bytes
-) -> None:
-    assert decode(payload) == payload
-    assert action(payload) == letter
+ACTIONS = [
+    (b'{"action":"I","schema":"s","table":"t","columns":[{"name":"a","value":1}]}', b"I"),
+    (b'{"action":"U","schema":"s","table":"t","columns":[],"identity":[]}', b"U"),
+    (b'{"action":"U","schema":"s","table":"t","columns":[]}', b"U"),
+    (b'{"action":"D","xid":7,"schema":"s","table":"t","identity":[]}', b"D"),
+    (b'{"action":"T","schema":"s","table":"t"}', b"T"),
+    # What is to be parsed by whoever reads it:
+    (b'{"action":"U","schema":"s","table":"t","identity":[],"columns":[]}', b""),
+    (b'{"action":"D","schema":"s","table":"t","columns":[],"identity":[]}', b""),
+    (b'{"action":"I","schema":"s","table":"t[1]","columns":[]}', b""),
+    (b'{"action":"I","schema":"s","table":",\\"columns\\":[","identity":[],"columns":[]}', b""),
+    (b'{"action":"I","schema":"s","table":"t"}', b""),
+    (b'{"action":"D","schema":"s","table":"t"}', b""),
+    (b'{"action":"Z","schema":"s","table":"t","columns":[]}', b""),
+    (b'{"action": "T"}', b""),
+    (b'{"action":"X"}', b""),
+    (b'{"schema":"s","action":"T"}', b""),
+    (b'{"action":"T"}}', b""),
+    (b'{"action":"I","a":"b","columns":[{"name":"a","value":NaN}]}', b""),
+    (b"", b""),
+]
+
+
+def test_a_change_is_kept_as_it_came_and_its_action_told_if_the_plugin_would_print_it_so() -> None:
+    for payload, letter in ACTIONS:
+        assert decode(payload) == payload
+        assert action(payload) == letter, payload
 
 
 @given(st.text(max_size=60), st.integers(0, 80), st.integers(0, 255))
@@ -130,6 +113,10 @@ def change(letter: str, **images: list[dict[str, Any]]) -> bytes:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def other(change: bytes) -> bytes:
+    return change.replace(b'"t"', b'"u"')
+
+
 def image(**values: Any) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
@@ -138,9 +125,9 @@ FULL = image(id=1, to=SECRET, a="x", personalisation=None)
 KEPT = image(id=1, a="x")
 
 
-@pytest.mark.parametrize(
-    ("whole", "left"),
-    [
+def test_only_named_columns_are_left_in_the_plugin_s_own_form() -> None:
+    typed = [{"name": "a", "type": SECRET, "value": 1}]
+    for whole, left in (
         (change("I", columns=FULL), change("I", columns=KEPT)),
         (change("U", columns=FULL, identity=FULL), change("U", columns=KEPT, identity=KEPT)),
         (change("U", columns=FULL), change("U", columns=KEPT)),
@@ -148,19 +135,11 @@ KEPT = image(id=1, a="x")
         (change("I", columns=image(to=SECRET)), change("I", columns=[])),
         (change("T"), change("T")),
         # Other fields of the plugin are left out, and a table that nobody asked about is empty.
-        (
-            change("I", columns=[{"name": "a", "type": SECRET, "value": 1}], pk=image(to=SECRET)),
-            change("I", columns=image(a=1)),
-        ),
-        (
-            change("I", columns=FULL).replace(b'"t"', b'"u"'),
-            change("I", columns=[]).replace(b'"t"', b'"u"'),
-        ),
-    ],
-)
-def test_only_named_columns_are_left_in_the_plugin_s_own_form(whole: bytes, left: bytes) -> None:
-    assert KEEP(whole) == left
-    assert action(left) == action(whole)
+        (change("I", columns=typed, pk=image(to=SECRET)), change("I", columns=image(a=1))),
+        (other(change("I", columns=FULL)), other(change("I", columns=[]))),
+    ):
+        assert KEEP(whole) == left
+        assert action(left) == action(whole)
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text())
@@ -182,29 +161,25 @@ def test_numbers_and_escapes_are_not_printed_anew() -> None:
         assert KEEP(body % value) == body % value
 
 
-@pytest.mark.parametrize(
-    ("payload", "letter"),
-    [
-        (change("I", columns=FULL)[:-1], "I"),
+def test_what_is_not_the_plugin_s_form_leaves_its_action_alone() -> None:
+    whole, secret = change("I", columns=FULL), SECRET.encode()
+    for payload, letter in (
+        (whole[:-1], "I"),
         (change("U", columns=FULL).replace(b'"value"', b'"valeu"'), "U"),
         (change("D", identity=FULL).replace(b'"table"', b'"elbat"'), "D"),
-        (b'{"action":"I","schema":"public","table":"t","columns":"%s"}' % SECRET.encode(), "I"),
-        (b'{"action":"T","schema":["%s"],"table":"t"}' % SECRET.encode(), "T"),
-        (change("I", columns=FULL).replace(b'"x"', b"[" * 100_000 + b"]" * 100_000), "I"),
-        (change("I", columns=FULL).replace(b'"name":"a"', b'"name":"\xff"'), "I"),
+        (b'{"action":"I","schema":"public","table":"t","columns":"%s"}' % secret, "I"),
+        (b'{"action":"T","schema":["%s"],"table":"t"}' % secret, "T"),
+        (whole.replace(b'"x"', b"[" * 100_000 + b"]" * 100_000), "I"),
+        (whole.replace(b'"name":"a"', b'"name":"\xff"'), "I"),
         (change("X", columns=FULL), None),
-        (b'{"schema":"%s","action":"I"}' % SECRET.encode(), None),
-        (SECRET.encode(), None),
+        (b'{"schema":"%s","action":"I"}' % secret, None),
+        (secret, None),
         (b"", None),
-    ],
-)
-def test_what_is_not_the_plugin_s_form_leaves_its_action_alone(
-    payload: bytes, letter: str | None
-) -> None:
-    stub = KEEP(payload)
-    assert SECRET.encode() not in stub
-    assert json.loads(stub).get("action") == letter
-    assert "note" in json.loads(stub)
+    ):
+        stub = KEEP(payload)
+        assert secret not in stub
+        assert json.loads(stub).get("action") == letter
+        assert "note" in json.loads(stub)
 
 
 ORDERS = Table("public", "orders")
@@ -231,21 +206,16 @@ def test_what_a_model_needs_of_a_table_and_keys_are_kept_unasked() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
+def test_columns_are_read_with_quotes_or_refused() -> None:
+    setting = ("LOADER_COLUMNS", "--columns")
+    for text, names in (
         (" ", ()),
         (' id , "Odd, ""one""",MiXed ', ("id", 'Odd, "one"', "MiXed")),
         ('" padded "', (" padded ",)),
         ("größe.x, a b", ("größe.x", "a b")),
-        *((text, None) for text in (",", "a,", 'a"b"', '"a', "a,,b", '""')),
-    ],
-)
-def test_columns_are_read_with_quotes_or_refused(text: str, names: tuple[str, ...] | None) -> None:
-    setting = ("LOADER_COLUMNS", "--columns")
-    if names is None:
-        with pytest.raises(SettingError, match="LOADER_COLUMNS"):
-            parse_names(text, *setting)
-    else:
+    ):
         assert parse_names(text, *setting) == names
         assert parse_names(format_names(names), *setting) == names
+    for text in (",", "a,", 'a"b"', '"a', "a,,b", '""'):
+        with pytest.raises(SettingError, match="LOADER_COLUMNS"):
+            parse_names(text, *setting)

@@ -1,3 +1,3 @@
 {{ config(materialized='waltally') }}
 
-select place, kind, sum(pieces) as pieces from {{ source('shop', 'stock') }} group by 1, 2
+select "Größe ""m"" cm" as place, kind, sum(pieces) as pieces from {{ source('shop', 'stock') }} group by 1, 2

@@ -1,3 +1,0 @@
-{{ config(materialized='waltally') }}
-
-select count(*) as order_count, sum(amount - discount) as net from {{ source('shop', 'orders') }}
