@@ -12,7 +12,7 @@ from soak.faults.fault import fault
 from soak.programs import kill_group
 from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
-from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
+from soak.world import BY_SPARK, MODELS
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -98,7 +98,7 @@ def kill_executor(system: Soaked) -> None:
 @fault(1, of_spark=True)
 def change_engine(system: Soaked) -> None:
     """Give the model to the database and back, as a user does who edits it."""
-    models = ("dbt", "run", "--select", BY_SPARK, BY_SPARK_ROLL_UP)
+    models = ("dbt", "run", "--select", *BY_SPARK)
     system.do(*models, "--vars", '{"engine": "database"}')
     system.must_build()
     system.do(*models)
