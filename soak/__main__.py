@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
 from soak.programs import SoakFailed
-from soak.soak import Plan, Soak
+from soak.soak import Soak
 from testkit import run_folder
 
 
@@ -49,7 +49,7 @@ def main() -> int:
 def _one_system(chosen: argparse.Namespace, number: int, faults: int | None) -> int:
     home = run_folder.make()
     seed = chosen.seed + number
-    soak = Soak(Plan(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep))
+    soak = Soak(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep)
     result = "violations 0, differences 0"
     try:
         soak.run()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -19,10 +19,15 @@ from soak.programs import SoakFailed
 from soak.system import Soaked
 from waltally.settings import DEFAULT_SLOT as SLOT
 
+_IS_PRUNED = f"""
+select true from cdc.baseline inner join cdc.slot_position as log using (slot_name)
+where slot_name = '{SLOT}' and log.start_lsn > baseline.snapshot_lsn limit 1
+"""
 
-@dataclass(frozen=True)
-class Plan:
-    """One system's faults; their order depends on the seed alone.
+
+@dataclass
+class Soak:
+    """Disturbs one system; the order of its faults depends on the seed alone.
 
     `fault_count` is the most; None means as many as the minutes allow. `rate` is in transactions
     per second of each writing session. `keep` leaves the servers and the log files. `weights` are
@@ -36,8 +41,12 @@ class Plan:
     rate: float = 10.0
     keep: bool = False
     weights: Mapping[Fault, int] | None = None
+    checks: int = field(default=0, init=False)
+    faults: list[str] = field(default_factory=list, init=False)
+    system: Soaked = field(init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
 
-    def faults(self) -> Iterator[Fault]:
+    def _order(self) -> Iterator[Fault]:
         """Yield the faults in their order, without end."""
         random = Random(f"{self.seed} order")
         weights = self.weights or (WEIGHTS if self.seed % 2 else WEIGHTS | OF_SPARK)
@@ -46,32 +55,15 @@ class Plan:
             random.shuffle(faults)
             yield from faults
 
-
-_IS_PRUNED = f"""
-select true from cdc.baseline inner join cdc.slot_position as log using (slot_name)
-where slot_name = '{SLOT}' and log.start_lsn > baseline.snapshot_lsn limit 1
-"""
-
-
-class Soak:
-    """Carries out a plan on one system and counts what was done."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.faults: list[str] = []
-        self.checks = 0
-        self.system: Soaked
-        self._began = time.monotonic()
-
     def run(self) -> None:
         """Inject faults and check until the plan is over. Raises SoakFailed at a difference."""
-        every = self.plan.faults_per_check
+        every = self.faults_per_check
         with ExitStack() as stack:
-            self.system = Soaked(stack, self.plan.seed, self.plan.rate, self.plan.keep)
+            self.system = Soaked(stack, self.seed, self.rate, self.keep)
             try:
-                for fault in self.plan.faults():
-                    is_late = self._seconds() > self.plan.minutes * 60
-                    if is_late or len(self.faults) == self.plan.fault_count:
+                for fault in self._order():
+                    is_late = self._seconds() > self.minutes * 60
+                    if is_late or len(self.faults) == self.fault_count:
                         break
                     self._inject(self.system, fault)
                     if len(self.faults) % every == 0:
@@ -82,14 +74,14 @@ class Soak:
                 raise SoakFailed(
                     f"{failure}\nafter fault {len(self.faults)}; the last faults: "
                     f"{', '.join(self.faults[-every:])}\n"
-                    f"Try: make soak SEED={self.plan.seed} MINUTES={self.plan.minutes:g} (its first"
+                    f"Try: make soak SEED={self.seed} MINUTES={self.minutes:g} (its first"
                     " system gets the same faults in the same order, at other moments)"
                 ) from failure
 
     def summary(self) -> dict[str, Any]:
         """Return what was done, for a line or for JSON."""
         return {
-            "seed": self.plan.seed,
+            "seed": self.seed,
             "seconds": round(self._seconds(), 1),
             "faults": len(self.faults),
             "faults_by_kind": dict(sorted(Counter(self.faults).items())),
@@ -104,7 +96,7 @@ class Soak:
     def _inject(self, system: Soaked, fault: Fault) -> None:
         number = len(self.faults) + 1
         # Random numbers of its own, so that one fault's use of them does not alter the next.
-        system.random = Random(f"{self.plan.seed} {number}")
+        system.random = Random(f"{self.seed} {number}")
         self.faults.append(fault.__name__)
         # Every fifth fault or so begins before the system has recovered from the one before.
         if system.random.random() < 0.8:
@@ -156,7 +148,7 @@ class Soak:
 
     def _say(self, line: str) -> None:
         minutes, seconds = divmod(int(self._seconds()), 60)
-        print(f"seed {self.plan.seed} {minutes}:{seconds:02} {line}", file=sys.stderr, flush=True)
+        print(f"seed {self.seed} {minutes}:{seconds:02} {line}", file=sys.stderr, flush=True)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -10,7 +10,6 @@ import psutil
 
 from soak.faults.fault import fault
 from soak.programs import kill_group
-from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
 from soak.world import BY_SPARK, MODELS
 
@@ -119,25 +118,10 @@ def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
             system.random.choice(processes).kill()
 
 
-# An empty partition before the present one, as if the log had begun there. With a seed nobody
-# needs it; without a seed the prune keeps it and says why.
-_OLD_PARTITION = """
-do $$
-begin
-    if to_regclass('cdc.change_log_0000000000') is null then
-        create table cdc.change_log_0000000000 (like cdc.change_log including all);
-        alter table cdc.change_log_0000000000 owner to {role};
-        alter table cdc.change_log
-            attach partition cdc.change_log_0000000000 for values from ('0/0') to ('0/1000000');
-    end if;
-end $$
-"""
-
-
 @fault(3)
 def prune(system: Soaked) -> None:
-    """Prune an old partition; often kill the prune."""
-    system.ask_target(_OLD_PARTITION.format(role=ROLE))
+    """Let the log go on in its next partition, and prune those before; often kill the prune."""
+    system.ask("select pg_switch_wal()")
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
     job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
     _end_after(system, seconds, job)
