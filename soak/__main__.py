@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 
 from soak.programs import SoakFailed
-from soak.soak import Plan, Soak
+from soak.soak import Soak
 from testkit import run_folder
 
 
@@ -42,16 +42,14 @@ def main() -> int:
     run_folder.forget_settings()
     faults = chosen.faults
     shares = (None, None) if faults is None else (faults - faults // 2, faults // 2)
-    seeds = (chosen.seed, chosen.seed + 1)
-    with ProcessPoolExecutor(len(seeds)) as systems:
-        return max(systems.map(_one_system, repeat(chosen), seeds, shares))
+    with ProcessPoolExecutor(2) as systems:
+        return max(systems.map(_one_system, repeat(chosen), (0, 1), shares))
 
 
-def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> int:
+def _one_system(chosen: argparse.Namespace, number: int, faults: int | None) -> int:
     home = run_folder.make()
-    if chosen.keep:
-        run_folder.keep(home)
-    soak = Soak(Plan(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep))
+    seed = chosen.seed + number
+    soak = Soak(seed, chosen.minutes, faults, chosen.every, chosen.rate, chosen.keep)
     result = "violations 0, differences 0"
     try:
         soak.run()
@@ -59,8 +57,7 @@ def _one_system(chosen: argparse.Namespace, seed: int, faults: int | None) -> in
         result = "FAILED"
         print(error, file=sys.stderr)
     finally:
-        if not chosen.keep:
-            shutil.rmtree(home, ignore_errors=True)
+        run_folder.keep(home) if chosen.keep else shutil.rmtree(home, ignore_errors=True)
     print(json.dumps({"result": result, **soak.summary()}))
     return int(result == "FAILED")
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from soak.programs import SoakFailed
+from soak.world import SHOP_TABLES
 from testkit.second_opinion import OPTIONS, Delivered, delivered
 from testkit.source import transaction
 from waltally import lsn
+from waltally.settings import DEFAULT_SLOT as SLOT
 
-_SHOWN = 5
+_TABLES = ["public.notifications", "public.notification_history"]
+_TABLES += [rf"Web\ Shop.{name}" for name in SHOP_TABLES]
 
 
 class Comparison:
     """Consumes the other slot, so that nothing is compared or held in memory twice."""
 
-    def __init__(self, dsn: str, slot: str, target: str, tables: Sequence[str]) -> None:
-        """Make the other slot. It must be made before the traffic begins.
-
-        The tables are named as wal2json wants them.
-        """
-        self._dsn, self._slot = dsn, slot
-        self._target = target
-        self._other = f"{slot}_other"
-        self._tables = ",".join(tables)
+    def __init__(self, dsn: str, target: str) -> None:
+        """Make the other slot. It must be made before the traffic begins."""
+        self._dsn, self._target = dsn, target
         self._compared = "0/0"
         self.changes = 0
-        _ask(dsn, "select pg_create_logical_replication_slot(%s, 'wal2json')", self._other)
+        _ask(dsn, "select pg_create_logical_replication_slot('other', 'wal2json')")
 
     def check(self) -> None:
         """Compare what both have since the last check. Raises SoakFailed where they differ.
@@ -35,53 +31,40 @@ class Comparison:
         Meaningful once the source is quiet and the loader has staged everything. What a prune has
         taken since then, after a seed, only the models can show.
         """
-        [(start,)] = _ask(
-            self._target,
-            "select start_lsn::text from cdc.slot_position where slot_name = %s",
-            self._slot,
+        start = f"select start_lsn::text from cdc.slot_position where slot_name = '{SLOT}'"
+        [(begin,)] = _ask(self._target, start)
+        rows = _ask(
+            self._dsn,
+            f"select data from pg_logical_slot_get_changes('other', null, null, {OPTIONS},"
+            f" 'add-tables', '{','.join(_TABLES)}')",
         )
-        begin = lsn.parse(start)
-        expected = [each for each in self._delivered() if lsn.parse(each[0]) >= begin]
+        # A crash sets this slot back too: it delivers again what was compared before.
+        compared = lsn.parse(self._compared)
+        expected = [
+            each
+            for each in delivered(text for (text,) in rows)
+            if (at := lsn.parse(each[0])) > compared and at >= lsn.parse(begin)
+        ]
         staged: Delivered = _ask(
             self._target,
             # Qualified: a bare commit_lsn would be the text of the output, 0/FF after 0/100.
-            "select commit_lsn::text, ordinal, payload from cdc.change_log as log "
-            "where slot_name = %s and commit_lsn > %s order by log.commit_lsn, ordinal",
-            self._slot,
-            self._compared,
+            "select commit_lsn::text, ordinal, payload from cdc.change_log as log"
+            f" where slot_name = '{SLOT}' and commit_lsn > '{self._compared}'"
+            " order by log.commit_lsn, ordinal",
         )
         if expected != staged:
-            raise SoakFailed(_difference(expected, staged))
+            lost, made_up = {*expected} - {*staged}, {*staged} - {*expected}
+            raise SoakFailed(
+                f"the slot delivers {len(expected)} changes, the change log has {len(staged)}\n"
+                f"lost {len(lost)}: {sorted(lost)[:5]}\nmade up {len(made_up)}:"
+                f" {sorted(made_up)[:5]}"
+            )
         self.changes += len(staged)
         if staged:
             self._compared = staged[-1][0]
 
-    def _delivered(self) -> Delivered:
-        rows = _ask(
-            self._dsn,
-            "select data from pg_logical_slot_get_changes"
-            f"(%s, null, null, {OPTIONS}, 'add-tables', %s)",
-            self._other,
-            self._tables,
-        )
-        # A crash sets this slot back too: it delivers again what was compared before.
-        compared = lsn.parse(self._compared)
-        return [
-            each for each in delivered(text for (text,) in rows) if lsn.parse(each[0]) > compared
-        ]
 
-
-def _ask(dsn: str, query: str, *arguments: object) -> list[Any]:
+def _ask(dsn: str, query: str) -> list[Any]:
     with transaction(dsn) as cursor:
-        cursor.execute(query, arguments)
+        cursor.execute(query)
         return cursor.fetchall()
-
-
-def _difference(expected: Delivered, staged: Delivered) -> str:
-    lines = [f"the slot delivers {len(expected)} changes, the change log has {len(staged)}"]
-    for what, rows, others in (("lost", expected, staged), ("made up", staged, expected)):
-        only = sorted(set(rows) - set(others))
-        lines += [f"{what}: {len(only)}", *(f"  {str(each)[:250]}" for each in only[:_SHOWN])]
-    unequal = (pair for pair in zip(staged, expected, strict=False) if pair[0] != pair[1])
-    lines += [f"first difference: {one[:2]}, not {other[:2]}" for one, other in unequal][:1]
-    return "\n".join(lines)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from testkit.commands import LOADER, ROOT
+from testkit.commands import ROOT
 
 
 class SoakFailed(Exception):
@@ -27,39 +27,25 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
+_NEEDS_OPERATOR = frozenset({1, 2, *range(11, 24), 25, 27, 35, 36, 38, 43})
 """Exit codes after which a restart does not help (docs/runbook.md)."""
-
-DRIVER_NEEDS_OPERATOR = NEEDS_OPERATOR - {2}
-"""Of spark/apply.py; with 2 it ends while the database has the model."""
 
 _RESTART_SECONDS = 0.1
 _STOP_SECONDS = 60.0
 
 
-class LoaderService:
-    """Runs `loader run` until stopped; a change of `arguments` takes effect at its next start.
+class Service:
+    """Runs a command until stopped; a change of `arguments` takes effect at its next start."""
 
-    Or another command, with the exit codes of its own after which a restart does not help.
-    """
-
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        log: Path,
-        command: Sequence[str] = (str(LOADER), "run"),
-        needs_operator: frozenset[int] = NEEDS_OPERATOR,
-    ) -> None:
+    def __init__(self, environment: Mapping[str, str], log: Path, command: Sequence[str]) -> None:
         self.arguments: list[str] = []
         self.exits: Counter[int] = Counter()
-        self._command, self._needs_operator = command, needs_operator
+        self._command, self._log = command, log
         # SIGABRT then writes the stack of every thread to the log.
         self._environment = {**environment, "PYTHONFAULTHANDLER": "1"}
-        self._log = log
         self._stopping = threading.Event()
         # Between the check and the start of a process no `stop` may signal the one before.
         self._starting = threading.Lock()
-        self._last_exit = 0
         self._failure = ""
         self.start()
 
@@ -67,7 +53,7 @@ class LoaderService:
         """Start it, and again whenever it ends."""
         self._stopping.clear()
         self._process = self._spawn()
-        self._thread = threading.Thread(target=self._keep_running, name="loader", daemon=True)
+        self._thread = threading.Thread(target=self._keep_running, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -75,9 +61,7 @@ class LoaderService:
         self._end_by(signal.SIGTERM)
         if self._thread.is_alive():
             self._end_by(signal.SIGABRT)
-            self._failure = f"the loader ignored SIGTERM for {_STOP_SECONDS:g} s"
-        elif self._last_exit > 0:
-            self._failure = self._failure or f"stopping ended with exit code {self._last_exit}"
+            self._failure = f"the {self._log.stem} ignored SIGTERM for {_STOP_SECONDS:g} s"
         self.check()
 
     def close(self) -> None:
@@ -131,9 +115,12 @@ class LoaderService:
         while True:
             code = self._process.wait()
             self.exits[code] += 1
-            self._last_exit = code
-            if code in self._needs_operator:
+            # With 2 the driver ends while the database has the model.
+            is_fine = code == 2 and self._log.stem == "driver"
+            if code in _NEEDS_OPERATOR and not is_fine:
                 self._failure = f"the {self._log.stem} needs an operator, exit code {code}"
+            elif code > 0 and self._stopping.is_set():
+                self._failure = f"stopping ended with exit code {code}"
             self._stopping.wait(_RESTART_SECONDS)
             with self._starting:
                 if self._stopping.is_set():

@@ -6,22 +6,28 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+import psycopg2
 
 from soak import world
 from soak.faults import BLOCKS_COMMITS, OF_SPARK, WEIGHTS, Fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
-from testkit import recount
 from waltally.settings import DEFAULT_SLOT as SLOT
 
+_IS_PRUNED = f"""
+select true from cdc.baseline inner join cdc.slot_position as log using (slot_name)
+where slot_name = '{SLOT}' and log.start_lsn > baseline.snapshot_lsn limit 1
+"""
 
-@dataclass(frozen=True)
-class Plan:
-    """One system's faults; their order depends on the seed alone.
+
+@dataclass
+class Soak:
+    """Disturbs one system; the order of its faults depends on the seed alone.
 
     `fault_count` is the most; None means as many as the minutes allow. `rate` is in transactions
     per second of each writing session. `keep` leaves the servers and the log files. `weights` are
@@ -35,8 +41,12 @@ class Plan:
     rate: float = 10.0
     keep: bool = False
     weights: Mapping[Fault, int] | None = None
+    checks: int = field(default=0, init=False)
+    faults: list[str] = field(default_factory=list, init=False)
+    system: Soaked = field(init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
 
-    def faults(self) -> Iterator[Fault]:
+    def _order(self) -> Iterator[Fault]:
         """Yield the faults in their order, without end."""
         random = Random(f"{self.seed} order")
         weights = self.weights or (WEIGHTS if self.seed % 2 else WEIGHTS | OF_SPARK)
@@ -45,106 +55,86 @@ class Plan:
             random.shuffle(faults)
             yield from faults
 
-    def is_over(self, done: int, seconds: float) -> bool:
-        """Return whether so many faults in so many seconds complete the plan."""
-        return done == self.fault_count or seconds > self.minutes * 60
-
-
-_IS_PRUNED = f"""
-select true from cdc.baseline inner join cdc.slot_position as log using (slot_name)
-where slot_name = '{SLOT}' and log.start_lsn > baseline.snapshot_lsn limit 1
-"""
-
-
-class Soak:
-    """Carries out a plan on one system and counts what was done."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.faults: list[str] = []
-        self.checks = self.observations = self.changes = self.commits = 0
-        self.longest_commit = 0.0
-        self.exits: list[Counter[int]] = []
-        self._began = time.monotonic()
-
     def run(self) -> None:
         """Inject faults and check until the plan is over. Raises SoakFailed at a difference."""
-        with Soaked(self.plan.seed, self.plan.rate, self.plan.keep) as system:
+        every = self.faults_per_check
+        with ExitStack() as stack:
+            self.system = Soaked(stack, self.seed, self.rate, self.keep)
             try:
-                for fault in self.plan.faults():
-                    if self.plan.is_over(len(self.faults), self._seconds()):
+                for fault in self._order():
+                    is_late = self._seconds() > self.minutes * 60
+                    if is_late or len(self.faults) == self.fault_count:
                         break
-                    self._inject(system, fault)
-                    if len(self.faults) % self.plan.faults_per_check == 0:
-                        self._check(system)
-                if len(self.faults) % self.plan.faults_per_check:
-                    self._check(system)
-            except (AssertionError, SoakFailed) as failure:
-                raise SoakFailed(f"{failure}\n{self._how_to_repeat()}") from failure
-            finally:
-                self.observations = system.position_watcher.observations
-                self.changes = system.comparison.changes
-                self.exits = [each.exits for each in system.watched]
+                    self._inject(self.system, fault)
+                    if len(self.faults) % every == 0:
+                        self._check(self.system)
+                if len(self.faults) % every:
+                    self._check(self.system)
+            except (AssertionError, SoakFailed, psycopg2.Error) as failure:
+                raise SoakFailed(
+                    f"{failure}\nafter fault {len(self.faults)}; the last faults: "
+                    f"{', '.join(self.faults[-every:])}\n"
+                    f"Try: make soak SEED={self.seed} MINUTES={self.minutes:g} (its first"
+                    " system gets the same faults in the same order, at other moments)"
+                ) from failure
 
     def summary(self) -> dict[str, Any]:
         """Return what was done, for a line or for JSON."""
         return {
-            "seed": self.plan.seed,
+            "seed": self.seed,
             "seconds": round(self._seconds(), 1),
             "faults": len(self.faults),
             "faults_by_kind": dict(sorted(Counter(self.faults).items())),
             "checks": self.checks,
-            "changes_compared": self.changes,
-            "positions_observed": self.observations,
-            "commits_timed": self.commits,
-            "longest_commit_seconds": round(self.longest_commit, 2),
-            "exits_of_loader_and_driver": self.exits,
+            "changes_compared": self.system.comparison.changes,
+            "positions_observed": self.system.watcher.observations,
+            "commits_timed": self.system.watcher.commits,
+            "longest_commit_seconds": round(self.system.watcher.longest_commit, 2),
+            "exits_of_loader_and_driver": [each.exits for each in self.system.watched],
         }
 
     def _inject(self, system: Soaked, fault: Fault) -> None:
         number = len(self.faults) + 1
         # Random numbers of its own, so that one fault's use of them does not alter the next.
-        system.random = Random(f"{self.plan.seed} {number}")
+        system.random = Random(f"{self.seed} {number}")
         self.faults.append(fault.__name__)
         # Every fifth fault or so begins before the system has recovered from the one before.
         if system.random.random() < 0.8:
             system.wait_until_streaming()
             system.pause_randomly(0, 0.7)
         self._say(f"fault {number}: {fault.__name__}")
-        with system.commit_timer.not_timed() if fault in BLOCKS_COMMITS else nullcontext():
+        with system.watcher.not_timed() if fault in BLOCKS_COMMITS else nullcontext():
             fault(system)
         for proxy in (system.source_proxy, system.target_proxy):
             proxy.restore()
-        self.commits, self.longest_commit = system.commit_timer.count, system.commit_timer.longest
-        system.commit_timer.check()
         system.check_services()
-        system.position_watcher.check()
+        system.watcher.check()
 
     def _check(self, system: Soaked) -> None:
         """Pause the traffic, apply everything, and compare model and change log with the source."""
         if system.random.random() < 0.5:
             system.wait_until_streaming()
-        system.writers.pause()
+        for each in system.writers:
+            each.stop()
         system.service.stop()
         self._apply_everything(system)
-        system.wait_for_spark()
-        # The stream holds everything from the first row on, so every purge counts.
-        found = [
-            *recount.differences(system.dsn, system.target_dsn, slot=SLOT, every_purge=True),
-            *world.differences(system.odd, system.dsn, system.target_dsn),
-        ]
+        # Spark applies its model by itself.
+        staged = "select position_lsn from cdc.slot_position where slot_name = %s"
+        system.wait_until_applied(*world.BY_SPARK, end=system.ask_target(staged, SLOT))
+        found = world.differences(system.dsn, system.target_dsn)
         if found:
             shown = "\n".join(map(str, found[:10]))
             raise SoakFailed(f"{len(found)} rows or groups of models differ:\n{shown}")
         for model in (*world.MODELS, *world.OVER_MODELS):
             if not system.has(model, "follows"):
-                raise SoakFailed(f"{model} does not follow: {system.reason(model)}")
+                raise SoakFailed(f"{model} does not follow: {system.of_model('reason', model)}")
         system.comparison.check()
-        system.position_watcher.check()
+        system.watcher.check()
         self.checks += 1
         self._say(f"check {self.checks}: {system.comparison.changes:,} changes, no difference")
         system.service.start()
-        system.writers.resume()
+        for each in system.writers:
+            each.start()
 
     def _apply_everything(self, system: Soaked) -> None:
         if system.random.random() < 0.3:
@@ -156,17 +146,9 @@ class Soak:
         options = ["--full-refresh"] if is_refresh else []
         system.do("dbt", "run", *options)
 
-    def _how_to_repeat(self) -> str:
-        return (
-            f"after fault {len(self.faults)}; the last faults: "
-            f"{', '.join(self.faults[-self.plan.faults_per_check :])}\n"
-            f"Try: make soak SEED={self.plan.seed} MINUTES={self.plan.minutes:g} "
-            "(its first system gets the same faults in the same order, at other moments)"
-        )
-
     def _say(self, line: str) -> None:
         minutes, seconds = divmod(int(self._seconds()), 60)
-        print(f"seed {self.plan.seed} {minutes}:{seconds:02} {line}", file=sys.stderr, flush=True)
+        print(f"seed {self.seed} {minutes}:{seconds:02} {line}", file=sys.stderr, flush=True)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -16,18 +15,18 @@ from typing import Any
 import psutil
 import psycopg2
 
-from soak import servers
+from soak import servers, world
 from soak.comparison import Comparison
-from soak.programs import DRIVER_NEEDS_OPERATOR, LoaderService, SoakFailed
+from soak.programs import Service, SoakFailed
 from soak.servers import ROLE, dsn_of_role
-from soak.watchers import CommitTimer, PositionWatcher
-from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS, OddTable, make_project
-from soak.writers import Writers
+from soak.watchers import Watcher
+from soak.world import MODELS
+from soak.writers import writers
 from testkit import notify_traffic
-from testkit.commands import ROOT, wait_until
+from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
 from testkit.proxy import Proxy
-from testkit.servers import Server, administer, connect
+from testkit.servers import Server, connect
 from testkit.source import Identity
 from testkit.spark_cluster import spark_cluster
 from testkit.system import System
@@ -55,113 +54,94 @@ def apply_by_spark(master: str) -> tuple[str, ...]:
 
 
 class Soaked(System):
-    """One source under traffic, its target and the loader between them.
+    """One source under traffic, its target and the loader between them, until the stack ends.
 
     Under identity full the source is the target; under covering the target is another server,
     which commits asynchronously, and Spark applies a model on a cluster.
     """
 
-    def __init__(self, seed: int, rate: float, keep: bool) -> None:
+    def __init__(self, stack: ExitStack, seed: int, rate: float, keep: bool) -> None:
         self.random = Random(seed)
         """The current fault's own."""
-        self.identity: Identity = "full" if seed % 2 else "covering"
-        self.has_spark = self.identity == "covering"
-        self._seed, self._rate, self._keep = seed, rate, keep
-        self._stack = ExitStack()
+        self.has_spark = seed % 2 == 0
+        identity: Identity = "covering" if self.has_spark else "full"
+        self._stack, self._keep = stack, keep
         self._never = threading.Event()
-
-    def __enter__(self) -> Soaked:
-        try:
-            self._make_servers()
-            self._make_slot()
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _make_servers(self) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="waltally-soak-"))
         self.cluster = self.target_cluster = self._server(servers.SOURCE_SETTINGS)
-        if self._keep:
-            self._stack.callback(print, f"kept: {self.home}, psql '{self.cluster.dsn()}'")
-        else:
-            self._stack.callback(shutil.rmtree, self.home, ignore_errors=True)
-        if self.identity == "covering":
+        if self.has_spark:
             self.target_cluster = self._server(servers.TARGET_SETTINGS)
-        servers.prepare(self.cluster, self.target_cluster, self.identity)
-        self.odd = OddTable(self._seed)
-        administer(self.cluster, self.odd.create(ROLE))
+        servers.prepare(self.cluster, self.target_cluster, identity)
+        world.create(self.cluster, ROLE)
         self.dsn = self.cluster.dsn(application_name="soak")
         self.target_dsn = self.target_cluster.dsn(application_name="soak")
-        self.source_proxy = self._stack.enter_context(Proxy(self.cluster.port))
-        self.target_proxy = self._stack.enter_context(Proxy(self.target_cluster.port))
-        super().__init__(
-            Database(self.cluster, "postgres"), self.home, Database(self.target_cluster, "postgres")
+        self.source_proxy = stack.enter_context(Proxy(self.cluster.port))
+        self.target_proxy = stack.enter_context(Proxy(self.target_cluster.port))
+        source, target = (
+            Database(each, "postgres") for each in (self.cluster, self.target_cluster)
         )
+        super().__init__(source, Path(tempfile.mkdtemp(prefix="waltally-soak-")), target)
         self.source.slot = SLOT
         self.role = ROLE
-        engine = "spark" if self.has_spark else "database"
-        self.project = make_project(self.home, self.odd, engine)
+        self.project = world.make_project(self.home, "spark" if self.has_spark else "database")
         self.given = {
             "LOADER_MANIFEST": "",
             "SPARK_LOCAL_DIRS": str(self.home / "spark"),
             "TMPDIR": str(self.home),
         }
-
-    def _server(self, settings: dict[str, str]) -> Server:
-        made = Server(settings)
-        if not self._keep:
-            self._stack.callback(made.remove)
-        made.create()
-        made.start()
-        return made
-
-    def _make_slot(self) -> None:
+        if keep:
+            stack.callback(print, f"kept: {self.home}, psql '{self.dsn}'")
         # In this process, while nothing else of it reads the environment.
         self.do("loader", "setup")
-        tables = ("public.notifications", "public.notification_history", self.odd.logged_name)
-        self.comparison = Comparison(self.dsn, SLOT, self.target_dsn, tables)
+        self.comparison = Comparison(self.dsn, self.target_dsn)
         self.has_processes = True
         # After the slot, so that the log holds these rows too.
-        notify_traffic.fill(self.dsn, self.identity, self._seed)
+        notify_traffic.fill(self.dsn, identity, seed)
+        world.SHOP.fill(self.dsn, 2000, seed)
         # Before the first purge, which counts from the first baseline on.
         self.do("spark-submit", "spark/seed.py")
         self.do("dbt", "run")
 
-    def _start(self) -> None:
-        self.position_watcher = PositionWatcher(self.dsn, SLOT, self.target_dsn)
-        self._stack.callback(self.position_watcher.close)
-        self.commit_timer = CommitTimer(self.dsn)
-        self._stack.callback(self.commit_timer.close)
-        self.writers = Writers(self.dsn, self._seed, self._rate, self.identity, self.odd)
-        self._stack.callback(self.writers.close)
-        through_proxies = self.environment(
+        self.watcher = Watcher(self.dsn, self.target_dsn)
+        stack.callback(self.watcher.close)
+        self.writers = writers(self.dsn, seed, rate, identity)
+        for each in self.writers:
+            stack.enter_context(each)
+        self._through_proxies = self.environment(
             LOADER_SOURCE_DSN=dsn_of_role(self.source_proxy.port),
             LOADER_TARGET_DSN=dsn_of_role(self.target_proxy.port),
         )
-        self.service = self._keep_running("loader", through_proxies)
-        self.watched = [self.service]
+        self.watched: list[Service] = []
         """The services that must not need an operator."""
+        self.service = self._keep_running("loader", str(LOADER), "run")
         if self.has_spark:
-            self._start_spark(through_proxies)
+            cluster = stack.enter_context(spark_cluster(1))
+            self.worker = psutil.Process(cluster.workers[0].process.pid)
+            # A driver applies batch after batch, and would keep a core from everything else.
+            self.worker.nice(_NICE)
+            command = ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url))
+            self.driver = self._keep_running("driver", *command)
 
-    def _start_spark(self, environment: dict[str, str]) -> None:
-        cluster = self._stack.enter_context(spark_cluster(1))
-        self.worker = psutil.Process(cluster.workers[0].process.pid)
-        # A driver applies batch after batch, and would keep a core from everything else.
-        self.worker.nice(_NICE)
-        command = ("nice", "-n", str(_NICE), *apply_by_spark(cluster.url))
-        self.driver = self._keep_running("driver", environment, command, DRIVER_NEEDS_OPERATOR)
-        self.watched.append(self.driver)
-
-    def _keep_running(self, name: str, environment: dict[str, str], *command: Any) -> LoaderService:
-        made = LoaderService(environment, self.home / f"{name}.log", *command)
-        self._stack.callback(made.close)
+    def _server(self, settings: dict[str, str]) -> Server:
+        made = Server(settings)
+        if self._keep:
+            made.create()
+            made.start()
+        else:
+            self._stack.enter_context(made)
         return made
+
+    def _keep_running(self, name: str, *command: str) -> Service:
+        made = Service(self._through_proxies, self.home / f"{name}.log", command)
+        self._stack.callback(made.close)
+        self.watched.append(made)
+        return made
+
+    @contextmanager
+    def without_truncates(self) -> Iterator[None]:
+        """Within the block no table is truncated."""
+        notify, shop = self.writers
+        with notify.without_truncates(), shop.without_truncates():
+            yield
 
     def check_services(self) -> None:
         """Raise SoakFailed where the loader or the driver needs an operator."""
@@ -180,8 +160,7 @@ class Soaked(System):
             return None
         with closing(connection), connection.cursor() as cursor:
             cursor.execute(query, arguments or None)
-            row = cursor.fetchone() if cursor.description else None
-            return row[0] if row else None
+            return (cursor.fetchone() or (None,))[0] if cursor.description else None
 
     def ask_target(self, query: str, *arguments: object) -> Any:
         """Return one value from the target; None while it does not answer."""
@@ -222,27 +201,18 @@ class Soaked(System):
             holds = partial(self.has, model, "follows", end)
             self._wait_for_loader(holds, f"{model} holds what is before {end}")
 
-    def wait_for_spark(self) -> None:
-        """Wait until the model of Spark and its roll-up hold what is staged. Raises SoakFailed."""
-        staged = "select position_lsn from cdc.slot_position where slot_name = %s"
-        self.wait_until_applied(BY_SPARK, BY_SPARK_ROLL_UP, end=self.ask_target(staged, SLOT))
-
     def wait_for_model(self, model: str, state: str) -> None:
         """Wait until the model is in a state. Raises SoakFailed where it does not get there."""
         self._wait_for_loader(partial(self.has, model, state), f"{model} {state}")
 
-    def reason(self, model: str) -> str:
-        """Return why the model waits or failed, empty where it does neither."""
-        query = "select reason from cdc.model_state where slot_name = %s and relation = %s"
-        return self.ask_target(query, SLOT, f"analytics.{model}") or ""
+    def of_model(self, what: str, model: str) -> Any:
+        """Return what cdc.model_state says of a model."""
+        query = f"select {what} from cdc.model_state where slot_name = %s and relation = %s"
+        return self.ask_target(query, SLOT, f"analytics.{model}")
 
-    def has(self, model: str, state: str, at_least: str = "0/0") -> Any:
+    def has(self, model: str, state: str, at_least: str = "0/0") -> bool:
         """Return whether the model is in a state, and holds everything before a position."""
-        return self.ask_target(
-            "select applied_lsn >= %s::pg_lsn from cdc.model_state "
-            "where slot_name = %s and relation = %s and state = %s",
-            *(at_least, SLOT, f"analytics.{model}", state),
-        )
+        return self.of_model(f"state = '{state}' and applied_lsn >= '{at_least}'", model) is True
 
     def _wait_for_loader(self, condition: Callable[[], object], claim: str) -> None:
         def holds() -> object:

@@ -29,20 +29,24 @@ class QuerySystem(System):
         """
         self.declare(models)
         self.must("setup")
-        self.target.execute("create schema if not exists analytics")
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
-        for name, (text, config) in self.models.items():
+        for name in self.models:
             if read[name].models:
                 self.install_above(name)
-                continue
-            tables = [
-                {"relation": called, "table": str(table)} for called, table in read[name].sources
-            ]
-            self.target.execute(
-                "select cdc.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
-                " 'analytics.rejected_changes', %s)",
-                *(self.slot, name, name, text, json.dumps(tables), json.dumps(config), is_refresh),
-            )
+            else:
+                self.install(name, is_refresh=is_refresh)
+
+    def install(self, name: str, schema: str = "analytics", is_refresh: bool = False) -> None:
+        """Install a model over tables, as it is declared; in another schema it is a copy."""
+        [read] = [q for q in read_manifest(self.source.manifest).queries if q.name == name]
+        tables = [{"relation": called, "table": str(table)} for called, table in read.sources]
+        text, config = self.models[name]
+        self.target.execute(f"create schema if not exists {schema}")
+        self.target.execute(
+            "select cdc.install_query(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            *(self.slot, schema, name, name, text, json.dumps(tables), json.dumps(config)),
+            *(f"{schema}.rejected_changes", is_refresh),
+        )
 
     def install_above(self, name: str) -> None:
         """Install a model over models, as it is declared."""

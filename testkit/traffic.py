@@ -213,10 +213,7 @@ class Sessions(Generic[S]):
                 return
             # Transactions that are late are not made up for.
             due = max(due + self._pause, time.monotonic())
-            self._transact(number, worker)
-
-    def _transact(self, number: int, worker: Worker[S]) -> None:
-        worker.transaction()
+            worker.transaction()
 
     def _join(self) -> None:
         for thread in self._threads:

@@ -10,9 +10,8 @@ import psutil
 
 from soak.faults.fault import fault
 from soak.programs import kill_group
-from soak.servers import ROLE
 from soak.system import IS_COMPUTED, Soaked
-from soak.world import BY_SPARK, BY_SPARK_ROLL_UP, MODELS
+from soak.world import BY_SPARK, MODELS
 
 IS_BUILDING = (
     "select true from pg_stat_activity "
@@ -98,7 +97,7 @@ def kill_executor(system: Soaked) -> None:
 @fault(1, of_spark=True)
 def change_engine(system: Soaked) -> None:
     """Give the model to the database and back, as a user does who edits it."""
-    models = ("dbt", "run", "--select", BY_SPARK, BY_SPARK_ROLL_UP)
+    models = ("dbt", "run", "--select", *BY_SPARK)
     system.do(*models, "--vars", '{"engine": "database"}')
     system.must_build()
     system.do(*models)
@@ -119,25 +118,10 @@ def _kill_one(system: Soaked, processes: list[psutil.Process]) -> None:
             system.random.choice(processes).kill()
 
 
-# An empty partition before the present one, as if the log had begun there. With a seed nobody
-# needs it; without a seed the prune keeps it and says why.
-_OLD_PARTITION = """
-do $$
-begin
-    if to_regclass('cdc.change_log_0000000000') is null then
-        create table cdc.change_log_0000000000 (like cdc.change_log including all);
-        alter table cdc.change_log_0000000000 owner to {role};
-        alter table cdc.change_log
-            attach partition cdc.change_log_0000000000 for values from ('0/0') to ('0/1000000');
-    end if;
-end $$
-"""
-
-
 @fault(3)
 def prune(system: Soaked) -> None:
-    """Prune an old partition; often kill the prune."""
-    system.ask_target(_OLD_PARTITION.format(role=ROLE))
+    """Let the log go on in its next partition, and prune those before; often kill the prune."""
+    system.ask("select pg_switch_wal()")
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
     job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
     _end_after(system, seconds, job)

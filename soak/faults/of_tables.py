@@ -7,9 +7,8 @@ from psycopg2.errors import DeadlockDetected
 from soak.faults.fault import fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
-from soak.world import KINDS, MODELS, NOTIFY, ODD, ODD_ROLL_UP, ODD_ROWS, READ_TOGETHER
+from soak.world import BY_SPARK, MODELS, NOTIFY, PARCELS, READ_TOGETHER, REGIONS, ROWS, TABLES
 from testkit.source import transaction
-from waltally.tables import quoted
 
 HARMLESS = (
     "vacuum full {table}",
@@ -27,25 +26,26 @@ HARMLESS = (
 )
 """Each statement is a transaction of its own, which waits at most for the writers."""
 
+_PARCELS = '"Web Shop"."Parcels"'
+_SWAP = (
+    f'alter table {_PARCELS} rename "Days" to other;'
+    f' alter table {_PARCELS} rename "Customer no" to "Days";'
+    f' alter table {_PARCELS} rename other to "Customer no"'
+)
 SILENT = (
-    "alter table {table} set unlogged; {insert}; alter table {table} set logged",
-    "alter table {table} alter {first} type text using coalesce({first}, '') || '.'",
-    "{swap}; {insert}; {swap}",
-    "alter schema {schema} rename to away; {insert_away}; alter schema away rename to {schema}",
+    f"alter table {_PARCELS} set unlogged; {ROWS}; alter table {_PARCELS} set logged",
+    f'alter table {_PARCELS} alter "Days" type integer using coalesce("Days", 0) + 1',
+    f"{_SWAP}; {ROWS}; {_SWAP}",
+    f'alter schema "Web Shop" rename to away; {ROWS.replace("Web Shop", "away")};'
+    ' alter schema away rename to "Web Shop"',
 )
 """Each is one transaction: nobody else sees the table under another name."""
-
-_SWAP = (
-    "alter table {table} rename {first} to other; alter table {table} rename {second} to {first}; "
-    "alter table {table} rename other to {second}"
-)
 
 
 @fault(4)
 def harmless_ddl(system: Soaked) -> None:
     """Alter tables in ways that change no count: every model goes on."""
-    odd = system.odd.table
-    table = system.random.choice(["notifications", "notification_history", odd, odd])
+    table = system.random.choice(TABLES)
     for statement in system.random.choice(HARMLESS).split(";"):
         try:
             system.ask(statement.format(table=table))
@@ -53,30 +53,21 @@ def harmless_ddl(system: Soaked) -> None:
             system.ask(statement.format(table=table))
     system.wait_until_staged()
     for model in MODELS:
-        if "does not hold everything" in system.reason(model):
-            raise SoakFailed(f"{model} waits after harmless DDL: {system.reason(model)}")
+        reason = system.of_model("reason", model) or ""
+        if "does not hold everything" in reason:
+            raise SoakFailed(f"{model} waits after harmless DDL: {reason}")
 
 
 @fault(1)
 def silent_ddl(system: Soaked) -> None:
     """Change rows by DDL without changes of rows: the models wait for a seed, which is taken."""
-    odd = system.odd
-    first, second, _ = map(quoted, odd.texts)
-    insert = odd.insert()
-    parts = {"table": odd.table, "schema": quoted(odd.schema), "first": first, "second": second}
-    parts |= {
-        "insert": insert,
-        "insert_away": insert.replace(odd.table, f"away.{quoted(odd.name)}"),
-        "swap": _SWAP.format(**parts),
-    }
     system.must_build()
     with transaction(system.dsn) as cursor:
-        cursor.execute(system.random.choice(SILENT).format(**parts))
-    for model in (ODD, ODD_ROWS):
-        system.wait_for_model(model, "waits")
+        cursor.execute(system.random.choice(SILENT))
+    system.wait_for_model(PARCELS, "waits")
     # The others go on, before the seed and after it.
-    system.wait_until_applied(NOTIFY, KINDS)
-    with system.writers.without_truncates():
+    system.wait_until_applied(NOTIFY)
+    with system.without_truncates():
         system.do("spark-submit", "spark/seed.py")
     system.wait_until_applied(*MODELS)
 
@@ -132,19 +123,19 @@ def redeclare_roll_up(system: Soaked) -> None:
     """Give a roll-up another measure, and take it away again."""
     system.must_build()
     for options in (["--vars", '{"more": "yes"}'], []):
-        system.do("dbt", "run", "--select", ODD_ROLL_UP, *options)
-        system.wait_for_model(ODD_ROLL_UP, "follows")
-        row = f"select to_jsonb(rolled) ? 'smallest' from analytics.{ODD_ROLL_UP} as rolled limit 1"
+        system.do("dbt", "run", "--select", REGIONS, *options)
+        system.wait_for_model(REGIONS, "follows")
+        row = f"select to_jsonb(rolled) ? 'smallest' from analytics.{REGIONS} as rolled limit 1"
         if system.ask_target(row) not in (None, bool(options)):
-            raise SoakFailed(f"{ODD_ROLL_UP} has not the columns of {options}")
+            raise SoakFailed(f"{REGIONS} has not the columns of {options}")
 
 
 @fault(1)
 def truncate_input(system: Soaked) -> None:
     """Empty the model that a roll-up is made of by hand: a seed of the model heals both."""
     system.must_build()
-    system.ask_target(f"truncate analytics.{ODD}")
+    system.ask_target(f"truncate analytics.{PARCELS}")
     system.pause_randomly(0, 1)
-    with system.writers.without_truncates():
-        system.do("spark-submit", "spark/seed.py", "--model", ODD)
-    system.wait_until_applied(ODD, ODD_ROLL_UP)
+    with system.without_truncates():
+        system.do("spark-submit", "spark/seed.py", "--model", PARCELS)
+    system.wait_until_applied(*BY_SPARK)

@@ -9,7 +9,7 @@ import pytest
 from soak.faults import OF_SPARK, WEIGHTS, Fault
 from soak.faults.of_programs import kill_loader_building
 from soak.faults.of_servers import crash_target, cut, restart_immediate
-from soak.soak import Plan, Soak
+from soak.soak import Soak
 
 BY_SPARK = [*OF_SPARK, cut, crash_target]
 
@@ -24,10 +24,10 @@ BY_SPARK = [*OF_SPARK, cut, crash_target]
 )
 def test_faults_leave_models_and_change_log_exact(seed: int, faults: list[Fault]) -> None:
     weights = dict.fromkeys(faults, 1)
-    plan = Plan(seed, fault_count=len(faults), faults_per_check=12, weights=weights)
-    soak = Soak(plan)
+    soak = Soak(seed, fault_count=len(faults), faults_per_check=12, weights=weights)
     soak.run()
     assert set(soak.faults) == {fault.__name__ for fault in faults}
-    assert soak.checks == ceil(len(faults) / plan.faults_per_check)
-    assert soak.changes > 50 * len(faults)
-    assert soak.observations > len(faults)
+    done = soak.summary()
+    assert done["checks"] == ceil(len(faults) / soak.faults_per_check)
+    assert done["changes_compared"] > 50 * len(faults)
+    assert done["positions_observed"] > len(faults)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 from waltally_jobs.archiving.continuity import ArchiveSettings
+from waltally_jobs.data_source.change_log import Range
 
 from tests.spark.support import Source
 from waltally import lsn
 
 COLUMNS = ("commit_lsn", "ordinal", "xid", "committed_at", "staged_at", "action", "payload")
-
-_LOG = """
-    select (commit_lsn - '0/0')::bigint, ordinal, xid, committed_at, staged_at, action::text,
-        payload
-    from cdc.change_log where slot_name = %s order by 1, 2
-"""
 
 
 class Log:
@@ -44,17 +41,13 @@ class Log:
     def append(self, *transactions: int, at: str = "2026-11-20T12:00:00Z") -> None:
         """Stage transactions of so many inserts, and move the position past them."""
         for size in transactions:
-            for ordinal in range(1, size + 1):
-                self.run(
-                    "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid,"
-                    " committed_at, action, payload) values (%s, %s, %s, 7, %s, %s, %s)",
-                    self.source.slot,
-                    lsn.show(self.position),
-                    ordinal,
-                    at,
-                    "I" if ordinal % 3 else None,
-                    json.dumps({"action": "I", "é": "\n" * ordinal}, ensure_ascii=False),
-                )
+            self.run(
+                "insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at,"
+                " action, payload) select %s, %s, n, 7, %s, case when n %% 3 > 0 then 'I' end,"
+                " json_build_object('action', 'I', 'é', repeat(chr(10), n))"
+                " from generate_series(1, %s) as n",
+                *(self.source.slot, lsn.show(self.position), at, size),
+            )
             self.position += 0x30
         self.run("update cdc.slot_position set position_lsn = %s", lsn.show(self.position))
 
@@ -69,11 +62,7 @@ class Log:
         )
 
     def rows(self) -> list[tuple[Any, ...]]:
-        return self.source.execute(_LOG, self.source.slot)
-
-    def read(self) -> list[list[Any]]:
-        """What a reader who asks for position, number and payload gets."""
-        return [[row[0], row[1], row[6]] for row in self.rows()]
+        return staged(self.source)
 
     def noted(self) -> list[tuple[Any, ...]]:
         """Where the target believes the archive to begin and to end."""
@@ -86,6 +75,15 @@ class Log:
     @property
     def slot_home(self) -> Path:
         return self.home / f"slot={self.source.slot}"
+
+
+def staged(source: Source) -> list[tuple[Any, ...]]:
+    """Every change of a log, with the COLUMNS."""
+    return source.execute(
+        "select (commit_lsn - '0/0')::bigint, ordinal, xid, committed_at, staged_at, action::text,"
+        " payload from cdc.change_log where slot_name = %s order by 1, 2",
+        source.slot,
+    )
 
 
 def manifests(home: Path, kind: str = "changes") -> list[dict[str, Any]]:
@@ -105,3 +103,17 @@ def archived(home: Path) -> list[tuple[Any, ...]]:
                 assert f"/date={day}/" in file
                 rows.append(tuple(row[name] for name in COLUMNS))
     return sorted(rows, key=lambda row: row[:2])
+
+
+def plain(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
+    """Rows of a log in its order; a time is a number, whoever has read it."""
+    return sorted(
+        tuple(each.timestamp() if isinstance(each, datetime) else each for each in row)
+        for row in rows
+    )
+
+
+def rows_of(ranges: Iterable[Range]) -> list[tuple[Any, ...]]:
+    """What the format `waltally` has in these ranges, read without Spark."""
+    rows = (row for each in ranges for batch in each.batches() for row in batch.to_pylist())
+    return plain([row[name] for name in COLUMNS] for row in rows)

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
+import importlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.common import session
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.evaluation import snapshot
-from waltally_jobs.seeding import job as seeding_job
-from waltally_jobs.seeding.store import Counted
 from waltally_jobs.warehouse import loader_progress
 
 from loader.staging import migrate
@@ -26,14 +24,16 @@ from testkit.spark_jobs import running, shared_session
 from tests.spark.archives import Log
 from tests.spark.kept import MODELS, Kept
 from tests.spark.odd import LAB
-from tests.spark.support import TEMPLATE, Clock, Source, WhenCounted
+from tests.spark.support import TEMPLATE, Clock, Source
 from waltally.settings import SlotSettings
 
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
-    """The session of all jobs in this process."""
-    return shared_session()
+    """The session of all jobs in this process, which knows the format `waltally`."""
+    started = shared_session()
+    importlib.import_module("waltally_source").register(started)
+    return started
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,30 +56,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-@pytest.fixture
-def when_counted(monkeypatch: pytest.MonkeyPatch) -> WhenCounted:
-    counting = seeding_job.count
-
-    def arrange(act: Callable[[int], object]) -> None:
-        def count(*arguments: Any) -> Counted:
-            counted = counting(*arguments)
-            act(counted.snapshot_lsn)
-            return counted
-
-        monkeypatch.setattr(seeding_job, "count", count)
-
-    return arrange
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The server of these tests; a commit that asks for its standby waits for ever."""
     # Only a session that asks for synchronous_commit = on waits for the standby, which never comes.
     waiting = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
-    # Autovacuum of a catalog makes the next session read every catalog anew. That session would
-    # wait for the catalog which a test has locked.
-    settings = {**waiting, "fsync": "off", "autovacuum": "off", "max_prepared_transactions": "5"}
-    with Server(settings) as started:
+    with Server({**waiting, "fsync": "off", "max_prepared_transactions": "5"}) as started:
         administer(started, f"create database {TEMPLATE} template {APPLICATION}")
         staging = SlotSettings(started.dsn(TEMPLATE), SLOT, "cdc")
         with closing(connect_target(staging)) as target:

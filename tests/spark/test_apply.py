@@ -21,6 +21,7 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.servers import Cluster, connect
 from tests.spark.kept import Kept
+from tests.spark.support import meanwhile
 from waltally.errors import BuildFailed, LoaderError, NotSetUp, SettingError
 
 CHANNELS = "select channel, count(*) as order_count, sum(amount) as amount from {orders} group by 1"
@@ -73,19 +74,15 @@ def test_the_database_takes_a_model_back_without_a_seed(
     orders: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while a job computes, which then adds nothing."""
-    compute = batch.compute
 
-    def computed(*arguments: Any) -> batch.Batch:
-        result = compute(*arguments)
+    def take_back(_: batch.Batch) -> None:
         give_to(orders, "database")
         orders.apply()
         assert orders.target.execute(TOTAL) == [(3, 60)]
-        return result
 
-    with monkeypatch.context() as patch:
-        patch.setattr(batch, "compute", computed)
-        with pytest.raises(SettingError, match=r"no model of the slot .* says engine='spark'"):
-            run(orders)
+    meanwhile(monkeypatch, "applying.batch.compute", after=take_back)
+    with pytest.raises(SettingError, match=r"no model of the slot .* says engine='spark'"):
+        run(orders)
     assert orders.target.execute(TOTAL) == [(3, 60)]
     give_to(orders, "spark")
     orders.source.execute("delete from orders where amount = 20")
@@ -141,13 +138,7 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Kept) -> None:
 def test_the_former_query_and_a_copy_go_on(orders: Kept) -> None:
     """A job that took them for the registered model would read the same changes for ever."""
     run(orders)
-    query, config = orders.models["channels"]
-    relations = [{"relation": '"db"."public"."orders"', "table": "public.orders"}]
-    orders.target.execute(
-        "create schema dev; select cdc.install_query(%s, 'dev', 'channels', 'channels', %s, %s, %s,"
-        " 'dev.rejected_changes', false)",
-        *(orders.slot, query, json.dumps(relations), json.dumps(config)),
-    )
+    orders.install("channels", "dev")
     run(orders)
     changed = CHANNELS.replace("group by", "where amount > 10 group by")
     orders.keep({"channels": (changed, SPARK)}, is_refresh=False)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,11 @@ from waltally_jobs.archiving import manifests as contents
 from waltally_jobs.archiving.folder import Folder
 from waltally_jobs.archiving.job import archive, rows_read_back
 from waltally_jobs.archiving.manifests import Origin, Slice
-from waltally_jobs.common import changes
-from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherArchive, ArchiveIncomplete, CountingFailed
 
 from testkit.commands import wait_until
 from tests.spark.archives import COLUMNS, Log, archived, manifests
-from tests.spark.support import run_command
+from tests.spark.support import kill, meanwhile
 from waltally import locks, lsn
 from waltally.errors import AnotherCluster, LoaderError, SettingError, SourceBehind
 
@@ -64,17 +61,10 @@ def test_the_archive_is_the_log_row_for_row_and_goes_on_where_it_ended(
 def test_a_file_and_all_folders_above_it_are_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced = set()
-    sync = os.fsync
-
-    def note(descriptor: int) -> None:
-        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", note)
-    home = tmp_path / "new" / "archive"
-    Folder.of(f"{home}/slot=x").write("manifests/one.json", "{}")
-    file = home / "slot=x" / "manifests" / "one.json"
+    synced: set[Path] = set()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(Path(f"/dev/fd/{fd}").readlink()))
+    Folder.of(f"{tmp_path}/new/archive").write("manifests/one.json", "{}")
+    file = tmp_path / "new/archive/manifests/one.json"
     assert synced >= {file, *(each for each in file.parents if each.is_relative_to(tmp_path))}
 
 
@@ -94,7 +84,7 @@ def test_a_place_that_cannot_be_reached_is_named_with_its_cause(
 
 
 def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archive(
-    log: Log,
+    spark: SparkSession, log: Log
 ) -> None:
     log.append(2)
     log.run(
@@ -108,13 +98,7 @@ def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archi
         " staged_at, payload, action from cdc.change_log"
     )
 
-    def archive_by_command() -> int:
-        flags = ("--to", str(log.home), "--json")
-        code, out, err = run_command("archive", flags, log.source.variables)
-        assert code == 0, err
-        return int(json.loads(out)["rows"])
-
-    assert archive_by_command() == 2
+    assert archive(log.settings(), spark).rows == 2
     (named,) = log.slot_home.glob("changes/*/*/*.parquet")
     unnamed = log.slot_home / "changes/date=2026-11-20/range=0000000000100030-0000000000100060"
     unnamed.mkdir()
@@ -123,7 +107,7 @@ def test_what_is_of_another_slot_or_named_by_no_manifest_is_no_part_of_the_archi
     beside.write_bytes(named.read_bytes())
     draft = log.slot_home / "manifests/.draft.json.draft"
     draft.write_text("{")
-    assert archive_by_command() == 0
+    assert archive(log.settings(), spark).rows == 0
     assert not any(each.exists() for each in (unnamed / named.name, beside, draft))
     assert archived(log.slot_home) == log.rows()
 
@@ -204,43 +188,37 @@ def test_the_files_of_the_changes_are_a_delta_table_where_that_is_asked(
     wanted = replace(log.settings(), is_delta=True)
     place = log.slot_home / "changes"
 
-    def table() -> DeltaTable:
-        return DeltaTable(str(place))
-
-    def read() -> list[tuple[Any, ...]]:
-        """As a user of DuckDB does, by the page's own words."""
-        changes = table().to_pyarrow_dataset()
+    def read() -> tuple[int, int | None, list[tuple[Any, ...]]]:
+        """Version, position and rows, as a user of DuckDB reads them by the page's own words."""
+        table = DeltaTable(str(place))
+        changes = table.to_pyarrow_dataset()
         found = duckdb.from_arrow(changes).project(", ".join(COLUMNS)).fetchall()
-        return sorted(found, key=lambda row: row[:2])
+        rows = sorted(found, key=lambda row: row[:2])
+        return table.version(), table.transaction_version("waltally"), rows
 
     log.append(3, 12, at="2026-11-20T23:59:59.999999Z")
     archive(log.settings(), spark)
     log.append(3, 1, at="2026-11-21T00:00:00Z")
     archive(wanted, spark)
-    assert (table().version(), table().transaction_version("waltally")) == (1, log.position)
-    assert read() == log.rows()
+    first = read()
+    assert first == (1, log.position, log.rows())
+    # What a run that was killed before its commit has archived is not there.
     archive(wanted, spark)
-    assert table().version() == 1
-
-    # What a run that was killed before its commit has archived.
     log.append(2)
     archive(log.settings(), spark)
-    assert read() == log.rows()[:-2]
+    assert read() == first
     log.append(0, 5)
     archive(wanted, spark)
-    assert (table().version(), table().transaction_version("waltally")) == (2, log.position)
-    assert read() == log.rows()
+    assert read() == (2, log.position, log.rows())
 
     # The manifests were brought back from an older copy: files that they do not name are deleted.
-    last = sorted(log.slot_home.glob("manifests/0*.json"))[-1]
-    last.unlink()
+    sorted(log.slot_home.glob("manifests/0*.json"))[-1].unlink()
     log.append(1)
-    with pytest.raises(ArchiveIncomplete, match="has other files up to") as refused:
-        archive(wanted, spark)
-    assert refused.value.remedy.startswith(f"delete file:{place}/_delta_log")
+    remedy = refused(spark, log, ArchiveIncomplete, "has other files up to", is_delta=True)
+    assert remedy.startswith(f"delete file:{place}/_delta_log")
     shutil.rmtree(place / "_delta_log")
     archive(wanted, spark)
-    assert read() == log.rows()
+    assert read()[2] == log.rows()
 
 
 def test_another_archive_and_a_prune_during_the_reading_are_refused(
@@ -251,14 +229,7 @@ def test_another_archive_and_a_prune_during_the_reading_are_refused(
         running = locks.key("archive", "cdc", log.source.slot)
         other.ask("select pg_advisory_lock(%s)", (running,))
         refused(spark, log, AnotherArchive, "is running")
-    count = changes.count
-
-    def count_then_prune(target: TargetSession, begin: int, end: int) -> int:
-        rows = count(target, begin, end)
-        log.prune(end)
-        return rows
-
-    monkeypatch.setattr(changes, "count", count_then_prune)
+    meanwhile(monkeypatch, "common.changes.count", after=lambda _: log.prune(log.position))
     refused(spark, log, ArchiveIncomplete, "while it was read")
     assert not manifests(log.slot_home)
 
@@ -286,38 +257,37 @@ def test_a_killed_archive_is_completed_by_the_next_one(
     begin = log.position
     log.append(*[4] * 8)
     log.source.previous_seed()
-    flags = ("--to", str(log.home), "--slice-changes", "8", "--json")
+    flags = ("--to", str(log.home), "--slice-changes", "8")
 
     def run(kill_at: str = "") -> int:
+        """Archive, and return how many changes are archived now: the first ones."""
         environment = {"WALTALLY_KILL_AT": kill_at}
-        code, out, err = log.source.submit(
+        code, _, err = log.source.submit(
             *flags, job="archive", remote=remote, environment=environment
         )
         assert (code == 0) != bool(kill_at), err
-        rows = len(archived(log.slot_home))
-        assert archived(log.slot_home) == log.rows()[:rows]
-        return rows if kill_at else int(json.loads(out)["rows"])
+        return archived_now()
 
-    # Files without a manifest are not there; a manifest without a note is.
-    assert run("archive-files:2") == 8
-    assert len({path.parent.name for path in log.slot_home.glob("changes/*/*/*.parquet")}) == 2
-    assert run("archive-manifest") == 16
-    assert log.noted() == [(begin, begin + 0x30 * 2)]
+    def archived_now() -> int:
+        found = archived(log.slot_home)
+        assert found == log.rows()[: len(found)]
+        return len(found)
 
     def files() -> set[str]:
         paths = log.slot_home.glob("changes/*/*/*.parquet")
         return {str(path.relative_to(log.slot_home)) for path in paths}
 
+    # Files without a manifest are not there; a manifest without a note is.
+    assert run("archive-files:2") == 8
+    assert len({Path(file).parent for file in files()}) == 2
+    assert run("archive-manifest") == 16
+    assert log.noted() == [(begin, begin + 0x30 * 2)]
     before = files()
     process = log.source.start(*flags, job="archive", remote=remote)
     wait_until(lambda: bool(files() - before) or process.poll() is not None)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    at_least = len(archived(log.slot_home))
-    assert 16 <= at_least < 32
-
-    assert run() == 32 - at_least
-    assert archived(log.slot_home) == log.rows()
+    kill(process)
+    assert 16 <= archived_now() < 32
+    assert run() == 32
     named = {file for manifest in manifests(log.slot_home) for file in manifest["files"]}
     assert named == files()
     assert len(manifests(log.slot_home, "baseline")) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,17 +24,6 @@ def kill(worker: Worker) -> None:
         executor.kill()
 
 
-def test_a_seed_that_loses_a_worker_is_exact(source: Source, workers: SparkCluster) -> None:
-    source.fill_many()
-    with source.writing(2):
-        with source.seed_that_waits_to_write(tasks=2, master=workers.url, conf=SMALL) as seed:
-            kill(workers.workers[0])
-        _, err = seed.communicate(timeout=180)
-    assert seed.returncode == 0, err
-    source.must_end_as_a_recount()
-    assert not source.tables_of_jobs()
-
-
 def test_a_task_that_is_lost_after_its_commit_stores_no_row_twice(source: Source) -> None:
     source.fill_many()
     # Each task that the first worker runs commits and dies, before Spark hears of it. The other
@@ -51,7 +38,7 @@ def test_a_task_that_is_lost_after_its_commit_stores_no_row_twice(source: Source
         assert code == 0, err
         logs = (workers.workers[0].home).glob("app-*/*/stderr")
         assert any("Python worker exited unexpectedly" in each.read_text() for each in logs)
-    assert source.baseline() == source.recount()
+    source.must_end_as_a_recount()
 
 
 def test_a_cluster_that_lost_every_executor_ends_the_seed_and_frees_the_source(
@@ -80,23 +67,6 @@ def test_a_master_that_does_not_answer_is_one_sentence(source: Source) -> None:
     assert "Spark did not start at spark://127.0.0.1:1: " in err
 
 
-@contextmanager
-def wants_a_password(source: Source, passwords: Path) -> Iterator[None]:
-    """Let the role `keeper` in only with the password, which is in the file."""
-    passwords.write_text(f"127.0.0.1:{source.cluster.port}:*:keeper:{SECRET}\n")
-    passwords.chmod(0o600)
-    hba = source.cluster.data / "pg_hba.conf"
-    before = hba.read_text()
-    source.execute(f"create role keeper login superuser password '{SECRET}'")
-    hba.write_text("host all keeper 127.0.0.1/32 scram-sha-256\n" + before)
-    source.execute("select pg_reload_conf()")
-    try:
-        yield
-    finally:
-        hba.write_text(before)
-        source.execute("select pg_reload_conf()")
-
-
 def test_a_password_shows_nowhere_on_a_cluster(
     source: Source, workers: SparkCluster, tmp_path: Path
 ) -> None:
@@ -109,24 +79,29 @@ def test_a_password_shows_nowhere_on_a_cluster(
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": events.as_uri(),
         "spark.local.dir": str(workers.home),
-        "spark.executor.memory": "512m",
+        **SMALL,
         # As with a table of hundreds of gigabytes: what tasks need is sent by way of files.
         "spark.broadcast.UDFCompressionThreshold": "1",
     }
-    passwords = tmp_path / "passwords"
+    hba, passwords = source.cluster.data / "pg_hba.conf", tmp_path / "passwords"
+    hba.write_text("host all keeper 127.0.0.1/32 scram-sha-256\n" + hba.read_text())
+    source.execute(f"create role keeper login superuser password '{SECRET}'")
+    source.execute("select pg_reload_conf()")
+    passwords.write_text(f"127.0.0.1:{source.cluster.port}:*:keeper:{SECRET}\n")
+    passwords.chmod(0o600)
     login = {"PGUSER": "keeper", "PGPASSFILE": str(passwords), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with wants_a_password(source, passwords), SecretWatch(SECRET, source.dsn, workers.home) as seen:
+    with SecretWatch(SECRET, source.dsn, workers.home) as seen:
         # The executors have neither the variables nor the password file.
         code, out, err = source.submit(master=workers.url, conf=conf, environment=login)
     assert code == 0, err
-    assert source.baseline() == source.recount()
+    source.must_end_as_a_recount()
     assert seen.found == set()
     assert SECRET not in out + err
     assert any(file.stat().st_size for file in workers.home.rglob("app-*/*/stderr"))
-    wait_until(lambda: "SparkListenerApplicationEnd" in read_all(events))
-    assert "spark.broadcast.UDFCompressionThreshold" in read_all(events)
+
+    def read_all() -> str:
+        return "".join(file.read_text() for file in events.rglob("*") if file.is_file())
+
+    wait_until(lambda: "SparkListenerApplicationEnd" in read_all())
+    assert "spark.broadcast.UDFCompressionThreshold" in read_all()
     assert files_with(workers.home, SECRET) == set()
-
-
-def read_all(folder: Path) -> str:
-    return "".join(file.read_text() for file in folder.rglob("*") if file.is_file())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -15,138 +16,104 @@ import pytest
 
 from testkit.commands import ROOT
 from testkit.spark_cluster import SparkCluster
-from tests.spark.archives import Log, archived
+from tests.spark.archives import archived, staged
 from tests.spark.support import Source
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JOBS = ("seed", "apply", "audit", "archive", "replay")
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle")
-    program = [sys.executable, str(ROOT / "ops/spark_bundle.py"), str(folder)]
+@pytest.mark.slow
+def test_jobs_run_from_the_bundle_on_a_cluster(
+    source: Source, workers: SparkCluster, tmp_path: Path
+) -> None:
+    bundle, driver = tmp_path / "bundle", tmp_path / "driver"
     # The umask of a careful user; every user may read the bundle all the same: in an image it
     # belongs to root, and another user runs the jobs.
-    subprocess.run(program, check=True, capture_output=True, umask=0o077)
-    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}
-    with tarfile.open(folder / "environment.tar.gz") as archive:
-        assert all(entry.mode & 0o444 == 0o444 for entry in archive if entry.isfile())
-    return folder
+    make = [sys.executable, str(ROOT / "ops/spark_bundle.py"), str(bundle)]
+    subprocess.run(make, check=True, capture_output=True, umask=0o077)
+    code, packed = bundle / "waltally.zip", bundle / "environment.tar.gz"
+    assert {*bundle.iterdir()} == {code, packed, *(bundle / f"{job}.py" for job in JOBS)}
+    assert {file.stat().st_mode & 0o777 for file in bundle.iterdir()} == {0o644}
+    assert packed.stat().st_size < 87_000_000
+    with zipfile.ZipFile(code) as opened:
+        assert {name.rpartition(".")[2] for name in opened.namelist()} == {"py", "sql"}
+    with tarfile.open(packed) as environment:
+        for entry in environment:
+            assert not entry.isfile() or entry.mode & 0o444 == 0o444, entry
+            assert str(ROOT) not in entry.name + entry.linkname
+            assert not re.search("site-packages/(pyspark|waltally|dbt)/", entry.name), entry
 
-
-@pytest.fixture
-def elsewhere(bundle: Path, tmp_path: Path) -> Path:
-    """The folder of a driver that a cluster has started: with the archive, without the project."""
-    folder = tmp_path / "driver"
-    unpacked = folder / "environment"
+    # The folder of a driver that a cluster has started: with the archive, without the project.
+    unpacked = driver / "environment"
     unpacked.mkdir(parents=True)
-    subprocess.run(["tar", "-xzf", bundle / "environment.tar.gz", "-C", unpacked], check=True)
-    return folder
+    subprocess.run(["tar", "-xzf", packed, "-C", unpacked], check=True)
 
-
-def clean(home: Path, **more: str) -> dict[str, str]:
-    """An environment in which nothing leads to the project."""
-    return {"PATH": "/usr/bin:/bin", "HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **more}
-
-
-def submit(
-    bundle: Path, driver: Path, master: str, job: Path, *flags: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a job as docs/spark.md says, with Spark's own spark-submit."""
-    conf = {"spark.pyspark.python": "./environment/bin/python", "spark.executor.memory": "512m"}
-    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    return subprocess.run(
-        [
-            *(str(SPARK_HOME / "bin/spark-submit"), "--master", master),
-            *("--py-files", str(bundle / "waltally.zip")),
-            *("--archives", f"{bundle / 'environment.tar.gz'}#environment"),
-            *(*words, str(job), *flags),
-        ],
-        cwd=driver,
-        env=clean(driver, **environment),
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-
-
-@pytest.mark.slow
-def test_the_jobs_run_from_the_bundle_on_a_cluster(
-    source: Source, bundle: Path, elsewhere: Path, workers: SparkCluster, tmp_path: Path
-) -> None:
-    source.fill_many()
-    environment = source.cluster.environment(source.name)
-    done = submit(bundle, elsewhere, workers.url, bundle / "seed.py", **environment)
-    assert done.returncode == 0, done.stderr
-    assert source.baseline() == source.recount()
-
-    (tmp_path / "data").mkdir()
-    log = Log(source, tmp_path / "data/archive")
-    # Its positions are small ones.
-    source.execute("update cdc.baseline set snapshot_lsn = '0/100000'")
-    log.append(3, 3, 12, 1)
-    path = str(log.home)
-    to = ("--to", path, "--slice-changes", "5")
-    done = submit(bundle, elsewhere, workers.url, bundle / "archive.py", *to, **environment)
-    assert done.returncode == 0, done.stderr
-    assert archived(log.slot_home) == log.rows()
-
-
-@pytest.mark.slow
-def test_each_job_starts_from_the_bundle(bundle: Path, elsewhere: Path) -> None:
-    spark = ":".join(str(file) for file in (SPARK_HOME / "python/lib").glob("*.zip"))
-    path = f"{bundle / 'waltally.zip'}:{spark}"
-    for job in JOBS:
+    def run(*command: object, **environment: str) -> str:
+        """Run a command there, where nothing leads to the project."""
+        own = {"PATH": "/usr/bin:/bin", "HOME": str(driver), "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(
-            ["environment/bin/python", bundle / f"{job}.py", "--help"],
-            cwd=elsewhere,
-            env=clean(elsewhere, PYTHONPATH=path),
+            [str(word) for word in command],
+            cwd=driver,
+            env={**own, **environment},
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        assert f"spark-submit spark/{job}.py" in done.stdout
+        return done.stdout
+
+    libraries = ":".join(map(str, (code, *(SPARK_HOME / "python/lib").glob("*.zip"))))
+    for job in JOBS:
+        help_ = ("environment/bin/python", bundle / f"{job}.py", "--help")
+        assert f"spark-submit spark/{job}.py" in run(*help_, PYTHONPATH=libraries)
+
+    def submit(job: str, *flags: str) -> None:
+        """Run a job as docs/spark.md says, with Spark's own spark-submit."""
+        conf = ("spark.pyspark.python=./environment/bin/python", "spark.executor.memory=512m")
+        run(
+            *(SPARK_HOME / "bin/spark-submit", "--master", workers.url, "--py-files", code),
+            *("--archives", f"{packed}#environment", "--conf", conf[0], "--conf", conf[1]),
+            *(bundle / f"{job}.py", *flags),
+            **source.cluster.environment(source.name),
+        )
+
+    source.fill_many()
+    submit("seed")
+    source.must_end_as_a_recount()
+    home = tmp_path / "archive"
+    submit("archive", "--to", str(home), "--slice-changes", "20000")
+    assert archived(home / f"slot={source.slot}") == staged(source) != []
 
 
-@pytest.mark.slow
-def test_the_bundle_is_small_and_names_no_place_of_the_project(bundle: Path) -> None:
-    files = {file.name: file for file in bundle.iterdir()}
-    jobs = {f"{job}.py" for job in JOBS}
-    assert set(files) == {"waltally.zip", "environment.tar.gz", *jobs}
-    assert files["environment.tar.gz"].stat().st_size < 87_000_000
-    listed = subprocess.run(
-        ["tar", "-tvzf", files["environment.tar.gz"]], capture_output=True, text=True, check=True
-    ).stdout
-    assert str(ROOT) not in listed
-    assert not any(f"site-packages/{name}/" in listed for name in ("pyspark", "waltally", "dbt"))
-    with zipfile.ZipFile(files["waltally.zip"]) as code:
-        assert {name.rpartition(".")[2] for name in code.namelist()} == {"py", "sql"}
-
-
-def environment_of_spark(home: Path, *words: str) -> Mapping[str, str]:
-    """The environment that ops/spark-submit, as it is installed, starts another Spark with."""
-    program = home / "bin/spark-submit"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text("#!/bin/sh\nexec env\n")
-    program.chmod(0o755)
+def submitted(*words: str, **more: str) -> str:
+    """What ops/spark-submit, as it is installed, prints."""
     kept = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    program = Path(sys.executable).with_name("spark-submit")
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "spark-submit"), *words, "spark/seed.py"],
-        env={**kept, "SPARK_HOME": str(home)},
-        capture_output=True,
-        text=True,
+        [program, *words], env={**kept, **more}, cwd=ROOT, capture_output=True, text=True
     )
-    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert done.stderr == ""
+    return done.stdout
 
 
 def test_nothing_of_this_machine_travels_with_a_driver_that_runs_elsewhere(tmp_path: Path) -> None:
+    program = tmp_path / "bin/spark-submit"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec env\n")
+    program.chmod(0o755)
     for elsewhere in (
         ("--deploy-mode", "cluster"),
         ("--deploy-mode=cluster",),
         ("--conf", "spark.submit.deployMode=cluster"),
     ):
-        shown = environment_of_spark(tmp_path, *elsewhere)
-        assert not {"PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS"} & shown.keys(), elsewhere
-    here = environment_of_spark(tmp_path, "--deploy-mode", "client")
-    assert here["PYSPARK_PYTHON"] == str(Path(sys.executable).parent / "python")
+        shown = submitted(*elsewhere, "spark/seed.py", SPARK_HOME=str(tmp_path))
+        assert "PYSPARK_PYTHON=" not in shown and "SPARK_SUBMIT_OPTS=" not in shown, elsewhere
+    here = submitted("--deploy-mode", "client", "spark/seed.py", SPARK_HOME=str(tmp_path))
+    assert f"PYSPARK_PYTHON={Path(sys.executable).with_name('python')}\n" in here
+
+
+def test_spark_submit_hands_on_every_word_and_imports_what_is_compiled(tmp_path: Path) -> None:
+    script = tmp_path / "words.py"
+    script.write_text("import json, pyspark, sys\nprint(json.dumps([*sys.argv, pyspark.__file__]))")
+    words = ["", "two words", 'a "quote"', "line\nbreak", "$HOME"]
+    assert json.loads(submitted(str(script), *words)) == [str(script), *words, pyspark.__file__]

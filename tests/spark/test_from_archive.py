@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,12 +10,10 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet
 import pytest
-from pyspark.sql import SparkSession
-from waltally_jobs.archiving.job import archive
 from waltally_jobs.common import arrow
 from waltally_jobs.common.errors import ArchiveIncomplete, ReplayDiffers
 from waltally_jobs.replaying.job import ReplaySettings, parse_time, replay
@@ -28,19 +25,18 @@ from testkit.spark_jobs import shared_session
 from tests.queries.odd import Writer
 from tests.queries.test_facts import MODELS as FACTS
 from tests.runbook.procedure import Operator
-from tests.spark.archives import Log
-from tests.spark.archives import manifests as manifests_in
-from tests.spark.kept import ABOVE, LISTED, MODELS, ROWS, Kept, made
+from tests.spark.kept import ABOVE, LISTED, MODELS, ROWS, made
 from tests.spark.odd import LAB
-from tests.spark.support import submitted
 from waltally import lsn
 from waltally.errors import SettingError
 from waltally.options import parse_lsn
 
-ARCHIVED = ("by_day", "total", "of_two", "purged", "numbers_in_texts", "tags")
-"""Models of several tables, purged, and with rows that their queries cannot take."""
+OF_FACTS = ("by_day", "total", "of_two", "purged", "numbers_in_texts", "tags")
+ARCHIVED = (*OF_FACTS, "nothing")
+"""Models of several tables, purged, without a group, with rows that their queries cannot take."""
 KEPT: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: FACTS[name] for name in ARCHIVED},
+    **{name: FACTS[name] for name in OF_FACTS},
+    "nothing": ("select code, count(*) as n from {a} where id < 0 group by 1", {}),
     # It keeps rows, and those are not computed from an archive.
     "copied": ("select id, code from {a}", {}),
 }
@@ -63,11 +59,8 @@ Rows = dict[str, list[dict[str, str | None]]]
 """The rows of each model."""
 
 
-class Moment(NamedTuple):
-    """The models at a position, as they were then."""
-
-    position: int
-    rows: Rows
+Moment = tuple[int, Rows]
+"""The models at a position, as they were then."""
 
 
 def plain(value: object) -> str | None:
@@ -100,7 +93,7 @@ class Archived(QuerySystem):
         self.writer.write(changes)
         self.catch_up()
         position = lsn.parse(self.target.value("select position_lsn::text from cdc.slot_position"))
-        self.moments.append(Moment(position, self.rows()))
+        self.moments.append((position, self.rows()))
 
     def rows(self) -> Rows:
         query = (
@@ -117,9 +110,10 @@ class Archived(QuerySystem):
 
     def must_replay(self, moment: Moment, output: Path, **asked: Any) -> None:
         """Replay, and see that each model is what it was at that moment."""
-        asked = asked or {"at": moment.position}
+        position, models = moment
+        asked = asked or {"at": position}
         replay(replace(self.settings, output=str(output), **asked), shared_session)
-        for name, rows in moment.rows.items():
+        for name, rows in models.items():
             table = pyarrow.parquet.read_table(output / name)
             own = [{column: row[column] for column in table.column_names} for row in rows]
             assert by_text(table.to_pylist()) == by_text(own), name
@@ -142,9 +136,8 @@ def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for number in range(5):
             made.writer.truncates = number == 4
             if number == 2:
-                with made.follow() as loader:
+                with made.follow():
                     made.spark_job("spark-submit spark/seed.py")
-                    loader.end()
             made.go(80)
             if number == 2:
                 # The latest position that the counts are right for: the next transaction's own.
@@ -160,10 +153,12 @@ def archived(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def test_a_moment_is_as_the_models_were_then(
     archived: Archived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len({str(moment.rows) for moment in archived.moments}) == 5
+    assert len({str(rows) for _, rows in archived.moments}) == 5
     for number, few_rows in ((0, 100_000), (2, 100_000), (3, -1), (4, 100_000)):
         monkeypatch.setattr(arrow, "FEW_ROWS", few_rows)
         archived.must_replay(archived.moments[number], tmp_path / str(number))
+    empty = pyarrow.parquet.read_table(tmp_path / "0" / "nothing")
+    assert {*empty.column_names} >= {"code", "n"} and empty.num_rows == 0
     compare = replace(archived.settings, compare=True)
     replay(compare, shared_session)
     largest = "where n = (select max(n) from analytics.by_day)"
@@ -175,24 +170,13 @@ def test_a_moment_is_as_the_models_were_then(
     archived.target.execute(f"update analytics.by_day set n = n - 1 {largest}")
 
 
-def test_a_model_without_a_group_is_a_file_without_a_row(spark: SparkSession, log: Log) -> None:
-    log.append(1)
-    log.source.take_baseline()
-    archive(log.settings(), spark)
-    output = log.home / "replayed"
-    settings = ReplaySettings(log.source.dsn, log.source.slot, "cdc", str(log.home))
-    replay(replace(settings, output=str(output)), lambda: spark)
-    table = pyarrow.parquet.read_table(output / "ft_service_stats")
-    assert {"service_id", "live_count"} <= {*table.column_names} and table.num_rows == 0
-
-
 def test_a_time_is_the_position_after_what_was_committed_by_then(
     archived: Archived, tmp_path: Path
 ) -> None:
     moment = archived.moments[1]
     newest = archived.target.value(
         "select max(committed_at)::text from cdc.change_log where commit_lsn < %s",
-        lsn.show(moment.position),
+        lsn.show(moment[0]),
     )
     archived.must_replay(moment, tmp_path / "at", at_time=parse_time(newest))
     with pytest.raises(ArchiveIncomplete, match="more may come"):
@@ -200,7 +184,7 @@ def test_a_time_is_the_position_after_what_was_committed_by_then(
 
 
 def test_what_the_archive_does_not_reach_is_refused(archived: Archived, tmp_path: Path) -> None:
-    last = archived.moments[-1].position
+    last, _ = archived.moments[-1]
     begin = lsn.parse(archived.target.value("select start_lsn::text from cdc.slot_position"))
     reach, keeps = "the archive holds those from", "copied keeps rows, and those are not comp"
     for asked, error, says in (
@@ -225,12 +209,12 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(archived: Archived) ->
     seed = f"spark-submit spark/seed.py --archive {archived.place}"
     rows, [deletes] = archived.rows(), archived.ask(DELETES)
     assert deletes
-    for moment in archived.moments[2::2]:
+    for position, _ in archived.moments[2::2]:
         # What was applied since then is applied again. Another query had been built meanwhile.
         archived.target.execute(
             "update cdc.model_watermark set declaration = '{}' where model_name !~ 'copied'"
         )
-        place = lsn.show(moment.position)
+        place = lsn.show(position)
         archived.spark_job(f"{seed} --at {place} {' '.join(by_model(ARCHIVED))}")
         at = "select distinct snapshot_lsn::text from cdc.baseline where declared_name <> 'copied'"
         assert archived.target.execute(at) == [(place,)]
@@ -241,9 +225,8 @@ def test_a_seed_from_an_archive_goes_on_as_the_stream_had(archived: Archived) ->
     assert all(stored)
     with pytest.raises(ArchiveIncomplete, match="copied keeps rows, and those are not comp"):
         archived.spark_job(f"{seed} --model copied")
-    with archived.follow() as loader:
+    with archived.follow():
         archived.spark_job("spark-submit spark/seed.py")
-        loader.end()
     assert archived.ask(*STORED) == stored
     archived.keep({**KEPT, "late": FACTS["total"]}, is_refresh=False)
     with pytest.raises(ArchiveIncomplete, match="no baseline of late"):
@@ -255,7 +238,7 @@ def test_a_killed_replay_stores_nothing_and_the_next_one_is_right(
     archived: Archived, tmp_path: Path
 ) -> None:
     moment = archived.moments[4]
-    flags = ("--from", str(archived.place), "--at", lsn.show(moment.position), *by_model(ARCHIVED))
+    flags = ("--from", str(archived.place), "--at", lsn.show(moment[0]), *by_model(ARCHIVED))
     command = (sys.executable, "spark/replay.py", *flags, "--to", str(tmp_path / "killed"))
     killed = archived.spawn(*command, WALTALLY_KILL_AT="appended")
     killed.communicate(timeout=60)
@@ -304,56 +287,60 @@ def test_what_the_log_does_not_hold_is_not_replayed(system: QuerySystem) -> None
 
 
 @pytest.mark.slow
-def test_a_lost_warehouse_is_rebuilt_from_an_archive_that_was_killed_and_a_log_that_was_pruned(
+def test_a_lost_warehouse_is_rebuilt_from_an_archive_and_a_log_that_was_pruned(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """Models of every kind, in another database; what only the archive knows stays counted."""
     home = str(tmp_path / "archive")
     of_rows = [name for name, (query, _) in MODELS.items() if query in (ROWS, LISTED)]
-    others = [name for name in MODELS if name not in (*of_rows, *ABOVE)]
+    others = by_model(name for name in MODELS if name not in (*of_rows, *ABOVE))
+    seed = ("seed", "--archive", home, *others)
     with made(cluster, tmp_path, is_apart=True) as kept, empty_database(cluster) as fresh:
-        pipeline: Any = kept
-        operator = Operator(pipeline)
 
-        def seed_from_archive() -> None:
-            kept.must_run("seed", "--archive", home, *by_model(others))
+        def change() -> None:
+            """Each kind of change, with a purge; staged and applied."""
+            kept.write(60)
+            kept.write(30, "old_orders")
+            for statement in (
+                "update orders set status = 'paid', amount = amount + 1 where id % 7 = 3",
+                "delete from orders where id % 13 = 3",
+                "delete from old_orders where id % 5 = 3",
+            ):
+                kept.source.execute(statement)
+            kept.catch_up()
 
-        def build() -> None:
+        def build(_: str) -> None:
             kept.keep(MODELS)
             kept.apply()
 
+        def rows() -> dict[str, list[str]]:
+            return {
+                name: sorted(map(str, kept.target.execute(f"table analytics.{name}")))
+                for name in MODELS
+            }
+
+        operator = Operator(kept)  # type: ignore[arg-type]
         operator.instead = {
-            "spark-submit spark/archive.py --to s3:": lambda _: kept.must_run(
-                "archive", "--to", home
+            "spark-submit spark/archive.py": lambda _: kept.must_run("archive", "--to", home),
+            "spark-submit spark/seed.py": lambda _: kept.must_run(
+                "seed", "--archive", home, *others
             ),
-            "spark-submit spark/seed.py --archive s3:": lambda _: seed_from_archive(),
-            "dbt build": lambda _: build(),
+            "dbt build": build,
         }
         procedure = "Rebuild the warehouse from an archive"
         operator.carry_out(procedure, 0)
-        change_orders(kept)
+        change()
         kept.source.begin_block()
-        change_orders(kept)
-        killed = kept.spawn(
-            *submitted("archive", "--to", home, "--slice-changes", "50"),
-            WALTALLY_KILL_AT="archive-manifest",
-        )
-        killed.communicate(timeout=300)
-        assert killed.returncode
-        slot_home = tmp_path / "archive" / f"slot={kept.slot}"
-        assert len(manifests_in(slot_home)) == 1
+        change()
         operator.carry_out(procedure, 1)
-        assert len(manifests_in(slot_home)) > 1
-        kept.must("prune", "--keep", "0s")
-        start = "select start_lsn::text from cdc.slot_position"
-        assert lsn.parse(kept.target.value(start)) > manifests_in(slot_home)[0]["to_lsn"]
-        change_orders(kept)
-        rows = {name: rows_of(kept, name) for name in MODELS}
+        assert "Dropped" in kept.must("prune", "--keep", "0s")
+        change()
+        before = rows()
 
         # The loader was ahead of the archive: its slot alone does not go on from there.
         kept.target = fresh
         kept.must("setup", "--take-slot")
-        code, _, err = kept.run("seed", "--archive", home, *by_model(others))
+        code, _, err = kept.run(*seed)
         assert code == 32 and "the changes between are in neither" in err
         fresh.execute("drop schema cdc, cdc_jobs cascade")
         try:
@@ -361,34 +348,14 @@ def test_a_lost_warehouse_is_rebuilt_from_an_archive_that_was_killed_and_a_log_t
             kept.must_run("seed", *by_model(of_rows))
             kept.wait_for_log()
             kept.apply()
-            code, out, err = kept.run("audit", "--json")
-            assert code == 0, err
+            report = kept.audit()
         finally:
             operator.close()
-        report = json.loads(out)
         assert {*report["models"], *report["over_models"]} == {*MODELS}
-        assert report["equal"] and int(report["models"]["purged"]["purged"]["order_count"]) > 0
-        for name, before in rows.items():
-            assert rows_of(kept, name) == before, name
-
-
-def rows_of(kept: Kept, name: str) -> list[str]:
-    return sorted(map(str, kept.target.execute(f"table analytics.{name}")))
+        assert int(report["models"]["purged"]["purged"]["order_count"]) > 0
+        assert rows() == before
 
 
 def by_model(names: Iterable[str]) -> list[str]:
     """Return the flags that name these models."""
     return [word for name in names for word in ("--model", name)]
-
-
-def change_orders(kept: Kept) -> None:
-    """Each kind of change, with a purge; staged and applied."""
-    kept.write(60)
-    kept.write(30, "old_orders")
-    for statement in (
-        "update orders set status = 'paid', amount = amount + 1 where id % 7 = 3",
-        "delete from orders where id % 13 = 3",
-        "delete from old_orders where id % 5 = 3",
-    ):
-        kept.source.execute(statement)
-    kept.catch_up()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from waltally_jobs.seeding.store import Counted
+
 from tests.spark.kept import MODELS, Kept
-from tests.spark.support import WhenCounted
+from tests.spark.support import meanwhile
 from waltally import lsn
 
 WRITTEN = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
@@ -34,19 +37,19 @@ def seeded(kept: Kept, *flags: str) -> dict[str, Any]:
 
 
 def test_what_was_written_down_before_the_snapshot_stays_counted(
-    purging: Kept, when_counted: WhenCounted
+    purging: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Or is forgotten where that is asked."""
     first: list[int] = []
 
-    def write_all(position: int) -> None:
-        if not first:
-            write_down(purging, position - 20, gone=1, web=2)
-            write_down(purging, position - 10, web=3)
-            # From the snapshot on the deletes are in the stream.
-            write_down(purging, position, web=4)
-            first.append(position)
+    def write_all(counted: Counted) -> None:
+        first.append(counted.snapshot_lsn)
+        write_down(purging, first[0] - 20, gone=1, web=2)
+        write_down(purging, first[0] - 10, web=3)
+        # From the snapshot on the deletes are in the stream.
+        write_down(purging, first[0], web=4)
 
-    when_counted(write_all)
+    meanwhile(monkeypatch, "seeding.job.count", after=write_all)
     before = dict(purging.target.execute(STORED))
     with purging.follow("--build"):
         assert seeded(purging) == {"outcome": "kept", "rows": 6, "groups": 2}
@@ -58,22 +61,12 @@ def test_what_was_written_down_before_the_snapshot_stays_counted(
             *((-20, ["gone"], 1), (-10, ["web"], 5))
         ]
         seeded(purging)
-    assert purging.target.execute(WRITTEN) == left
-    assert dict(purging.target.execute(STORED)) == wanted
-
-
-def test_purged_rows_are_forgotten_when_asked(purging: Kept, when_counted: WhenCounted) -> None:
-    """Also where the model is not built up to the snapshot: they need not be known."""
-
-    def write_all(position: int) -> None:
-        write_down(purging, position - 1, gone=1, web=2)
-        write_down(purging, position, web=4)
-
-    when_counted(write_all)
-    before = purging.target.execute(STORED)
-    said = {"outcome": "forgotten", "rows": 3, "groups": 2}
+        assert purging.target.execute(WRITTEN) == left
+        assert dict(purging.target.execute(STORED)) == wanted
+    # They need not be known: nobody follows.
+    said = {"outcome": "forgotten", "rows": 6, "groups": 2}
     assert seeded(purging, "--forget-purged") == said
-    assert purging.target.execute(STORED) == before
+    assert dict(purging.target.execute(STORED)) == before
     assert purging.target.execute(WRITTEN) == []
 
 
@@ -99,25 +92,15 @@ def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(purg
 
 def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(purging: Kept) -> None:
     purging.source.execute("delete from old_orders where id < 5")
-    with purging.follow("--build") as loader:
+    with purging.follow("--build"):
         purging.must_run("seed")
-        loader.end()
     # Written down again where the model is now.
     purging.source.execute("delete from old_orders where id < 8")
     purging.catch_up()
     manifest = purging.source.manifest
     manifest.write_text(manifest.read_text().replace('"analytics"', '"other"'))
     assert "registered another table for purged" in purging.must("setup")
-    query, config = purging.models["purged"]
-    named = [
-        {"relation": f'"db"."public"."{name}"', "table": f"public.{name}"}
-        for name in ("orders", "old_orders")
-    ]
-    purging.target.execute(
-        "create schema other; select cdc.install_query(%s, 'other', 'purged', 'purged', %s, %s,"
-        " %s, 'other.rejected_changes', false)",
-        *(purging.slot, query, json.dumps(named), json.dumps(config)),
-    )
+    purging.install("purged", "other")
     purging.apply()
     assert purging.target.value("select sum(order_count) from other.purged") == 160
     written = "select sum(measures[1]) from cdc.archived_delete where model_name = 'other.purged'"
@@ -146,13 +129,8 @@ def test_an_update_that_was_rejected_is_no_purge_and_a_delete_no_written_one(pur
         purging.wait_for_log()
         purging.apply()
         tables = " union all ".join(f"table {name}" for name in ("orders", "old_orders", "gone"))
-        model, counted = (
-            f"select channel, {count}, {amount} from {rows}"
-            for count, amount, rows in (
-                ("order_count", "amount", "analytics.purged"),
-                ("count(*)", "sum(amount)", f"({tables}) as t group by 1"),
-            )
-        )
+        model = "select channel, order_count, amount from analytics.purged"
+        counted = f"select channel, count(*), sum(amount) from ({tables}) as t group by 1"
         return purging.target.execute(actions) == purging.compare(model, counted) == []
 
     with purging.follow():

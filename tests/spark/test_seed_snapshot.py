@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
@@ -21,7 +21,14 @@ from waltally_jobs.evaluation import snapshot
 from testkit.commands import wait_until
 from testkit.model import notify
 from testkit.pipeline import Pipeline
-from tests.spark.support import Clock, Source, exported, job_settings, notifications_in
+from tests.spark.support import (
+    Clock,
+    Source,
+    exported,
+    job_settings,
+    meanwhile,
+    notifications_in,
+)
 from waltally.database import Connection
 
 PARTITIONED = """
@@ -29,6 +36,7 @@ PARTITIONED = """
     create table notifications (like former) partition by list (notification_status);
     create table leaf partition of notifications {}
 """
+LOCK = "evaluation.snapshot.lock"
 TEMPORARY = "select 1 from pg_replication_slots where temporary and database = current_database()"
 
 # Locks.
@@ -74,23 +82,6 @@ def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(
         assert lock_against(source, application, holds) >= {"notifications", holds}
 
 
-@contextmanager
-def before_the_locks(
-    monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], times: int = 1
-) -> Iterator[None]:
-    """Let this happen between the snapshot and the locks, at the first tries."""
-    lock, left = snapshot.lock, iter(range(times))
-
-    def acted(*arguments: Any) -> None:
-        if next(left, None) is not None:
-            act()
-        lock(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "lock", acted)
-        yield
-
-
 def test_a_table_that_stays_locked_times_out(
     source: Source, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,30 +89,32 @@ def test_a_table_that_stays_locked_times_out(
         altering.ask("lock table notification_history")
         clock.ahead = 29.5
 
-    with (
-        source.session() as altering,
-        before_the_locks(monkeypatch, lock),
-        altering.transaction(),
-        pytest.raises(SnapshotBlocked, match="notification_history was still locked after 30 s"),
-        exported(source),
-    ):
+    meanwhile(monkeypatch, LOCK, before=lock)
+    says = "notification_history was still locked after 30 s"
+    with source.session() as altering, altering.transaction():
+        refused(source, says)
+
+
+def refused(source: Source, says: str, timeout: float = 30) -> str:
+    """See that no snapshot is made, and return the remedy."""
+    with pytest.raises(SnapshotBlocked, match=says) as caught, exported(source, timeout=timeout):
         pass
+    wait_until(lambda: not source.execute(TEMPORARY))
+    return caught.value.remedy
 
 
 def test_a_truncate_that_waits_for_the_locks_holds_nobody_up(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What asks for the table after it waits behind it, and must not be the seed."""
-    lock = snapshot.lock
+    truncating: list[Any] = []
     with source.session() as application, ThreadPoolExecutor(1) as pool:
 
-        def locked(*arguments: Any) -> None:
-            lock(*arguments)
+        def truncate(_: None) -> None:
             truncating.append(pool.submit(application.ask, "truncate notifications"))
-            wait_until(lambda: source.waiting("relation"))
+            wait_until(source.waiting)
 
-        truncating: list[Any] = []
-        monkeypatch.setattr(snapshot, "lock", locked)
+        meanwhile(monkeypatch, LOCK, after=truncate)
         with exported(source) as held:
             assert held.position
         truncating[0].result(60)
@@ -129,43 +122,57 @@ def test_a_truncate_that_waits_for_the_locks_holds_nobody_up(
 
 def test_a_seed_that_waits_for_writers_is_in_nobodys_way(source: Source) -> None:
     """A TRUNCATE by the writer that the snapshot waits for: each would wait for the other."""
-
-    def count() -> int:
-        with exported(source) as held:
-            return notifications_in(source, held)
-
     source.insert(3)
     with source.session() as writer, ThreadPoolExecutor(1) as pool:
         writer.ask("set lock_timeout = '20s'")
         with writer.transaction():
             writer.ask("insert into unrelated (note) values ('open')")
-            counting = pool.submit(count)
+            counting = pool.submit(count, source)
             wait_until(lambda: source.execute(TEMPORARY))
             writer.ask("truncate notifications")
         assert counting.result(60) == 0
 
 
+def count(source: Source, timeout: float = 30) -> int:
+    """Return how many notifications a snapshot has."""
+    with exported(source, timeout=timeout) as held:
+        return notifications_in(source, held)
+
+
 @pytest.mark.parametrize(
-    "ddl",
+    ("before", "ddl"),
     [
-        "truncate notifications",
-        "alter table notifications drop notification_type;"
-        " alter table notifications add notification_type text default 'sms'",
-        "drop table notifications; create table notifications (like former including defaults)",
+        ("select", "truncate notifications"),
+        (
+            "select",
+            "alter table notifications drop notification_type;"
+            " alter table notifications add notification_type text default 'sms'",
+        ),
+        (
+            "create table former (like notifications including defaults)",
+            "drop table notifications; create table notifications (like former)",
+        ),
+        (
+            PARTITIONED.format("for values in ('a')")
+            + "; create table late (like former); insert into late select * from former",
+            "alter table notifications attach partition late default",
+        ),
     ],
 )
 def test_ddl_between_the_snapshot_and_the_locks_makes_a_new_snapshot(
-    source: Source, monkeypatch: pytest.MonkeyPatch, ddl: str
+    source: Source,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: str,
+    ddl: str,
 ) -> None:
-    source.fill()
-    messages: list[str] = []
-    source.execute("create table former (like notifications including defaults)")
-    with (
-        before_the_locks(monkeypatch, lambda: source.execute(ddl)),
-        exported(source, notify=messages.append) as held,
-    ):
+    source.insert(5)
+    source.execute(before)
+    meanwhile(monkeypatch, LOCK, before=lambda: source.execute(ddl))
+    with exported(source) as held:
         assert notifications_in(source, held) == source.value("select count(*) from notifications")
-    assert "public.notifications was truncated, altered or given partitions" in messages[0]
+    said = "public.notifications was truncated, altered or given partitions"
+    assert said in capsys.readouterr().err
 
 
 def test_ddl_at_each_try_times_out(
@@ -175,12 +182,8 @@ def test_ddl_at_each_try_times_out(
         source.execute("truncate notifications")
         clock.ahead += 15
 
-    with (
-        before_the_locks(monkeypatch, truncate, 1000),
-        pytest.raises(SnapshotBlocked, match=r"notifications was truncated.* at each try for 30 s"),
-        exported(source),
-    ):
-        pass
+    meanwhile(monkeypatch, LOCK, before=truncate, times=1000)
+    refused(source, r"notifications was truncated.* at each try for 30 s")
 
 
 # Transactions that it waits for.
@@ -190,17 +193,11 @@ def test_a_seed_names_who_it_waits_for_and_how_that_ends(source: Source) -> None
     insert = "begin; insert into unrelated (note) values ('open')"
     with source.session(application="nightly batch") as writer:
         writer.ask(insert)
-        with pytest.raises(SnapshotBlocked) as caught, exported(source, timeout=0.5):
-            pass
-        assert f"pid {writer.info.backend_pid} (postgres nightly batch) open for" in str(caught)
-        writer.ask("rollback")
-        wait_until(lambda: not source.execute(TEMPORARY))
-        writer.ask(f"{insert}; prepare transaction 'forgotten'")
-    with pytest.raises(SnapshotBlocked) as caught, exported(source, timeout=0.5):
-        pass
-    assert "now prepared transaction 'forgotten' (postgres) open for" in str(caught.value)
-    source.execute(re.findall(r"rollback prepared '.*?'", caught.value.remedy)[0])
-    wait_until(lambda: not source.execute(TEMPORARY))
+        refused(source, rf"pid {writer.info.backend_pid} \(postgres nightly batch\) open for", 0.5)
+        writer.ask(f"rollback; {insert}; prepare transaction 'forgotten'")
+    says = r"now prepared transaction 'forgotten' \(postgres\) open for"
+    remedy = refused(source, says, 0.5)
+    source.execute(re.findall(r"rollback prepared '.*?'", remedy)[0])
 
 
 @contextmanager
@@ -224,34 +221,22 @@ def half_ended_commit(source: Source) -> Iterator[None]:
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_half_ended_commit_below_the_position_is_waited_for(
-    source: Source, clock: Clock, is_late: bool
+    source: Source, clock: Clock, is_late: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    messages: list[str] = []
-
-    def count() -> int:
-        with exported(source, timeout=300, notify=messages.append) as held:
-            return notifications_in(source, held)
-
-    def waited_for(session: Connection) -> bool:
-        return bool(
-            source.execute(
-                "select 1 from pg_locks where locktype = 'transactionid' and not granted"
-                " and transactionid = any(select transactionid from pg_locks"
-                " where granted and locktype = 'transactionid' and pid = %s)",
-                session.info.backend_pid,
-            )
-        )
+    def is_waited_for(session: Connection) -> bool:
+        blockers = "select 1 from pg_stat_activity where %s = any(pg_blocking_pids(pid))"
+        return bool(source.execute(blockers, session.info.backend_pid))
 
     # The slot waits for the first writer, then for those that run when it ends: the second. What
     # commits in that time is in the snapshot by its commit record alone.
     insert = "begin; insert into unrelated (note) values ('open')"
     with source.session() as first, source.session() as second, ThreadPoolExecutor(1) as pool:
         first.ask(insert)
-        counting = pool.submit(count)
-        wait_until(lambda: waited_for(first))
+        counting = pool.submit(count, source, 300)
+        wait_until(lambda: is_waited_for(first))
         second.ask(insert)
         first.ask("commit")
-        wait_until(lambda: waited_for(second))
+        wait_until(lambda: is_waited_for(second))
         # Most servers of November 2026 wait for such a commit themselves before the slot is made.
         # 15.18 and 18.6 do not, and there our own guard must.
         with half_ended_commit(source):
@@ -262,37 +247,34 @@ def test_a_half_ended_commit_below_the_position_is_waited_for(
                 with pytest.raises(SnapshotBlocked, match=expected):
                     counting.result(60)
             else:
-                wait_until(lambda: messages)
-                assert re.match(r"waiting for (writers|commits to end), now pid", messages[-1])
+                said = wait_until(lambda: capsys.readouterr().err)
+                assert re.search(r"waiting for (writers|commits to end), now pid", said)
                 assert not counting.done()
         if not is_late:
             assert counting.result(60) == 1
 
 
-def test_the_log_is_not_pruned_between_the_check_and_the_baseline(pipeline: Pipeline) -> None:
+def test_the_log_is_not_pruned_between_the_check_and_the_baseline(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline.source.begin_block()
     pipeline.begin()
-    with (
-        pipeline.follow("--build"),
-        closing(pipeline.session("postgres")) as holder,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        with holder.transaction():
-            holder.ask("lock table cdc.baseline_group in share mode")
-            seed = pool.submit(pipeline.spark_job, "spark-submit spark/seed.py")
-            waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
-            wait_until(lambda: pipeline.target.value(waiting, "cdc.baseline_group"))
-            for _ in range(2):
-                pipeline.source.begin_block()
-                pipeline.source.insert(2)
-                pipeline.must("wait")
-            # Else a rebuild from the baseline of before would keep it.
-            pipeline.target.execute(
-                "insert into cdc.archive_position (slot_name, location, from_lsn, archived_lsn)"
-                " select slot_name, '/archive', start_lsn, position_lsn from cdc.slot_position"
-            )
-            pipeline.refused("prune", "--keep", "0s", "--timeout", "1")
-        seed.result()
+
+    def prune() -> None:
+        for _ in range(2):
+            pipeline.source.begin_block()
+            pipeline.source.insert(2)
+            pipeline.must("wait")
+        # Else a rebuild from the baseline of before would keep it.
+        pipeline.target.execute(
+            "insert into cdc.archive_position (slot_name, location, from_lsn, archived_lsn)"
+            " select slot_name, '/archive', start_lsn, position_lsn from cdc.slot_position"
+        )
+        pipeline.refused("prune", "--keep", "0s", "--timeout", "1")
+
+    meanwhile(monkeypatch, "seeding.store._replace_one", before=prune)
+    with pipeline.follow("--build"):
+        pipeline.spark_job("spark-submit spark/seed.py")
     pipeline.build()
     assert pipeline.differences() == []
     assert "Dropped 2 partitions" in pipeline.must("prune", "--keep", "0s")
@@ -303,10 +285,9 @@ def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(
 ) -> None:
     """Spark has a session for each core, and a large machine has more than a server gives."""
     source.execute("create role crowded login connection limit 0")
-    dsn = source.cluster.dsn(source.name, "crowded")
     try:
+        reads = queries(source.cluster.dsn(source.name, "crowded"), ["select 1::bigint as one"])
         with pytest.raises(CountingFailed) as refused, spark_errors("seed", lambda: None):
-            reads = queries(dsn, ["select 1::bigint as one"])
             spread(spark, reads, lambda batches: batches, "one bigint").collect()
     finally:
         source.execute("drop role crowded")
@@ -322,14 +303,3 @@ def test_what_a_task_itself_raises_is_said(spark: SparkSession) -> None:
     says = "^a task failed: ZeroDivisionError: a rule of ours divides$"
     with pytest.raises(CountingFailed, match=says), spark_errors("seed"):
         spark.range(1).mapInArrow(fail, "id bigint").collect()
-
-
-def test_partitions_that_come_after_the_snapshot_are_in_the_next(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source.execute(PARTITIONED.format("for values in ('a')"))
-    source.execute("create table late (like notifications)")
-    attach = "alter table notifications attach partition late default"
-    with before_the_locks(monkeypatch, lambda: source.execute(attach)), exported(source) as held:
-        found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
-    assert found >= {"public.late", "public.leaf"}

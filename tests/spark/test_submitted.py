@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import pyspark
 import pytest
 from waltally_jobs.common import submitted
 from waltally_jobs.common.progress import print_lines, print_status
 
-from testkit.commands import ROOT, wait_until
+from testkit.commands import wait_until
 from testkit.hostile import FORGED, SECRET
-from tests.spark.support import Source, kill
+from tests.spark.support import Source, kill, meanwhile
 from waltally.errors import SettingError
 from waltally.escapes import escaped
 
@@ -43,27 +37,33 @@ def test_a_seed_killed_amid_the_swap_leaves_the_previous_one(source: Source) -> 
         other.ask("lock table cdc.baseline in exclusive mode")
         killed = source.start("--forget-purged")
         # The counts are swapped in the open transaction, the seed's own row is not.
-        wait_until(lambda: source.waiting("relation") == 1 or killed.poll() is not None)
+        wait_until(lambda: source.waiting() == 1 or killed.poll() is not None)
         kill(killed)
-    wait_until(lambda: not source.job_sessions())
+    sessions = "select pid from pg_stat_activity where application_name = 'waltally seed'"
+    wait_until(lambda: not source.execute(sessions))
     assert source.has_previous_seed()
 
 
-@pytest.mark.parametrize("session", ["slot", pytest.param("locks", marks=pytest.mark.slow)])
-def test_the_seed_fails_when_a_holder_is_terminated(source: Source, session: str) -> None:
+@pytest.mark.parametrize(
+    "holder",
+    [
+        "select active_pid from pg_replication_slots where slot_name ~ '^waltally_seed_'",
+        "select pid from pg_stat_activity where datname = current_database()"
+        " and state = 'idle in transaction' and query ~ 'pg_inherits'",
+    ],
+    ids=["slot", "locks"],
+)
+def test_the_seed_fails_when_a_holder_is_terminated(
+    source: Source, holder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source.fill()
     source.previous_seed()
-    holder = (
-        "select active_pid from pg_replication_slots where slot_name ~ '^waltally_seed_'"
-        if session == "slot"
-        else "select pid from pg_stat_activity where datname = current_database()"
-        " and state = 'idle in transaction' and query ~ 'pg_inherits'"
-    )
-    with ThreadPoolExecutor(1) as pool:
-        seeding = pool.submit(source.seed, "--forget-purged")
-        with source.closed_gate(seeding.done):
-            assert source.value(f"select pg_terminate_backend(({holder}))")
-        code, _, err = seeding.result(120)
+
+    def terminate() -> None:
+        assert source.value(f"select pg_terminate_backend(({holder}), 10000)")
+
+    meanwhile(monkeypatch, "evaluation.places.parts_to_move", before=terminate)
+    code, _, err = source.seed("--forget-purged")
     assert code == 30, err
     assert "the session that holds the snapshot or the table locks has ended" in err
     assert "Traceback" not in err and "\tat " not in err
@@ -88,24 +88,6 @@ def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     assert failed.startswith("Error: Spark failed: ")
     assert remedy == "Try: run the seed again"
     assert intact == "The previous seed, if any, is intact."
-
-
-def test_spark_submit_hands_on_every_word_and_imports_what_is_compiled(tmp_path: Path) -> None:
-    script = tmp_path / "words.py"
-    script.write_text(
-        "import json, os, pyspark, sys\n"
-        "print(json.dumps([sys.argv[1:], os.environ['PGUSER'], pyspark.__file__]))"
-    )
-    words = ["", "two words", 'a "quote"', "line\nbreak", "$HOME"]
-    done = subprocess.run(
-        [Path(sys.executable).parent / "spark-submit", script, *words],
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "PGUSER": "a b"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr == ""
-    assert done.stdout == json.dumps([words, "a b", pyspark.__file__]) + "\n"
 
 
 def test_a_password_in_a_property_is_refused() -> None:

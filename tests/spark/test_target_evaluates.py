@@ -5,19 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from waltally_jobs.common import arrow
 from waltally_jobs.evaluation import copies, places
 
-from loader.staging import migrate
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
 from testkit.servers import Cluster, connect_target
 from tests.queries.odd import Writer
 from tests.queries.test_facts import MODELS
 from tests.spark.odd import LAB, NAMES
+from tests.spark.support import Source, meanwhile
 from waltally.models import Model
 from waltally.tables import Table
 
@@ -109,25 +108,20 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
         assert target.execute("select count(*) from analytics.keys") == [(0,)]
 
 
-def test_other_time_zone_data_are_told(cluster: Cluster) -> None:
+def test_other_time_zone_data_are_told(source: Source, cluster: Cluster) -> None:
     """Servers of other encodings are in test_audit_queries.py."""
-    with (
-        empty_database(cluster) as one,
-        empty_database(cluster) as same,
-        closing(connect_target(cluster.dsn(one.name))) as target,
-    ):
-        migrate.upgrade(target)
-        zoned, plain = (
-            [Model("m", Table("lab", "m"), {"relies_on": on})] for on in (["time-zone data"], [])
-        )
-        assert not places.differ(one.connection, target, zoned)
-        assert not places.differ(same.connection, target, zoned)
+    zoned, plain = (
+        [Model("m", Table("lab", "m"), {"relies_on": on})] for on in (["time-zone data"], [])
+    )
+    with empty_database(cluster) as other, closing(connect_target(source.dsn)) as target:
+        assert not places.differ(source.connection, target, zoned)
+        assert not places.differ(other.connection, target, zoned)
         target.ask(
             "create or replace function cdc.zone_data() returns text language sql"
             " as 'select current_database()::text'"
         )
-        assert places.differ(same.connection, target, zoned)
-        assert not places.differ(same.connection, target, plain)
+        assert places.differ(other.connection, target, zoned)
+        assert not places.differ(other.connection, target, plain)
 
 
 def test_rows_of_many_groups_are_moved_and_small_partitions_together(
@@ -137,7 +131,7 @@ def test_rows_of_many_groups_are_moved_and_small_partitions_together(
     system.source.execute(
         "create table lab.parts (id int, code text) partition by list (code);"
         "create table lab.parts_a partition of lab.parts for values in ('a');"
-        "create table lab.parts_b partition of lab.parts for values in ('b');"
+        "create table lab.parts_b partition of lab.parts default;"
         "alter table lab.parts_a replica identity full;"
         "alter table lab.parts_b replica identity full;"
         "insert into lab.parts values (1, 'a'), (2, 'a'), (3, 'b');"
@@ -150,16 +144,10 @@ def test_rows_of_many_groups_are_moved_and_small_partitions_together(
             "parted": ("select id, code, count(*) as n from {parts} group by 1, 2", {}),
         }
     )
-    moved: list[str] = []
-    fill = copies.fill
-
-    def noted(start: Any, target: Any, made: Any, *arguments: Any) -> Any:
-        moved.extend(copy.model.name for copy in made)
-        return fill(start, target, made, *arguments)
-
-    monkeypatch.setattr(copies, "fill", noted)
+    moved: list[copies.Copy] = []
+    meanwhile(monkeypatch, "evaluation.copies.fill", after=moved.extend)
     system.spark_job("spark-submit spark/seed.py")
-    assert moved == ["many", "parted"]
+    assert [copy.model.name for copy in moved] == ["many", "parted"]
     system.catch_up()
     for name, count in (("few", 2), ("many", 20000), ("parted", 3)):
         assert system.target.value(f"select count(*) from analytics.{name}") == count
