@@ -20,6 +20,16 @@ from waltally.errors import LoaderError
             "LIMIT in a sub-select takes some rows by their order",
         ),
         ("select id, language from posts", "each row is needed"),
+        (
+            "select avg(n) from (select row_number() over (order by id) as n from posts) as p",
+            "A window over rows needs each of them",
+        ),
+        (
+            "select count(*) from (select distinct on (account_id) language from posts) as p",
+            "DISTINCT ON takes one row of several",
+        ),
+        ("select sum(id * interval '1 day') from posts", "adds up values of type interval"),
+        ("select max(language::timestamp) from posts", "a text cast to timestamp"),
         ("select count(*) from secret", "row security"),
         ("select sum(twice(account_id)) from posts", "a function of a user"),
         ("select count(*) from kept_posts", "a materialized view"),
