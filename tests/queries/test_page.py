@@ -105,31 +105,27 @@ TYPES = (
     *("timestamp with time zone", "time without time zone", "interval", "bit", "inet"),
 )
 AGGREGATES = """
-select own.call, own.proname, own.type from (
-    select
-        p.proname::text, type, case
-            when a.aggkind = 'o' then format(
-                '%%s(%%s) within group (order by null::%%s)', p.proname,
-                case a.aggnumdirectargs when 1 then 'null::' || p.proargtypes[0]::regtype else '' end, type
-            )
-            else format(
-                '%%s(null::%%s%%s)', p.proname, type, case p.proname
-                    when 'string_agg' then format(', '',''::%%1$s order by null::%%1$s', type)
-                    when 'array_agg' then format(' order by null::%%s', type)
-                    else (select string_agg(', null::' || format_type(later, null), '' order by place)
-                        from unnest(p.proargtypes::oid[]) with ordinality as one (later, place) where place > 1)
-                end
-            )
-        end as call
-    from pg_aggregate as a
-    inner join pg_proc as p on p.oid = a.aggfnoid and p.pronamespace = 'pg_catalog'::regnamespace
-    cross join unnest(%s::text[]) as type
-    where
-        a.aggkind <> 'h'
-        and p.proargtypes[a.aggnumdirectargs] in
-            (type::regtype, '"any"'::regtype, 'anynonarray'::regtype, 'anyelement'::regtype)
-) as own
+select p.proname::text, a.aggkind::text, a.aggnumdirectargs::integer,
+    array(select format_type(own, null) from unnest(p.proargtypes::oid[]) as own)
+from pg_aggregate as a inner join pg_proc as p on p.oid = a.aggfnoid
+where a.aggkind <> 'h' and p.pronamespace = 'pg_catalog'::regnamespace and p.pronargs > 0
 """
+
+
+def calls_of(lab: Lab) -> Iterator[tuple[str, str, str]]:
+    """Yield each aggregate that takes values of each type, with its name and that type."""
+    for name, kind, direct, arguments in lab.execute(AGGREGATES):
+        before, (own, *after) = arguments[:direct], arguments[direct:]
+        for type_ in TYPES if own in ('"any"', "anynonarray", "anyelement") else {own} & {*TYPES}:
+            nulls = [f"null::{one}" for one in before]
+            more = {
+                "array_agg": f" order by null::{type_}",
+                "string_agg": f", ','::{type_} order by null::{type_}",
+            }.get(name, "".join(f", null::{one}" for one in after))
+            call = f"{name}(null::{type_}{more})"
+            if kind == "o":
+                call = f"{name}({', '.join(nulls)}) within group (order by null::{type_})"
+            yield call, name, type_
 
 
 def test_the_aggregates_of_the_reference_are_those_that_are_taken(lab: Lab) -> None:
@@ -141,7 +137,7 @@ def test_the_aggregates_of_the_reference_are_those_that_are_taken(lab: Lab) -> N
             "`(timestamp)(tz)?`", lambda m: f"`{m[1]} with{'out' * (not m[2])} time zone`", spelled
         )
         listed |= dict.fromkeys(re.findall(r"`([\w.]+)`", names), spelled)
-    calls = lab.execute(AGGREGATES, list(TYPES))
+    calls = [*calls_of(lab)]
     assert listed.keys() - {"cdc.percentile_disc"} <= {name for _, name, _ in calls}
 
     def reasons(*aggregates: str) -> str:

@@ -15,7 +15,7 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import cases
 from tests.queries.lab import Lab, Model
-from tests.queries.rows_changes import KEY_OF_E, KEYS, TABLES, VALUES, change_c
+from tests.queries.rows_changes import KEY_OF_E, TABLES, VALUES, change_c
 from tests.queries.writer import Writer
 
 WHOLE = """select id, kind, mood, amount, discount, price, n, flag, at, day, span, code, tags, doc,
@@ -50,7 +50,7 @@ EITHER = pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows",
 
 def live(rng: Random, table: str, *models: Model, steps: int = 50) -> None:
     """Let the models follow changes of a table."""
-    writer = Writer(models[0].lab, rng, {table: VALUES[table]}, KEYS)
+    writer = Writer.of(models[0].lab, rng, [table], VALUES)
     for _ in range(steps):
         writer.write(rng.choice((1, 3, 10)))
         for model in models:
