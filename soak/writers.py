@@ -69,5 +69,5 @@ def writers(dsn: str, seed: int, rate: float, identity: Identity) -> tuple[Write
     def join(cursor: Any, random: Random) -> Session:
         return Session(cursor, random, templates, identity)
 
-    notify = Writers(dsn, join, dict(mix(identity, truncates=True)), seed, rate)
+    notify = Writers(dsn, join, dict(mix(truncates=True)), seed, rate)
     return notify, Writers(dsn, ShopSession, shop.CHANGES | shop.TRUNCATES, seed, rate)

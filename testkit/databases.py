@@ -13,10 +13,19 @@ from typing import Any, Self
 
 from psycopg2 import errors
 
+from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
 from testkit.model import NOTIFY, Query, manifest_of
-from testkit.servers import APPLICATION, BIN, Cluster, administer, connect, load_application
+from testkit.servers import (
+    APPLICATION,
+    BIN,
+    Cluster,
+    administer,
+    connect,
+    connect_target,
+    load_application,
+)
 from waltally.database import Connection
 
 _numbers = itertools.count()
@@ -43,6 +52,12 @@ class Database(Commands):
         self.manifest = manifest_of(self.models)
         """The declared models: what LOADER_MANIFEST is for the loader."""
         self.connection = connect(cluster.dsn(name))
+
+    def with_functions(self) -> Self:
+        """Make the staging schema, without a slot."""
+        with closing(connect_target(self.cluster.dsn(self.name))) as target:
+            migrate.upgrade(target)
+        return self
 
     def load_notify(self) -> None:
         """Make the application's tables in this empty database."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
-from loader.staging import migrate
 from testkit.databases import Database, empty_database
-from testkit.servers import Cluster, connect_target
+from testkit.servers import Cluster
 
 
 @pytest.fixture(scope="module")
 def database(cluster: Cluster) -> Iterator[Database]:
     with empty_database(cluster) as made:
-        with closing(connect_target(cluster.dsn(made.name))) as target:
-            migrate.upgrade(target)
-        yield made
+        yield made.with_functions()

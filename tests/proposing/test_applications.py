@@ -13,13 +13,17 @@ from waltally.errors import LoaderError
     ("query", "reason"),
     [
         (
-            # Mastodon: the usual language of the last twenty posts of an account
-            "select a.id, mode() within group (order by l.language) from accounts as a cross join"
-            " lateral (select p.language from posts as p where p.account_id = a.id order by p.id"
-            " desc limit 20) as l group by a.id",
+            "select count(*) from accounts as a cross join lateral (select from posts limit 20) as p",
             "LIMIT in a sub-select takes some rows by their order",
         ),
         ("select id, language from posts", "each row is needed"),
+        (
+            "select avg(n) from (select row_number() over (order by id) as n from posts) as p",
+            "A window over rows needs each of them",
+        ),
+        ("select count(*) from (select distinct on (id) id from posts) as p", "DISTINCT ON takes"),
+        ("select sum(id * interval '1 day') from posts", "adds up values of type interval"),
+        ("select max(language::timestamp) from posts", "a text cast to timestamp"),
         ("select count(*) from secret", "row security"),
         ("select sum(twice(account_id)) from posts", "a function of a user"),
         ("select count(*) from kept_posts", "a materialized view"),
@@ -39,23 +43,13 @@ from waltally.errors import LoaderError
         ("select string_agg(language, ',' order by id) from posts", "needs each row"),
         ("select count(*) from nowhere", "no table nowhere"),
         ("delete from posts", "something beside SELECT"),
-        (
-            "select language, count(*) from posts natural join accounts group by 1",
-            "is of two tables",
-        ),
+        ("select count(language) from posts natural join accounts", "is of two tables"),
         ("select id, count(tag) from posts right join accounts using (id) group by 1", "is of two"),
-        (
-            "select j.language, count(*) from (posts join accounts using (id)) as j group by 1",
-            "name",
-        ),
-        (
-            "select a.id, count(p) from accounts a left join posts p using (id) group by 1",
-            "whole row",
-        ),
+        ("select count(j.language) from (posts join accounts using (id)) as j", "name"),
+        ("select count(p) from accounts a left join posts p using (id)", "whole row"),
         ("select count(*) from posts as p where p.* is not null", "p.* is a whole row"),
         (
-            "select p.language, (select count(*) from posts as o where o.id > avg(p.account_id))"
-            " from posts as p group by 1",
+            "select (select count(*) from posts where id > avg(p.id)) from posts as p group by p.tag",
             "an aggregate of the query around it",
         ),
         ("select langauge, count(*) from posts group by 1", 'column "langauge" does not exist'),

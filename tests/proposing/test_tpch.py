@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from examples.tpch import example
-from loader.staging import migrate
 from testkit.commands import ROOT
 from testkit.databases import Database, empty_database
-from testkit.servers import Cluster, connect_target
+from testkit.servers import Cluster
 from tests.proposing.support import proposed
 
 QUERIES = sorted((ROOT / "examples" / "tpch" / "queries").glob("*.sql"))
@@ -27,9 +25,7 @@ def trade(cluster: Cluster) -> Iterator[Database]:
         example.create(dsn)
         example.fill_scale(dsn, SCALE)
         made.execute("analyze")
-        with closing(connect_target(dsn)) as target:
-            migrate.upgrade(target)
-        yield made
+        yield made.with_functions()
 
 
 @pytest.mark.slow

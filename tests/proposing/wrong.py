@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from copy import copy
 from random import Random
 
 from postgast import pg_query_pb2 as pb
@@ -44,115 +44,65 @@ _BY = (
     "o.customer_id % 7", "c.country",
 )  # fmt: skip
 
-Wrong = Callable[[Halves, Random], bool]
-"""Changes one half, and says whether it could."""
+WRONG = {
+    "the day of another zone": [
+        ("model", "Europe/Berlin", "UTC"),
+        ("model", "Europe/Berlin", "Asia/Tokyo"),
+        ("model", "Europe/Berlin", "Europe/London"),
+    ],
+    "a group of null, or rows without a value, taken for something else": [
+        ("model", r"o\.channel AS (channel|first)", r"coalesce(o.channel, 'web') AS \1"),
+        ("model", r"o\.channel AS second", "coalesce(o.channel, 'phone') AS second"),
+        ("model", r"count\(o?\.?amount\)", "count(*)"),
+    ],
+    "a condition that is gone, or another one": [
+        ("model", r"o\.status <> 'draft'", "true"),
+        ("model", r"o\.status <> 'draft'", "o.status <> 'open'"),
+        ("model", r"(o\.)?status = 'paid'", "status = 'open'"),
+    ],
+    "a range that has a day more, or one less": [
+        ("view", r" < \$", " <= $"),
+        ("view", r" >= \$", " > $"),
+    ],
+    "a parent that is joined twice": [
+        ("model", r"^(select .* from waltally.*)$", r"\1 union all select * from (\1) as x where id % 7 = 0"),
+    ],
+    "each row counted in place of each value": [("view", r"count\(DISTINCT ", "count(")],
+    "groups that HAVING leaves out": [("view", " HAVING .*", "")],
+}  # fmt: skip
+"""By what is wrong its ways: which half, a pattern and what stands in its place."""
 
 
 def query(rng: Random) -> str:
-    """Return a query of the shop, with or without the customers; its third column counts rows."""
+    """Return a query of the shop, with or without the customers."""
     is_joined = rng.random() < 0.5
     by = rng.sample(_BY if is_joined else _BY[:4], 2)
-    asked = ["count(*) as orders", *rng.sample(_ASKED, 2)]
     inputs = "orders as o" + (" join customers as c on c.id = o.customer_id" if is_joined else "")
     first = rng.randrange(1, 10)
-    where = [
-        "o.status <> 'draft'",
-        f"o.placed_at >= '2026-11-{first:02}' /* :from */",
-        f"o.placed_at < '2026-11-{first + rng.randrange(5, 15):02}' /* :to */",
-        *(["not c.is_test"] if is_joined else []),
-    ]
     return (
-        f"select {by[0]} as first, {by[1]} as second, {', '.join(asked)} from {inputs}"
-        f" where {' and '.join(where)} group by 1, 2"
+        f"select {by[0]} as first, {by[1]} as second, count(*) as orders,"
+        f" {', '.join(rng.sample(_ASKED, 2))} from {inputs} where o.status <> 'draft'"
+        f" and o.placed_at >= '2026-11-{first:02}' /* :from */"
+        f" and o.placed_at < '2026-11-{first + rng.randrange(5, 15):02}' /* :to */"
+        f"{' and not c.is_test' if is_joined else ''} group by 1, 2"
+        f"{rng.choice(('', ' having count(*) % 2 = 0'))}"
     )
 
 
-def _in_models(halves: Halves, pattern: str, other: str) -> bool:
-    for model in halves.book.models:
-        changed = re.sub(pattern, other, model.query, count=1)
-        if changed != model.query:
-            model.query = changed
-            return True
-    return False
-
-
-def _in_reads(halves: Halves, pattern: str, other: str) -> bool:
-    text = tree.statement(halves.select)
-    changed = re.sub(pattern, other, text, count=1)
-    halves.select.CopyFrom(tree.parse(changed)[0])
-    return changed != text
-
-
-def other_zone(halves: Halves, rng: Random) -> bool:
-    """The day of another zone."""
-    return _in_models(halves, "Europe/Berlin", rng.choice(("UTC", "Asia/Tokyo", "Europe/London")))
-
-
-def lost_nulls(halves: Halves, rng: Random) -> bool:
-    """A group of null, or rows without a value, taken for something else."""
-    ways = [
-        (r"o\.channel AS channel", "coalesce(o.channel, 'web') AS channel"),
-        (r"o\.channel AS first", "coalesce(o.channel, 'web') AS first"),
-        (r"o\.channel AS second", "coalesce(o.channel, 'phone') AS second"),
-        (r"count\(o?\.?amount\)", "count(*)"),
-    ]
-    rng.shuffle(ways)
-    return any(_in_models(halves, *way) for way in ways)
-
-
-def lost_filter(halves: Halves, rng: Random) -> bool:
-    """A condition that is gone, or another one."""
-    ways = [
-        (r"o\.status <> 'draft'", rng.choice(("true", "o.status <> 'open'"))),
-        (r"(o\.)?status = 'paid'", "status = 'open'"),
-    ]
-    return any(_in_models(halves, *way) for way in rng.sample(ways, 2))
-
-
-def a_day_too_far(halves: Halves, rng: Random) -> bool:
-    """A range that has a day more, or one less."""
-    return _in_reads(halves, *rng.choice(((r" < \$", " <= $"), (r" >= \$", " > $"))))
-
-
-def fan_out(halves: Halves, rng: Random) -> bool:
-    """A parent that is joined twice."""
-    for model in halves.book.models:
-        if model.copied and model.copied == _mark(halves, "customers"):
-            own, share = model.text, rng.choice((3, 7, 11))
-            model.query = f"{own} union all select * from ({own}) as twice where id % {share} = 0"
-            model.copied = ""
-            return True
-    return False
-
-
-def _mark(halves: Halves, table: str) -> str:
-    numbers = [n for n, one in enumerate(halves.book.sources) if one.table.name == table]
-    return f"waltally_source_{numbers[0]}" if numbers else ""
-
-
-def lost_distinct(halves: Halves, rng: Random) -> bool:
-    """Each row counted in place of each value."""
-    return _in_reads(halves, r"count\(DISTINCT ", "count(")
-
-
-def lost_having(halves: Halves, rng: Random) -> bool:
-    """Groups that HAVING leaves out."""
-    has: bool = halves.select.HasField("having_clause")
-    halves.select.ClearField("having_clause")
-    return has
-
-
-WRONG: tuple[Wrong, ...] = (
-    other_zone, lost_nulls, lost_filter, a_day_too_far, fan_out, lost_distinct, lost_having,
-)  # fmt: skip
-
-
-def copied(halves: Halves) -> Halves:
-    """Return halves that may be changed."""
-    from copy import copy
-
-    book = copy(halves.book)
-    book.models = [copy(model) for model in book.models]
-    select = pb.SelectStmt()
-    select.CopyFrom(halves.select)
-    return Halves(book, halves.original, select)
+def made_wrong(right: Halves, kind: str, rng: Random) -> Halves | None:
+    """Return halves of which one is wrong in such a way, if it can be."""
+    for half, pattern, other in rng.sample(WRONG[kind], len(WRONG[kind])):
+        halves = Halves(copy(right.book), right.original, pb.SelectStmt())
+        halves.book.models = [copy(model) for model in right.book.models]
+        text = tree.statement(right.select)
+        changed = re.sub(pattern, other, text, count=1) if half == "view" else text
+        halves.select.CopyFrom(tree.parse(changed)[0])
+        if changed != text:
+            return halves
+        for model in halves.book.models if half == "model" else ():
+            text = model.text
+            changed = re.sub(pattern, other, text, count=1)
+            if changed != text:
+                model.query, model.copied = changed, ""
+                return halves
+    return None

@@ -13,12 +13,6 @@ from tests.queries.lab import Lab
 from tests.queries.life import Life
 from tests.queries.odd import TABLES, TYPES
 
-WIDE = "create table lab.wide (id bigint primary key, {});".format(
-    ", ".join(
-        f"c{n} {('int', 'text', 'numeric', 'timestamptz', 'jsonb', 'date')[n % 6]}"
-        for n in range(394)
-    )
-)
 OF_EXTENSIONS = """
 create extension citext schema public; create extension hstore schema public;
 create table lab.of_extensions (id bigint primary key, tag public.citext, pairs public.hstore);
@@ -32,12 +26,8 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
         cluster,
         options="template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'",
     )
-    made = Lab(cluster.dsn(database.name), TYPES + TABLES + WIDE + OF_EXTENSIONS)
-    for table in ("a", "b", "of_extensions"):
-        made.follow(table)
-    made.read_shape("wide")
-    yield made
-    made.connection.close()
+    with Lab.following(cluster.dsn(database.name), TYPES + TABLES + OF_EXTENSIONS) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -70,15 +70,23 @@ TYPES = {
 }  # fmt: skip
 """The types of expressions, with constants that are read in more than one way."""
 
+_TOTALS = (
+    *("count(*)", "count(1)", "count({1})", "sum({0})", "sum({0})", "sum({0})", "avg({0})") * 3,
+    "sum({2}::numeric)", "max({0})",
+)  # fmt: skip
+_OF_TOTALS = (
+    "{0} - {1}", "round({0}::numeric, 2)", "coalesce({0}, 0)", "{0} / nullif({1}, 0)", "({0})::integer",
+    "{0} * 100.0", "case when {0} > 1 then {1} else 0 end", "greatest({0}, {1})", "{0} / {1}",
+    "({0})::text", "{0} is null", "abs({0})", "{0} / 3", "({0})::double precision",
+)  # fmt: skip
+_OF_TWO = (
+    "case when {2} then {0} else {1} end", "coalesce({0}, {1})", "greatest({0}, {1})", "nullif({0}, {1})",
+)  # fmt: skip
 _ARRAYS = {"text": "text[]", "integer": "integer[]", "date": "date[]"}
 _POLYMORPHIC = {
-    "anyelement": 0,
-    "anyarray": 1,
-    "anynonarray": 0,
-    "anycompatible": 0,
-    "anycompatiblearray": 1,
-    "anycompatiblenonarray": 0,
-}
+    "anyelement": 0, "anyarray": 1, "anynonarray": 0,
+    "anycompatible": 0, "anycompatiblearray": 1, "anycompatiblenonarray": 0,
+}  # fmt: skip
 # Constants could make them fill the memory of the oracle.
 _LARGE = {"repeat", "lpad", "rpad", "array_fill", "generate_series", "factorial"}
 
@@ -99,6 +107,11 @@ select
 from pg_operator as o
 where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprresult <> 0
 order by 1, 2, 3
+"""
+_COLUMNS = """
+select attname::text, format_type(case when typtype = 'd' then typbasetype else atttypid end, null)
+from pg_attribute inner join pg_type as t on t.oid = atttypid
+where attrelid = %s::regclass and attnum > 0 order by attnum
 """
 _CASTS = "select castsource::regtype::text, casttarget::regtype::text from pg_cast order by 1, 2"
 
@@ -142,14 +155,7 @@ class Queries:
         self.catalog = Catalog.of(lab)
         self.tables = {
             name: [
-                (quoted(column), type_)
-                for column, type_ in lab.execute(
-                    "select attname::text, format_type(case when typtype = 'd' then typbasetype "
-                    "else atttypid end, null) from pg_attribute "
-                    "inner join pg_type as t on t.oid = atttypid "
-                    "where attrelid = %s::regclass and attnum > 0 order by attnum",
-                    f"lab.{name}",
-                )
+                (quoted(column), type_) for column, type_ in lab.execute(_COLUMNS, f"lab.{name}")
             ]
             for name in VALUES
         }
@@ -246,39 +252,12 @@ class Queries:
         rng = self.rng
         if depth:
             one, other = self._total(scope, depth - 1), self._total(scope, 0)
-            return rng.choice(
-                (
-                    f"{one} - {other}",
-                    f"round({one}::numeric, 2)",
-                    f"coalesce({one}, 0)",
-                    f"{one} / nullif({other}, 0)",
-                    f"({one})::integer",
-                    f"{one} * 100.0",
-                    f"case when {one} > 1 then {other} else 0 end",
-                    f"greatest({one}, {other})",
-                    f"{one} / {other}",
-                    f"({one})::text",
-                    f"{one} is null",
-                    f"abs({one})",
-                    f"{one} / 3",
-                    f"({one})::double precision",
-                )
-            )
+            return rng.choice(_OF_TOTALS).format(one, other)
         number = rng.choice(("smallint", "integer", "bigint", "numeric", "numeric"))
-        inner = self._expression(number, 1, scope)
-        made = rng.choice(
-            (
-                "count(*)",
-                f"count({self._expression(rng.choice(list(TYPES)), 1, scope)})",
-                f"sum({inner})",
-                f"sum({inner})",
-                f"avg({inner})",
-                "count(*)",
-                f"sum({self._expression('text', 1, scope)}::numeric)"
-                if rng.random() < 0.3
-                else "count(1)",
-                f"max({inner})" if rng.random() < 0.1 else f"sum({inner})",
-            )
+        made = rng.choice(_TOTALS).format(
+            self._expression(number, 1, scope),
+            self._expression(rng.choice(list(TYPES)), 1, scope),
+            self._expression("text", 1, scope),
         )
         if rng.random() < 0.3:
             made += f" filter (where {self._expression('boolean', 1, scope)})"
@@ -307,12 +286,7 @@ class Queries:
         one = self._expression(type_, depth - 1, scope)
         other = self._expression(type_, depth - 1, scope)
         test = self._expression("boolean", depth - 1, scope)
-        made = [
-            f"case when {test} then {one} else {other} end",
-            f"coalesce({one}, {other})",
-            f"greatest({one}, {other})",
-            f"nullif({one}, {other})",
-        ]
+        made = [shape.format(one, other, test) for shape in _OF_TWO]
         if type_ in _ARRAYS:
             array = self._expression(_ARRAYS[type_], depth - 1, scope)
             made += [
@@ -334,10 +308,8 @@ class Queries:
         if type_ == "text":
             moods = [name for name, own in scope if own == "lab.mood"]
             made += [f"{mood}::text" for mood in moods] * 2
-            made += [
-                f"concat({one}, {self._expression(rng.choice(list(TYPES)), depth - 1, scope)})"
-            ]
-            made += [f"{self._expression('jsonb', depth - 1, scope)} ->> 'k'"]
+            value = self._expression(rng.choice(list(TYPES)), depth - 1, scope)
+            made += [f"concat({one}, {value})", f"{self._expression('jsonb', 0, scope)} ->> 'k'"]
         return rng.choice(made)
 
     def _call(
@@ -482,9 +454,7 @@ def said(error: psycopg2.Error) -> str:
 
 
 def begin(dsn: str, seed: int) -> FactTrial:
-    lab = Lab(dsn, OWN_TYPES + TABLES)
-    for table in VALUES:
-        lab.follow(table)
+    lab = Lab.following(dsn, OWN_TYPES + TABLES)
     lab.execute("set statement_timeout to '20s'")
     return FactTrial(lab, seed)
 

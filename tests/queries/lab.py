@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import psycopg2
 
@@ -39,6 +40,20 @@ class Lab:
         """By table what the compiler is told of it."""
         for statement in ((Path(__file__).parent / "lab.sql").read_text(), *tables):
             self.execute(statement)
+
+    @classmethod
+    def following(cls, dsn: str, tables: str) -> Self:
+        """Return one that follows all of these tables."""
+        made = cls(dsn, tables)
+        for table in re.findall(r"create table lab\.(\w+)", tables):
+            made.follow(table)
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -137,6 +152,9 @@ class Model:
     A fact has no baseline here: only changes after its beginning count.
     """
 
+    WATCHED = TOLD = "null"
+    """What a model over it would be told."""
+
     def __init__(
         self,
         lab: Lab,
@@ -228,13 +246,11 @@ class Model:
 
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None
-        ((rejected, lost),) = self.lab.execute(
-            f"select made.rejected_lsn, made.lost_lsn from lab.{self.name}_apply("
-            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], null::lab.{self.name}[]) as made",
-            step,
-            self.table_nos,
-            self.places,
-            truncated,
+        ((rejected, lost, _),) = self.lab.execute(
+            f"select made.rejected_lsn, made.lost_lsn, {self.TOLD.format(self.name, step)} from lab.{self.name}_apply("
+            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], {self.WATCHED.format(self.name)}::lab.{self.name}[]"
+            ") as made",
+            *(step, self.table_nos, self.places, truncated),
         )
         self.is_lost = self.is_lost or lost is not None
         return rejected

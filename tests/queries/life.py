@@ -62,11 +62,11 @@ class Life(QuerySystem):
             other.autocommit = False
             yield other
 
-    def state(self, name: str) -> tuple[str, str | None, str | None]:
+    def state(self, name: str) -> tuple[str, str, str]:
         ((state, reason, remedy),) = self.target.execute(
             "select state, reason, remedy from cdc.model_state where model_name = %s", name
         )
-        return state, reason, remedy
+        return state, reason or "", remedy or ""
 
     def try_again(self) -> None:
         """Let no model wait with its next try, and apply."""
@@ -94,5 +94,5 @@ class Life(QuerySystem):
     def must_be_exact(self, *models: str) -> None:
         self.catch_up()
         for name in models or UPPER:
-            assert self.state(name) == ("follows", None, None)
+            assert self.state(name) == ("follows", "", "")
         assert self.differing(*models) == {}

@@ -8,40 +8,77 @@ from typing import Any
 
 from testkit.comparison import apart
 from tests.queries.lab import Lab, Model
+from tests.queries.writer import Writer
 
-SCHEMA = "lab"
+TABLES = """
+create table lab.orders (
+    id bigint primary key, placed date, channel text, customer_id integer, hours integer,
+    amount numeric, at timestamptz, is_paid boolean, ratio double precision, tags text[], doc jsonb
+);
+create table lab.customers (
+    id integer primary key, name text, region_id integer, since date, is_open boolean, code bigint
+);
+create table lab.regions (id integer primary key, name text);
+create table lab.users (id integer primary key, name text, is_active boolean, note text);
+create table lab.memberships (
+    id integer primary key, user_id integer, project_id integer, role text, note text
+);
+create table lab.projects (id integer primary key, owner integer, is_open boolean);
+create table lab.weights (a integer, b integer, role text, weight smallint, primary key (a, b));
+"""
+BELOW = {
+    "days": (
+        "select placed as day, channel, customer_id, hours, count(*) as order_count, "
+        "sum(amount) as amount, round(avg(amount), 2) as average from {orders} "
+        "group by 1, 2, 3, 4"
+    ),
+    "priced": "select id, amount from {orders}",
+    "customer": "select id, name, region_id, since from {customers}",
+    "region": "select id, name from {regions}",
+    "app_user": "select id, name, is_active, note from {users}",
+    "membership": (
+        'select id, user_id, project_id, role, note, role::"char" as letter, (id % 3)::bit(2) as bits '
+        "from {memberships}"
+    ),
+    "project": "select id, owner, is_open from {projects}",
+}
+_LONG = "select string_agg(md5(n::text), '') from generate_series(1, 100) as n"
+_VALUES = {
+    "id": tuple(map(str, range(1, 7))),
+    "orders.id": tuple(map(str, range(1, 31))),
+    "channel": ("null", "'web'", "'Web'", "'shop'", "''", "repeat('long', 60)"),
+    "hours": ("null", *map(str, range(1, 9))),
+    "amount": ("null", "0", "1.5", "1.50", "7", "-2", "0.001"),
+    "name": ("null", "'a'", "'A'", "'B'", "'ä'", "''", "'web'", "repeat('long', 60)"),
+    # The last ones are too long for an index, and begin alike.
+    "note": ("null", "'a'", f"({_LONG})", f"({_LONG}) || 'x'"),
+    "role": ("'lead'", "'member'", "'a'", "null"),
+    "code": ("null", "1", "2", "9000000000"),
+}
+_TIMES = ("2026-01-03", "2026-01-09", "2026-02-01", "2026-03-29 00:30+00", "2026-03-29 01:30+00")
+
+
+def writer_of(lab: Lab, rng: Random) -> Writer:
+    """Return what changes these tables at random."""
+    return Writer.of(lab, rng, lab.sources, _VALUES, [f"'{time}'::{{}}" for time in _TIMES])
 
 
 class Below(Model):
     """A model over tables that tells the models over it what it changes."""
+
+    WATCHED = "case when cdc.is_watched('lab.{0}') then array[]::lab.{0}[] end"
+    TOLD = (
+        "case when made.is_reset or '{1}' = 'rebuild' then cdc.fill_above('lab.{0}', 'it was built again')::text "
+        "else cdc.tell('lab.{0}', made.before, made.after)::text end"
+    )
 
     def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
             "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
             "routine, needs) values ('lab', %s, %s, %s, '', '[]')",
-            f"{SCHEMA}.{name}",
-            name,
-            json.dumps(self.compiled),
+            *(f"lab.{name}", name, json.dumps(self.compiled)),
         )
-
-    def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
-        is_watched = self.lab.value("select cdc.is_watched(%s)", f"{SCHEMA}.{self.name}")
-        ((rejected, _),) = self.lab.execute(
-            "select made.rejected_lsn, case "
-            "when made.is_reset or %s then cdc.fill_above(%s, 'it was built again')::text "
-            "else cdc.tell(%s, made.before, made.after)::text end "
-            f"from lab.{self.name}_apply(%s, 'lab', {changes}, %s, %s::integer[], %s::text[], "
-            f"{'array[]' if is_watched else 'null'}::lab.{self.name}[]) as made",
-            step == "rebuild",
-            f"{SCHEMA}.{self.name}",
-            f"{SCHEMA}.{self.name}",
-            step,
-            self.table_nos,
-            self.places,
-            truncated,
-        )
-        return rejected if isinstance(rejected, str) else None
 
 
 class Above:
@@ -49,43 +86,33 @@ class Above:
 
     def __init__(self, lab: Lab, name: str, query: str, **options: Any) -> None:
         self.lab, self.name, self.query = lab, name, query
+        self.inputs = [
+            known
+            for (known,) in lab.execute(
+                "select declared_name from cdc.installed_model union select name from cdc.downstream_model order by 1"
+            )
+            if f"{{{known}}}" in query
+        ]
+        relations = [
+            {
+                **{"relation": f'"db"."lab"."{below}"', "model": f"lab.{below}", "name": below},
+                **{"schema": "lab", "materialized": "waltally"},
+            }
+            for below in self.inputs
+        ]
         self.compiled: dict[str, Any] = lab.value(
-            "select cdc.install_downstream('lab', %s, %s, %s, %s, %s, %s, null, false)",
-            SCHEMA,
-            name,
-            name,
-            self._named('"db"."lab"'),
-            json.dumps(self._relations()),
-            json.dumps(options),
+            "select cdc.install_downstream('lab', 'lab', %s, %s, %s, %s, %s, null, false)",
+            *(name, name, self._named('"db"."lab"'), json.dumps(relations), json.dumps(options)),
         )
         self.columns = lab.execute(
             "select name, type from cdc.list_columns(%s) where is_shown order by place",
             json.dumps(self.compiled),
         )
 
-    def _relations(self) -> list[dict[str, str]]:
-        names = [
-            name
-            for (name,) in self.lab.execute(
-                "select model_name from cdc.installed_model union select model_name from cdc.downstream_model"
-            )
-        ]
-        return [
-            {
-                "relation": f'"db"."lab"."{name}"',
-                "name": name,
-                "schema": SCHEMA,
-                "model": f"{SCHEMA}.{name}",
-                "materialized": "waltally",
-            }
-            for name in sorted(name.removeprefix(f"{SCHEMA}.") for name in names)
-            if f"{{{name}}}" in self.query
-        ]
-
     def _named(self, schema: str) -> str:
         text = self.query
-        for relation in self._relations():
-            text = text.replace(f"{{{relation['name']}}}", f'{schema}."{relation["name"]}"')
+        for below in self.inputs:
+            text = text.replace(f"{{{below}}}", f'{schema}."{below}"')
         return text
 
     def differences(self) -> list[tuple[Any, ...]]:
@@ -100,6 +127,12 @@ class Above:
             return self.lab.execute(apart(model, query))
 
 
+def fill_one(lab: Lab, model: str, routine: str) -> None:
+    lab.execute(f"select {routine}('fill', null, null::text[], null, null::text[])")
+    lab.execute("delete from cdc.to_fill where model_name = %s", model)
+    lab.execute("select cdc.fill_above(%s, 'below')", model)
+
+
 def fill(lab: Lab) -> int:
     """Fill what is to be filled, the lowest first, and return how many there were."""
     count = 0
@@ -108,9 +141,6 @@ def fill(lab: Lab) -> int:
         "from cdc.downstream_model as own where cdc.is_to_be_filled(own.model_name) "
         "order by own.level, own.model_name limit 1"
     ):
-        ((model, routine),) = due
-        lab.execute("delete from cdc.to_fill where model_name = %s", model)
-        lab.execute(f"select {routine}('fill', null, null::text[], null, null::text[])")
-        lab.execute("select cdc.fill_above(%s, 'below')", model)
+        fill_one(lab, *due[0])
         count += 1
     return count

@@ -4,9 +4,6 @@
 -- max() cannot be taken back row by row (column max) | rows model
 select flag, max(n) from {a} group by 1
 
--- min() cannot be taken back row by row (column min) | rows model
-select flag, min(day) from {a} group by 1
-
 -- DISTINCT in an aggregate cannot be taken back row by row (column count) | rows model
 select flag, count(distinct n) from {a} group by 1
 
@@ -43,23 +40,14 @@ select flag, percentile_disc(0.5) within group (order by mood) from {a} group by
 -- depends on the order | ORDER BY
 select flag, string_agg(name, ',') from {a} group by 1
 
--- depends on the order | ORDER BY
-select flag, array_agg(n) from {a} group by 1
-
 -- bool_or() cannot | rows model
 select flag, bool_or(flag) from {a} group by 1
 
 -- floats | x::text::numeric
 select flag, sum(ratio) from {a} group by 1
 
--- floats | x::text::numeric
-select flag, avg(r) from {a} group by 1
-
 -- not known
 select flag, sum(span) from {a} group by 1
-
--- taken back row by row | rows model
-select flag, stddev(n) from {a} group by 1
 
 -- GROUP BY below the top (column count) | a model of its own
 select k, count(*) from (select flag as k, count(*) from {a} group by 1) as x group by 1
@@ -144,17 +132,8 @@ select flag, count(a) from {a} as a group by 1
 -- a row used as a value
 select md5(a::text) as m, count(*) from {a} as a group by 1
 
--- a row used as a value
-select flag, count(*) filter (where a is not null) from {a} as a group by 1
-
--- a row used
-select to_jsonb(a) ->> 'n' as x, count(*) from {a} as a group by 1
-
 -- grouping sets | a model
 select flag, n, count(*) from {a} group by grouping sets ((flag), (n))
-
--- grouping sets | a model
-select flag, n, count(*) from {a} group by rollup (1, 2)
 
 -- TABLESAMPLE
 select flag, count(*) from {a} tablesample system (50) group by 1
@@ -165,17 +144,8 @@ select flag, count(*) from (select flag from {a} for update) as x group by 1
 -- several statements | a model for each
 select flag, count(*) from {a} group by 1; select 1
 
--- several statements
-select flag, count(*) from {a} group by 1; drop table lab.a
-
 -- column of the system
 select ctid::text as c, count(*) from {a} group by 1
-
--- column of the system
-select xmin::text as c, count(*) from {a} group by 1
-
--- column of the system
-select tableoid::text as c, count(*) from {a} group by 1
 
 -- grouped expression is not selected | Select
 select flag, count(*) from {a} group by 1, n
@@ -262,14 +232,8 @@ select count(*) from {a} where n operator(lab.@@@) n > 1
 -- session's time zone | timezone=
 select at::date as d, count(*) from {a} group by 1
 
--- session's time zone | timezone=
-select date(at) as d, count(*) from {a} group by 1
-
 -- time zone | timezone=
 select date_trunc('day', at) as d, count(*) from {a} group by 1
-
--- time zone | timezone=
-select extract(hour from at) as h, count(*) from {a} group by 1
 
 -- time zone | timezone=
 select to_char(at, 'YYYY') as y, count(*) from {a} group by 1

@@ -4,9 +4,6 @@
 select kind from {a} as a
 
 -- The primary key of lab.a is not selected as it is.
-select id + 0 as id, kind from {a} as a
-
--- The primary key of lab.a is not selected as it is.
 select id::integer as id from {a} as a
 
 -- The primary key of lab.a is not selected as it is.
@@ -14,9 +11,6 @@ with o as (select -id as id from {a} as a) select id from o
 
 -- The primary key of lab.a is not selected as it is.
 select x.id, kind from {a} as a left join lateral (select a.id where a.flag) as x on true
-
--- The primary key of lab.b is not selected as it is.
-select region, letter from {b} as b
 
 -- lab.d has no primary key: nothing tells its rows apart.
 select id, kind from {d} as d

@@ -15,43 +15,9 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import cases
 from tests.queries.lab import Lab
-from tests.queries.models_lab import Above, Below, fill
-from tests.queries.writer import Writer
-
-TABLES = """
-create table lab.orders (
-    id bigint primary key, placed date, channel text, customer_id integer, hours integer,
-    amount numeric
-);
-create table lab.customers (id integer primary key, name text, region_id integer, since date);
-create table lab.regions (id integer primary key, name text);
-create table lab.users (id integer primary key, name text, is_active boolean, note text);
-create table lab.memberships (
-    id integer primary key, user_id integer, project_id integer, role text, note text
-);
-create table lab.projects (id integer primary key, owner integer, is_open boolean);
-"""
-
-BELOW = {
-    "days": (
-        "select placed as day, channel, customer_id, hours, count(*) as order_count, "
-        "sum(amount) as amount, round(avg(amount), 2) as average from {orders} "
-        "group by 1, 2, 3, 4"
-    ),
-    "priced": "select id, amount from {orders}",
-    "customer": "select id, name, region_id, since from {customers}",
-    "region": "select id, name from {regions}",
-    "app_user": "select id, name, is_active, note from {users}",
-    "membership": (
-        'select id, user_id, project_id, role, note, role::"char" as letter, (id % 3)::bit(2) as bits '
-        "from {memberships}"
-    ),
-    "project": "select id, owner, is_open from {projects}",
-}
+from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill, writer_of
 
 ABOVE = {name: query for name, _, query in cases("models")}
-LONG_TEXT = "select string_agg(md5(n::text), '') from generate_series(1, 100) as n"
-
 
 NOT_ABOVE = """
 select own.name, lower.name
@@ -64,47 +30,19 @@ where own.level <= lower.level
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Iterator[Lab]:
-    made = Lab(cluster.dsn(empty_database(cluster).name), TABLES)
-    for table in re.findall(r"create table lab\.(\w+)", TABLES):
-        made.follow(table)
-    yield made
-    made.connection.close()
+    with Lab.following(cluster.dsn(empty_database(cluster).name), TABLES) as made:
+        yield made
 
 
-def begin(lab: Lab, rng: Random, *names: str) -> list[Below]:
-    """Keep these models over tables and no others."""
+def begin(lab: Lab, *names: str, **above: str) -> list[Below]:
+    """Keep these models over tables, these queries over them, and no others."""
     lab.clear()
-    return [Below(lab, name, BELOW[name], rng) for name in names]
-
-
-_KEYS = tuple(map(str, range(1, 7)))
-_NUMBERS = ("null", "1", "2", "3", "4")
-_DAYS = ("null", "'2026-01-03'", "'2026-01-09'", "'2026-02-01'")
-_NAMES = ("null", "'a'", "'B'", "'ä'", "''", "repeat('long', 60)")
-# The last ones are too long for an index, and begin alike.
-_NOTES = ("null", "'a'", f"({LONG_TEXT})", f"({LONG_TEXT}) || 'x'")
-_TRUTHS = ("true", "false")
-VALUES: dict[str, dict[str, tuple[str, ...]]] = {
-    "orders": {
-        "id": tuple(map(str, range(1, 31))),
-        "placed": _DAYS,
-        "channel": ("null", "'web'", "'Web'", "'shop'"),
-        "customer_id": ("null", *_KEYS),
-        "hours": ("null", *map(str, range(1, 9))),
-        "amount": ("null", "0", "1.5", "1.50", "7", "-2", "0.001"),
-    },
-    "customers": {"id": _KEYS, "name": _NAMES, "region_id": _NUMBERS, "since": _DAYS},
-    "regions": {"id": _KEYS, "name": _NAMES},
-    "users": {"id": _KEYS, "name": _NAMES, "is_active": (*_TRUTHS, "null"), "note": _NOTES},
-    "memberships": {
-        "id": _KEYS,
-        "user_id": _NUMBERS,
-        "project_id": _NUMBERS,
-        "role": ("'lead'", "'member'", "null"),
-        "note": _NOTES,
-    },
-    "projects": {"id": _KEYS, "owner": _NUMBERS, "is_open": _TRUTHS},
-}
+    rng = Random(len(names))
+    below = [Below(lab, name, BELOW[name], rng) for name in names]
+    for name, query in above.items():
+        Above(lab, name, query)
+    fill(lab)
+    return below
 
 
 def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: Lab) -> None:
@@ -134,7 +72,7 @@ def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: Lab) -> 
 def test_a_query_is_refused_with_what_to_write(
     lab: Lab, reason: str, remedy: str, query: str
 ) -> None:
-    begin(lab, Random(0), "project", "app_user", "membership")
+    begin(lab, "project", "app_user", "membership")
     with pytest.raises(psycopg2.Error) as refused:
         Above(lab, "refused", query)
     assert refused.value.pgcode == "WL003"
@@ -157,7 +95,7 @@ NOTED = {
 
 
 def test_joins_that_multiply_rows_or_read_a_whole_model_are_noted(lab: Lab) -> None:
-    begin(lab, Random(0), *BELOW)
+    begin(lab, *BELOW)
     for name in ("total", *NOTED):
         said = lab.value(
             "select cdc.say_model(%s)", json.dumps(Above(lab, name, ABOVE[name]).compiled)
@@ -166,16 +104,13 @@ def test_joins_that_multiply_rows_or_read_a_whole_model_are_noted(lab: Lab) -> N
 
 
 def test_an_input_with_the_same_columns_and_another_key_is_noticed(lab: Lab) -> None:
-    begin(lab, Random(0), "days", "customer")
     newest = "select customer_id, {} as day, sum(order_count) as n from {{days}} group by {}"
-    Above(lab, "newest", newest.format("max(day)", "1"))
-    Above(
-        lab,
-        "by_name",
-        "select c.name, count(*) as n from {customer} c "
+    begin(
+        *(lab, "days", "customer"),
+        newest=newest.format("max(day)", "1"),
+        by_name="select c.name, count(*) as n from {customer} c "
         "left join {newest} d on d.customer_id = c.id group by 1",
     )
-    fill(lab)
     assert lab.value("select cdc.changed_input('lab.by_name')") is None
     Above(lab, "newest", newest.format("day", "1, 2"))
     fill(lab)
@@ -183,18 +118,15 @@ def test_an_input_with_the_same_columns_and_another_key_is_noticed(lab: Lab) -> 
 
 
 def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: Lab) -> None:
-    priced, users = begin(lab, Random(0), "priced", "app_user")
-    Above(lab, "amounts", "select amount, max(id) as last from {priced} group by 1")
-    Above(
-        lab,
-        "texts",
-        "select name, note, count(distinct lower(name)) as n from {app_user} group by 1, 2",
+    priced, users = begin(
+        *(lab, "priced", "app_user"),
+        amounts="select amount, max(id) as last from {priced} group by 1",
+        texts="select name, note, count(distinct lower(name)) as n from {app_user} group by 1, 2",
     )
-    fill(lab)
     # Four bytes each, and no two next ones again.
     text = "(select string_agg(chr(65536 + n * n * 7919 % 90000), '') from generate_series({}, {}) as n)"
     lab.transact(
-        "insert into lab.orders select 1, null, null, null, null,"
+        "insert into lab.orders (id, amount) select 1,"
         " (select string_agg((1000000 + n * 7919)::text, '') from generate_series(1, 2000) as n)::numeric",
         f"insert into lab.users values (1, {text.format(1, 250)}, true, {text.format(251, 500)})",
     )
@@ -207,16 +139,12 @@ def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: Lab) -
 def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_input(
     lab: Lab,
 ) -> None:
-    (below,) = begin(lab, Random(0), "app_user")
-    Above(
-        lab,
-        "numbered",
-        "select name::integer as number, max(id) as last from {app_user} group by 1",
+    (below,) = begin(
+        *(lab, "app_user"),
+        numbered="select name::integer as number, max(id) as last from {app_user} group by 1",
+        divided="select 12 / id as x, max(name) as y from {app_user} group by 1",
+        pairs="select count(*) as n from {app_user} as a join {app_user} as b on b.name = a.name",
     )
-    Above(lab, "divided", "select 12 / id as x, max(name) as y from {app_user} group by 1")
-    named_alike = "from {app_user} as a join {app_user} as b on b.name = a.name"
-    Above(lab, "pairs", f"select count(*) as n {named_alike}")
-    fill(lab)
     lab.transact("insert into lab.users values (901, '7', true)")
     below.catch_up()
     assert lab.execute("select number, last from lab.numbered") == [(7, 901)]
@@ -237,10 +165,9 @@ def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_
 
 def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: Lab) -> None:
     """An infinity, or a NaN of two of them, would stay in the sum when the row has gone."""
-    (below,) = begin(lab, Random(0), "priced")
     infinite = "sum(case when amount > 5 then 'Infinity'::numeric else amount end)"
-    Above(lab, "infinite", f"select {infinite} as amount, bool_or(id > 2) as b from {{priced}}")
-    fill(lab)
+    query = f"select {infinite} as amount, bool_or(id > 2) as b from {{priced}}"
+    (below,) = begin(lab, "priced", infinite=query)
     lab.transact("insert into lab.orders (id, amount) values (1, 2), (2, 3.5)")
     below.catch_up()
     assert lab.execute("select amount from lab.infinite") == [(Decimal("5.5"),)]
@@ -257,24 +184,21 @@ def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: Lab) ->
 
 
 def test_a_group_of_nulls_that_comes_and_goes_is_a_row_all_the_same(lab: Lab) -> None:
-    (below,) = begin(lab, Random(0), "days")
     query = "select coalesce(channel, '?') as channel, count(*) as n from {days} group by 1"
-    model = Above(lab, "per_channel", query)
-    fill(lab)
-    lab.transact("insert into lab.orders (id) values (1)")
-    below.catch_up()
-    assert lab.execute("select channel, n from lab.per_channel") == [("?", 1)]
-    lab.transact("insert into lab.orders (id, channel) values (2, 'web')")
-    below.catch_up()
-    assert model.differences() == []
-    lab.transact("delete from lab.orders where id = 1")
-    below.catch_up()
-    assert lab.execute("select channel, n from lab.per_channel") == [("web", 1)]
+    (below,) = begin(lab, "days", per_channel=query)
+    for change, groups in (
+        ("insert into lab.orders (id) values (1)", [("?", 1)]),
+        ("insert into lab.orders (id, channel) values (2, 'web')", [("?", 1), ("web", 1)]),
+        ("delete from lab.orders where id = 1", [("web", 1)]),
+    ):
+        lab.transact(change)
+        below.catch_up()
+        assert lab.execute("select channel, n from lab.per_channel order by 1") == groups
 
 
 def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: Lab) -> None:
     """In a nested loop a batch of 8,000 rows took 10 seconds, by hashes 0.4."""
-    begin(lab, Random(0), "customer")
+    begin(lab, "customer")
     pairs = "from {customer} as a join {customer} as b on b.id = a.region_id"
     model = Above(lab, "pairs", f"select a.name, count(*) as n {pairs} group by 1")
     fill(lab)
@@ -294,8 +218,10 @@ def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: Lab) ->
 @pytest.mark.parametrize("seed", range(3))
 def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) -> None:
     rng = Random(seed)
-    below = begin(lab, rng, *BELOW)
-    writer = Writer(lab, rng, VALUES, dict.fromkeys(VALUES, ("id",)))
+    below = begin(lab, *BELOW)
+    for model in below:
+        model.rng = rng
+    writer = writer_of(lab, rng)
     writer.write(60)
     for model in below:
         model.catch_up()

@@ -15,7 +15,7 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import cases
 from tests.queries.lab import Lab, Model
-from tests.queries.rows_changes import KEY_OF_E, KEYS, TABLES, VALUES, change_c
+from tests.queries.rows_changes import KEY_OF_E, TABLES, VALUES, change_c
 from tests.queries.writer import Writer
 
 WHOLE = """select id, kind, mood, amount, discount, price, n, flag, at, day, span, code, tags, doc,
@@ -41,37 +41,39 @@ MODELS_OF_A: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def lab(cluster: Cluster) -> Iterator[Lab]:
-    with empty_database(cluster) as database:
-        made = Lab(cluster.dsn(database.name), TABLES)
+    with Lab(cluster.dsn(empty_database(cluster).name), TABLES) as made:
         yield made
-        made.connection.close()
 
 
-def changes(lab: Lab, rng: Random, table: str) -> None:
-    """Commit some changes of a table."""
-    Writer(lab, rng, {table: VALUES[table]}, KEYS).write(rng.choice((1, 3, 10)))
+EITHER = pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
 
 
-@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_model_follows_its_table(lab: Lab, has_old_rows: bool, seed: int) -> None:
-    rng = Random(seed)
-    lab.follow("a", has_old_rows)
-    models = [
-        Model(lab, f"{name}_{seed}_{has_old_rows}", query, rng, **options)
-        for name, (query, options) in MODELS_OF_A.items()
-    ]
-    for _ in range(40):
-        changes(lab, rng, "a")
+def live(rng: Random, table: str, *models: Model, steps: int = 50) -> None:
+    """Let the models follow changes of a table."""
+    writer = Writer.of(models[0].lab, rng, [table], VALUES)
+    for _ in range(steps):
+        writer.write(rng.choice((1, 3, 10)))
         for model in models:
             model.catch_up()
             assert model.differences() == []
-            if rng.random() < 0.2:
-                rng.choice((model.seed, model.rebuild))()
-                assert model.differences() == []
 
 
-@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+@EITHER
+def test_a_model_follows_its_table(lab: Lab, has_old_rows: bool) -> None:
+    rng = Random(has_old_rows)
+    lab.follow("a", has_old_rows)
+    models = [
+        Model(lab, f"{name}_{has_old_rows}", query, rng, **options)
+        for name, (query, options) in MODELS_OF_A.items()
+    ]
+    for _ in range(12):
+        live(rng, "a", *models, steps=10)
+        for model in models:
+            rng.choice((model.seed, model.rebuild))()
+            assert model.differences() == []
+
+
+@EITHER
 def test_a_key_of_several_columns_is_the_tables_own(lab: Lab, has_old_rows: bool) -> None:
     rng = Random(1)
     lab.follow("b", has_old_rows)
@@ -85,10 +87,7 @@ def test_a_key_of_several_columns_is_the_tables_own(lab: Lab, has_old_rows: bool
     )
     model = Model(lab, f"several_{has_old_rows}", query, rng, expected)
     assert [key["name"] for key in model.compiled["keys"]] == ["letter", "region", "number"]
-    for _ in range(60):
-        changes(lab, rng, "b")
-        model.catch_up()
-        assert model.differences() == []
+    live(rng, "b", model)
     assert (
         lab.value(
             "select count(distinct reason) from lab.rejected where model_name = %s", model.name
@@ -97,7 +96,7 @@ def test_a_key_of_several_columns_is_the_tables_own(lab: Lab, has_old_rows: bool
     )
 
 
-@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+@EITHER
 @pytest.mark.parametrize("seed", range(2))
 def test_a_large_value_that_updates_leave_out_is_what_it_was(
     lab: Lab, has_old_rows: bool, seed: int
@@ -117,11 +116,7 @@ def test_a_large_value_that_updates_leave_out_is_what_it_was(
         for number, query in enumerate(queries)
     ]
     assert [model.compiled["large_columns"] for model in models] == [[], [], [], ["kind"]]
-    for _ in range(40):
-        changes(lab, rng, "a")
-        for model in models:
-            model.catch_up()
-            assert model.differences() == []
+    live(rng, "a", *models)
 
 
 def test_a_large_value_that_nothing_holds_is_listed(lab: Lab) -> None:
@@ -171,7 +166,7 @@ BAD = """select id, 12 / n as quotient, kind::integer as number, amount * 1e200:
     from {a} as a where flag and (doc is null or length(doc) > 1)"""
 
 
-@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+@EITHER
 @pytest.mark.parametrize("seed", range(2))
 def test_a_row_that_the_query_cannot_take_is_left_out_and_listed(
     lab: Lab, has_old_rows: bool, seed: int
@@ -180,10 +175,7 @@ def test_a_row_that_the_query_cannot_take_is_left_out_and_listed(
     lab.execute("delete from lab.a; delete from lab.rejected")
     lab.follow("a", has_old_rows)
     model = Model(lab, f"bad_{seed}_{has_old_rows}", BAD, rng)
-    for _ in range(40):
-        changes(lab, rng, "a")
-        model.catch_up()
-        assert model.differences() == []
+    live(rng, "a", model)
     reasons = lab.execute("select distinct reason from lab.rejected order by 1")
     assert [reason for (reason,) in reasons if "integer" not in reason] == ["division by zero"]
     assert len(reasons) > 3
@@ -226,7 +218,7 @@ def test_the_key_of_a_row_may_be_another_rows_for_a_moment(lab: Lab) -> None:
     assert stops > 5
 
 
-@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+@EITHER
 def test_a_key_of_odd_types_is_one_however_it_is_spelled(lab: Lab, has_old_rows: bool) -> None:
     rng = Random(3)
     lab.execute("delete from lab.rejected")
@@ -234,10 +226,7 @@ def test_a_key_of_odd_types_is_one_however_it_is_spelled(lab: Lab, has_old_rows:
     names = ", ".join(KEY_OF_E)
     expected = f"select {names}, n from {{e}} as e where octet_length(raw) < 4000 and numbers <> array_fill(7, '{{1000}}')"
     model = Model(lab, f"odd_{has_old_rows}", f"select {names}, n from {{e}} as e", rng, expected)
-    for _ in range(60):
-        changes(lab, rng, "e")
-        model.catch_up()
-        assert model.differences() == []
+    live(rng, "e", model)
     assert lab.execute("select distinct reason from lab.rejected") == [
         ('invalid input syntax for type numeric: "the key does not fit an index"',)
     ]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from loader.staging import migrate
 from testkit.databases import empty_database
-from testkit.servers import BIN, Cluster, connect_target
+from testkit.servers import BIN, Cluster
 
 FILES = sorted(Path(__file__).parent.glob("*.sql"))
 
@@ -20,10 +18,7 @@ FILES = sorted(Path(__file__).parent.glob("*.sql"))
 def dsn(cluster: Cluster) -> Iterator[str]:
     """A database with our functions; each file takes back what it does."""
     with empty_database(cluster) as database:
-        made = cluster.dsn(database.name)
-        with closing(connect_target(made)) as target:
-            migrate.upgrade(target)
-        yield made
+        yield cluster.dsn(database.with_functions().name)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -18,3 +18,4 @@ group by t.name order by t.name;
 -- taggable_kind: 'Conversation' | 'Conversation' | 'Contact'
 -- context: 'labels' | 'labels' | 'other'
 -- account_id: 1 | 1 | 2
+-- value: 2.5 | null
