@@ -256,7 +256,7 @@ class Stream:
         if self.monitor.answer.has_partitioned:
             return "a table is partitioned now"
         if self.monitor.has_altered:
-            return "a table has another primary key, or a column another type"
+            return "a table or a column is not what it was"
         if self.monitor.has_other_ddl_notes:
             return "the source has begun to report DDL, or has stopped"
         return ""

@@ -3,7 +3,8 @@
 A label keeps its oid when it is renamed, and then stored changes have its old name, while the old
 rows of changes to come have the new one. So it is with an attribute that a composite gets. Between
 timestamp and timestamptz ALTER TABLE may change a column without writing its rows, and another
-primary key tells a table's rows apart by other columns.
+primary key tells a table's rows apart by other columns. A name may come to mean another table or
+column, whose rows no change has brought.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from loader.staging.logged_tables import Labels
+from loader.source.table import READ_ALIKE
+from loader.staging.logged_tables import Labels, renamed_labels
 from waltally import lsn
 from waltally.database import Connection
 from waltally.models import Model, identity_columns, needed_columns, source_tables
@@ -72,14 +74,34 @@ named as (
     ), format_type(t.oid, null)), ', ' order by t.oid)
     from parts
     inner join pg_type as t on t.oid = parts.type
-    where t.typtype = 'c' or t.typname in ('timestamp', 'timestamptz')
+    where t.typtype = 'c' or t.typname = any(%s)
     group by 1, 2
+    union all
+    select listed.label, a.attname, 'number', a.attnum::text
+    from listed
+    inner join pg_attribute as a on a.attrelid = listed.oid and not a.attisdropped
+    where listed.columns ? a.attname::text
+    union all
+    select listed.label, '', own.*
+    from listed
+    inner join pg_class as c on c.oid = listed.oid
+    inner join pg_type as t on t.oid = c.reltype
+    cross join lateral (values
+        ('oid', c.oid::text),
+        ('persistence', c.relpersistence::text),
+        ('heirs', (
+            select string_agg(i.inhrelid::regclass::text, ', ' order by i.inhrelid)
+            from pg_inherits as i where i.inhparent = c.oid and c.relkind = 'r'
+        )),
+        -- Of a partitioned table the leaves have names of their own.
+        ('last renaming', case when c.relkind = 'r' then t.xmin::text end)
+    ) as own (id, text)
     union all
     select listed.label, key.name, 'key', (
         select string_agg(quote_ident(a.attname), ', ' order by a.attname collate "C")
         from pg_index as i
         inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
-        where i.indrelid = listed.oid and i.indisprimary
+        where i.indrelid = listed.oid and i.indisprimary and i.indimmediate
     )
     from listed
     cross join jsonb_array_elements_text(listed.key) as key (name)
@@ -136,12 +158,13 @@ class LabelCatalog:
     def __init__(self, connection: Connection, models: Sequence[Model]) -> None:
         """Read it. Raises LoaderError."""
         self._connection, self._models = connection, models
-        ((labels, enums, read_lsn),) = connection.ask(_READ, (list_needs(models),))
+        ((labels, enums, read_lsn),) = connection.ask(_READ, (list_needs(models), [*READ_ALIKE]))
         self.labels: dict[Table, Labels] = {
             table: labels.get(str(table), {}) for table in source_tables(models)
         }
-        """By table: the labels of a column's enums, its "type" where that may change unseen, and
-        the "key" of the table that it is part of, where a model keeps its rows."""
+        """By table: the labels of a column's enums, its "number", its "type" where another one
+        would be read as this one, and the "key" of the table that it is part of, where a model
+        keeps its rows; under an empty name what tells the table itself from another one."""
         self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""
         self._enums: list[int] = enums
@@ -159,8 +182,12 @@ class LabelCatalog:
         return not self._enums
 
     def is_as_read(self, connection: Connection) -> bool:
-        """Return whether all of it is the same in another session. Raises LoaderError."""
-        return LabelCatalog(connection, self._models).labels == self.labels
+        """Return whether all of it that is there is the same in another session.
+
+        Raises LoaderError.
+        """
+        now = LabelCatalog(connection, self._models).labels
+        return not any(renamed_labels(labels, now[table]) for table, labels in self.labels.items())
 
     def look_again(self) -> tuple[bool, str]:
         """Return whether each enum has the same labels, and the snapshot that shows it."""

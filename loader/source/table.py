@@ -13,6 +13,17 @@ BY_SESSION = (
 )
 """Types whose text depends on lc_monetary, search_path or a renaming, so on the session."""
 
+READ_ALIKE = {
+    "date": "date",
+    "time": "time without time zone",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "float4": "real",
+    "float8": "double precision",
+    "numeric": "numeric",
+}
+"""By the name in pg_type, types whose values can be read as another one's, with another meaning."""
+
 
 @dataclass(frozen=True)
 class Writes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 
-from loader.source.table import TableInfo, Writes
+from loader.source.table import READ_ALIKE, TableInfo, Writes
 from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
 from waltally.models import Model, ModelTable, identity_columns
 from waltally.tables import quoted
@@ -104,12 +104,12 @@ def columns_present(
 
 
 def as_compiled(info: TableInfo, feeds: Sequence[tuple[Model, ModelTable]]) -> LoaderError | None:
-    """Models read times, and tell rows apart, as the table had them when they were compiled."""
+    """Models read values, and tell rows apart, as the table had them when they were compiled."""
     for model, part in feeds:
         for source in model.declaration["sources"]:
             for column in source["columns"] if source["table"] == part.name else ():
                 now = info.types.get(column["name"])
-                if now in _TIMES.values() and now != _TIMES.get(column["type"], now):
+                if now in READ_ALIKE.values() and now != READ_ALIKE.get(column["type"], now):
                     return _not_as_compiled(info, model, f"its {column['name']} is a {now} now")
         identity = model.declaration.get("identity", info.primary_key)
         # Of a deferrable key nothing is known here.
@@ -118,9 +118,6 @@ def as_compiled(info: TableInfo, feeds: Sequence[tuple[Model, ModelTable]]) -> L
             key = ", ".join(info.primary_key) or "gone or deferrable"
             return _not_as_compiled(info, model, f"its primary key is {key} now")
     return None
-
-
-_TIMES = {"timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone"}
 
 
 def _not_as_compiled(info: TableInfo, model: Model, what: str) -> LoaderError:

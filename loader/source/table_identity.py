@@ -72,7 +72,6 @@ def replaced_finding(
     """
     for name, before in of_model(counted, model).items():
         now = current.get(name, before)
-        remedy = "`spark-submit spark/seed.py` counts what is there now; then `dbt build`"
         other = [
             column
             for column, number in before["column_numbers"].items()
@@ -93,7 +92,6 @@ def replaced_finding(
                 f"{name} was altered: {', '.join(renamed.values())}, and the counts have the "
                 "former one"
             )
-            remedy = "see that `loader run` runs, then `spark-submit spark/seed.py`"
         elif now["named_xid"] != before["named_xid"]:
             message = (
                 f"{name} was renamed, moved to another schema or given another owner after it was "
@@ -101,5 +99,7 @@ def replaced_finding(
             )
         else:
             continue
-        return TableReplaced(message, remedy)
+        return TableReplaced(
+            message, "see that `loader run` runs, then `spark-submit spark/seed.py`"
+        )
     return None

@@ -191,22 +191,24 @@ class Gap:
 
 
 Labels = Mapping[str, Mapping[str, str]]
-"""By column of a table and by oid, the labels of its enums; its "type", and its table's "key"."""
+"""By column of a table, an empty name for the table itself, and by oid, the labels of its enums.
+
+Instead of an oid words say what else must not change unseen: see LabelCatalog."""
 
 
 def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
     """Return by column what happened to a label that is not what it was.
 
-    A label that was added changes no row. Where a label is gone, the column has another type.
+    A label that was added changes no row. Without any, the column is no enum any more.
     """
     events = {}
     for column in sorted(before.keys() & now.keys()):
         for oid, label in before[column].items():
-            name = now[column].get(oid)
-            if name != label:
+            name, is_label = now[column].get(oid), oid.isdigit()
+            if name != label and not (is_label and not any(map(str.isdigit, now[column]))):
                 what = "is gone" if name is None else f"is {name!r} now"
-                word = "label" if oid.isdigit() else oid
-                events[column] = f"the {word} {label!r} of {column} {what}"
+                word = "label" if is_label else oid
+                events[column] = f"the {word} {label!r} of {column or 'the table'} {what}"
                 break
     return events
 
@@ -216,7 +218,8 @@ def label_gap(before: Labels, now: Labels, read_lsn: int) -> Gap | None:
     events = renamed_labels(before, now)
     if not events:
         return None
-    return Gap(read_lsn + 1, "was altered: " + ", ".join(events.values()), frozenset(events))
+    columns = None if "" in events else frozenset(events)
+    return Gap(read_lsn + 1, "was altered: " + ", ".join(events.values()), columns)
 
 
 ALL = "*"

@@ -187,6 +187,9 @@ create schema lab;
 create type lab.address as (street text, number int);
 create table lab.places (id int primary key, address lab.address);
 create table lab.times (id int primary key, at timestamptz, n int);
+create table lab.weighed (id int primary key, weight real);
+alter table lab.weighed replica identity full;
+insert into lab.weighed values (1, 0.1);
 create table lab.keyed (id int primary key, part int not null, n int);
 alter table lab.places replica identity full;
 alter table lab.times replica identity full;
@@ -201,6 +204,7 @@ ODD_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "numbered": ("select id, part, n from {keyed}", {}),
     "rows_of_keyed": ("select count(*) as n from {keyed}", {}),
     "times_total": ("select sum(n) as n from {times}", {}),
+    "weights": ("select sum(weight::text::numeric) as weight from {weighed}", {}),
 }
 ODD_DDL = {
     "addresses": (
@@ -218,10 +222,16 @@ ODD_DDL = {
         "the key 'id' of id is 'id, part' now",
         "its primary key is id, part now",
     ),
+    "weights": (
+        "alter table lab.weighed alter weight type float8",
+        "the type 'real' of weight is 'double precision' now",
+        "its weight is a double precision now",
+    ),
 }
 ODD_CHANGES = (
     "insert into lab.places values (3, '(a,1,,)'); delete from lab.places where id = 2;"
     "insert into lab.times values (3, '2026-01-01 23:30', 1); delete from lab.times where id = 1;"
+    "insert into lab.weighed values (2, 1.23456789012);"
     "insert into lab.keyed values (1, 2, 7); update lab.keyed set n = 2"
 )
 
@@ -249,7 +259,7 @@ def test_models_wait_where_types_and_keys_change_without_a_row(
             system.spark_job(SEED)
         system.spark_job(f"{SEED} --model addresses")
         system.keep(ODD_MODELS)
-        system.spark_job(f"{SEED} --model days --model numbered")
+        system.spark_job(f"{SEED} --model days --model numbered --model weights")
         run("delete from lab.keyed where part = 2; delete from lab.times where id = 2")
         run("set timezone = 'Asia/Tokyo'")
         must_be_exact(system)

@@ -10,6 +10,7 @@ import pytest
 from loader.setup import setup
 from testkit.databases import ARCHIVE
 from testkit.pipeline import Pipeline
+from tests.partitions.conftest import waits_for_a_seed
 from waltally.errors import TableReplaced
 
 REPLACEMENTS = {
@@ -46,7 +47,7 @@ def problems(pipeline: Pipeline) -> list[str]:
 
 
 def report(pipeline: Pipeline, caplog: pytest.LogCaptureFixture, warning: str) -> None:
-    """Fail where one of the commands does not report what was replaced."""
+    """Fail where one of the commands does not report what was replaced, or the model goes on."""
     assert problems(pipeline) == ["TableReplaced"]
     found = setup.check(pipeline.loader_settings, pipeline.wanted)
     assert [type(each) for each in found] == [TableReplaced]
@@ -56,6 +57,7 @@ def report(pipeline: Pipeline, caplog: pytest.LogCaptureFixture, warning: str) -
     with caplog.at_level(logging.WARNING, "loader"):
         pipeline.stage()
     assert warning in caplog.text
+    assert "does not hold everything" in pipeline.waits()
 
 
 def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_counted_again(
@@ -69,7 +71,7 @@ def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_cou
         pipeline.catch_up()
         assert problems(pipeline) == []
         pipeline.source.execute(ddl)
-        report(pipeline, caplog, "still in the counts\nTry: `spark-submit")
+        report(pipeline, caplog, "still in the counts\nTry: see that `loader run` runs")
         pipeline.seed()
         pipeline.must_be_exact()
         pipeline.source.execute("drop table if exists former")
@@ -97,19 +99,28 @@ def test_the_rows_of_a_former_archive_go_by_the_remedy_that_is_printed(pipeline:
     pipeline.source.execute(f"{ARCHIVE} limit 1")
     (remedy,) = [each["remedy"] for each in pipeline.findings() if each["kind"] == "TableReplaced"]
     with pipeline.follow():
-        pipeline.spark_job(remedy.split("`")[1])
+        pipeline.spark_job(remedy.split("`")[3])
     pipeline.must_be_exact()
     assert problems(pipeline) == []
 
 
-def test_changes_of_the_former_table_are_not_taken_for_the_new_one_s(pipeline: Pipeline) -> None:
-    pipeline.set_up()
-    pipeline.source.insert(3)
-    pipeline.source.execute(REPLACEMENTS["renamed and made again"])
-    pipeline.source.insert(2, status="sent")
-    pipeline.source.execute("update former set notification_status = 'lost'; delete from former")
-    pipeline.source.execute("update notifications set notification_status = 'delivered'")
-    pipeline.catch_up()
-    assert pipeline.rejected() == []
-    live = {group[3]: count for group, (count, _) in pipeline.model().items()}
-    assert live == {"created": 3, "delivered": 2}
+RUNNING = {
+    **REPLACEMENTS,
+    "unlogged": "alter table notifications set unlogged",
+    "with an heir": "create table heir () inherits (notifications)",
+}
+
+
+def test_a_running_loader_lets_the_models_of_another_table_wait(pipeline: Pipeline) -> None:
+    pipeline.begin()
+    for case, ddl in RUNNING.items():
+        before = pipeline.model()
+        with pipeline.follow() as running:
+            pipeline.source.execute(ddl)
+            running.wait_for("following the slot", 2)
+            pipeline.source.insert(2)
+        pipeline.source.execute(
+            "drop table if exists former, heir; alter table notifications set logged"
+        )
+        pipeline.stage()
+        waits_for_a_seed(pipeline, before, case)
