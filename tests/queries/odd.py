@@ -20,8 +20,9 @@ create table lab.a (
     "odd ""name}" text, cash money, blob lab.blob
 );
 create table lab.b (
-    n bigint, id int primary key, name varchar, mood lab.mood, amount numeric(12, 2), at timestamptz,
-    flag boolean, body json, letter "char", day date, pad char(2), tags varchar(3)[], label name
+    n bigint, id int primary key, name varchar collate "C", mood lab.mood,
+    amount numeric(12, 2), at timestamptz, flag boolean, body json, letter "char", day date,
+    pad char(2), tags varchar(3)[] collate "C", label name
 );
 """
 

@@ -452,6 +452,12 @@ select flag, count(*) from {a} where array[doc] > array['{}'::jsonb] group by 1
 -- nondeterministic
 select name collate lab.loose as m, count(*) from {a} group by 1
 
+-- mail has a nondeterministic collation: texts that differ are equal under it (column mail) | collate "C"
+select mail, count(*) from {words} group by 1
+
+-- mail has a nondeterministic collation
+with w as (select mail as m from {words}) select count(*) from w where m = 'A'
+
 ---- Totals.
 
 -- a division by a total that can be 0 (column x) | nullif
