@@ -11,11 +11,11 @@ from waltally.tables import Table
 # A domain is what it is made of, a type has no length, and a label of an enum is text.
 _SHAPE = """
 with recursive bases as (
-    select a.attnum, a.attname, a.atttypid as type_oid, false as is_domain
+    select a.attnum, a.attname, a.atttypid as type_oid, a.attcollation, false as is_domain
     from pg_attribute as a
     where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped
     union all
-    select bases.attnum, bases.attname, t.typbasetype, true
+    select bases.attnum, bases.attname, t.typbasetype, bases.attcollation, true
     from bases
     inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
 )
@@ -30,6 +30,7 @@ select jsonb_build_object(
             else named.name
         end || case when element.oid is null or named.is_other then '' else '[]' end)
         || case when bases.is_domain then '{"is_domain": true}' else '{}' end::jsonb
+        || case when not c.collisdeterministic then '{"is_loose": true}' else '{}' end::jsonb
         || case
             when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
                 select jsonb_agg(e.enumlabel order by e.enumsortorder)
@@ -58,6 +59,7 @@ select jsonb_build_object(
 from bases
 inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
 left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
+left join pg_collation as c on c.oid = bases.attcollation
 cross join lateral (
     select
         coalesce(element.typname, t.typname) as name,

@@ -120,3 +120,15 @@ def test_text_that_the_target_cannot_hold_is_rejected_and_the_rest_goes_on(
         assert b"\x81" in bytes.fromhex(kept["bytes"])
         assert target.value("select sum(live_count) from analytics.ft_service_stats") == 13
         assert source.value("select count(*) from notifications") == 14
+
+        # A seed copies the needed columns, and says what mends a text that cannot be copied.
+        odd = b"notification_status = '\x81'"
+        with source.connection.cursor() as cursor:
+            cursor.execute(b"update notifications set " + odd + b" where \"to\" = 'x'")
+        with pipeline.follow(), pytest.raises(CountingFailed) as failed:
+            pipeline.spark_job("spark-submit spark/seed.py")
+        assert "`convert_to(column, 'UTF8')` fails" in failed.value.remedy
+        with source.connection.cursor() as cursor:
+            cursor.execute(b"update notifications set notification_status = 'x' where " + odd)
+        with pipeline.follow():
+            pipeline.spark_job("spark-submit spark/seed.py")

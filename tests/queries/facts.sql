@@ -189,3 +189,7 @@ select (with v as (select unnest(tags) as x), w as (select * from v where x <> '
         with v as (select e as x, name from unnest(nums) as e), unread as (select * from v)
         select sum(v.x) + count(v.name) from v where v.x >= (select min(w.x) from v as w)
     )) as s from {a} group by 1
+
+-- collated_columns
+select upper(name) as up, name < 'b' as is_first, upper(label::text) as label,
+    (select max(t) from unnest(tags) as t) as last, count(*) as n from {b} group by 1, 2, 3, 4

@@ -32,7 +32,8 @@ def own(lab: Lab) -> None:
         "create collation lab.loose (provider = icu, locale = 'und-u-ks-level2', "
         "deterministic = false); create collation lab.strict (provider = icu, locale = 'de');"
         "create type lab.word as enum ('now', 'pay now', 'today');"
-        "create table lab.words (id bigint primary key, word lab.word, mood lab.mood);"
+        "create table lab.words (id bigint primary key, word lab.word, mood lab.mood,"
+        " mail varchar(9) collate lab.loose);"
         "create table lab.two (id bigint primary key, n integer);"
         "create table lab.waltally_odd (pg_temp integer, pg_temp_3 text, waltally_rows integer)"
     )

@@ -17,6 +17,7 @@ LAB = (
 NAMES = (
     *("by_day", "total", "total_of_two", "of_two", "purged", "purged_alone", "twice", "tags"),
     *("division", "numbers_in_texts", "odd_names", "floats", "enums", "null_sum", "long_keys"),
+    "collated_columns",
 )
 KEPT = {
     "rows": "select to_jsonb(t)::text from {0} as t order by 1",

@@ -90,6 +90,16 @@ def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(purg
     assert "`dbt build`; then run the seed again; --forget-purged" in err
 
 
+def test_a_model_that_nobody_applies_is_refused_with_who_would(purging: Kept) -> None:
+    query, config = MODELS["purged"]
+    purging.keep({"purged": (query, {**config, "engine": "spark"})})
+    purging.must_run("apply", "--once")
+    with purging.follow():
+        code, _, err = purging.run("seed", "--timeout", "1")
+    assert code == 41, err
+    assert "see that `spark-submit spark/apply.py` runs; then run the seed again" in err
+
+
 def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(purging: Kept) -> None:
     purging.source.execute("delete from old_orders where id < 5")
     with purging.follow("--build"):

@@ -32,21 +32,33 @@ REJECTED = (
 
 
 def test_the_target_evaluates_the_rows_that_the_source_would(
-    system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values of every kind, of several tables, and rows that the query cannot take."""
-    # To seed again what ignores deletes takes a loader that follows.
-    system.keep({name: MODELS[name] for name in NAMES if not name.startswith("purged")})
-    writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
-    writer.write(250)
-    found = []
-    for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
-        monkeypatch.setattr(places, "differ", lambda *_, moves=moves: moves)
-        monkeypatch.setattr(arrow, "FEW_ROWS", few)
-        system.spark_job("spark-submit spark/seed.py")
-        found.append([system.target.execute(query) for query in (BASELINE, REJECTED)])
+    german = "template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'"
+    with empty_database(cluster, options=german) as database:
+        database.execute(LAB + "; create table lab.none (id integer primary key)")
+        system = QuerySystem(database, tmp_path)
+        # To seed again what ignores deletes takes a loader that follows.
+        models = {name: MODELS[name] for name in NAMES if not name.startswith("purged")}
+        deep = "select name::jsonb ->> 0 as k, count(*) as n from {b} group by 1"
+        fails = "select 1 / 0 as x, count(*) as n from {none} group by 1"
+        system.keep({**models, "deep": (deep, {}), "fails_without_a_row": (fails, {})})
+        writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
+        writer.write(250)
+        # A column's own collation counts nowhere.
+        system.source.execute(
+            "insert into lab.b (id, name, label, tags) values (-1, 'ä', 'ü', '{ä,z}'),"
+            " (-2, repeat('[', 20000), '', '{}')"
+        )
+        found = []
+        for moves, few in ((False, 0), (True, 1_000_000), (True, -1)):
+            monkeypatch.setattr(places, "differ", lambda *_, moves=moves: moves)
+            monkeypatch.setattr(arrow, "FEW_ROWS", few)
+            system.spark_job("spark-submit spark/seed.py")
+            found.append([database.execute(query) for query in (BASELINE, REJECTED)])
     assert len(found[0][0]) > 50
-    assert len(found[0][1]) > 2
+    assert ("deep", "lab.b", "stack depth limit exceeded", 1) in found[0][1]
     assert found[1] == found[2] == found[0]
 
 

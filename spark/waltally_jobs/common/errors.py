@@ -168,4 +168,9 @@ def _remedy(text: str, work: str) -> str:
             "write the texts that are not UTF-8 in UTF-8, by the SQL in docs/source.md ('A source"
             f" in SQL_ASCII'), then run the {work} again"
         )
+    if lacking := re.search(r'0x[^"]*"\w+"[^"]*"(\w+)"', text):
+        return (
+            f"change the texts at the source for which `convert_to(column, '{lacking[1]}')` fails,"
+            f" then run the {work} again"
+        )
     return f"run the {work} again"

@@ -25,7 +25,7 @@ MAX_REJECTED = 1000
 """More rows than these that the query cannot take end a seed, as they end the stream."""
 ROW_AT_FAULT = (
     *(DataError, NotSupportedError, errors.CardinalityViolation, errors.SyntaxError),
-    *(errors.ProgramLimitExceeded,),
+    *(errors.ProgramLimitExceeded, errors.StatementTooComplex),
 )
 """What a row itself is to blame for, as in cdc.find_bad_images; never memory, disk or locks."""
 
@@ -170,8 +170,9 @@ def _halves(
         "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
         f" from {rows.relation} where {rows.condition}"
     )
-    if count > 1:
-        for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'"):
+    if count != 1:
+        # What fails without any row gives nothing here.
+        for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'") if count else ():
             yield from _taken(
                 session, target, take, replace(rows, condition=f"{rows.condition} and {half}")
             )

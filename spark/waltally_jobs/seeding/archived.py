@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from loader.staging.records import builder
 from loader.staging.target_state import apply
 from waltally import lsn
 from waltally.models import Model
@@ -111,8 +112,9 @@ def wait(
                 raise AuditIncomplete(
                     f"{state.name} has not applied the changes before {lsn.show(position)}, so not"
                     " all deletes that it ignores are known:"
-                    f" {state.reason or 'another session builds it'}",
-                    f"{state.remedy or '`dbt build`'}; then run the seed again; {FORGET}",
+                    f" {state.reason or 'nobody has brought it there'}",
+                    f"{state.remedy or f'see that {builder(state.engine)} runs'}; then run the seed"
+                    f" again; {FORGET}",
                 )
         if pending and not any(states[model.name].is_behind for model in pending):
             time.sleep(_POLL_SECONDS)

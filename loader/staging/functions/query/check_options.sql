@@ -1,10 +1,17 @@
--- Refuse what a model's config says and its query does not allow: a contract, too, has the type of each column.
+-- Refuse what a model's config says and its query does not allow: a contract, too, has the type of each column. So are
+-- more keys than an index has.
 create or replace function cdc.check_options(compiled jsonb, options jsonb) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     unread text;
     differences text;
 begin
+    if jsonb_array_length(compiled -> 'keys') > 32 then
+        raise exception 'The query groups by % columns, those beside a primary key among them, and an index has 32 at most.',
+            jsonb_array_length(compiled -> 'keys')
+            using errcode = 'WL003', hint = 'Instead: fewer of them, and the others in a view that joins a rows model; or several as one text.';
+    end if;
+
     if options ? 'unique_key' and not (
         options -> 'unique_key' @> jsonb_path_query_array(compiled, '$.keys[*].name')
         and jsonb_path_query_array(compiled, '$.keys[*].name') @> (options -> 'unique_key')

@@ -10,7 +10,8 @@
 -- The arguments:
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
---          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum, "is_domain"}],
+--          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum, "is_domain",
+--          "is_loose": whether its collation is nondeterministic}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",
@@ -65,6 +66,8 @@ begin
         named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
         case when is_downstream then jsonb_array_length(named.numbered) end
     );
+    perform cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
+    from cdc.judge_collations(nodes, named.numbered) as found;
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
     if not is_downstream then
         select max(jsonb_array_length(term.value)) into width
@@ -85,11 +88,8 @@ begin
     else
         compiled := compiled || cdc.compile_rows(read.printed, read.columns, nodes, named.numbered, options);
     end if;
-    if is_downstream then
-        compiled := cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree);
-    else
-        compiled := compiled - 'select' - 'added';
-    end if;
+    compiled := case when is_downstream
+        then cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;
     compiled := cdc.complete_model(compiled, options);
     perform cdc.check_options(compiled, options);
     perform cdc.drop_stubs(named.numbered);

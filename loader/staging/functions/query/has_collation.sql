@@ -2,5 +2,5 @@
 -- database. For an array, ask of its element.
 create or replace function cdc.has_collation(type text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select type in ('text', 'character varying', 'bpchar')
+    select type in ('text', 'varchar', 'character varying', 'bpchar')
 $$;
