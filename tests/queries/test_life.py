@@ -195,6 +195,22 @@ def test_what_a_model_over_models_was_asked_before_it_became_another_one_holds_n
     life.target.execute("delete from cdc.to_fill")
 
 
+def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Life) -> None:
+    """As of a developer who builds it alone, by dbt's --defer: its trouble stays there."""
+    life.target.execute("create schema dev")
+    life.install_above("named", "dev")
+    life.must_be_exact()
+    assert life.state("dev.named") == ("follows", None, None)
+    life.target.execute("update cdc.downstream_model set error = 'no' where model_name ~ '^dev'")
+    assert life.state("dev.named")[0] == "failed"
+    wait = "select cdc.wait_for(slot_name, position_lsn, '100ms') from cdc.slot_position"
+    assert life.target.value(wait)
+    assert "dev.named failed: no" in life.must("status")
+    life.target.execute(
+        "drop schema dev cascade; delete from cdc.downstream_model where error = 'no'"
+    )
+
+
 def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
     query = life.target.value(
         "select cdc.write_difference(declaration, 'analytics.named', 9)"
