@@ -10,9 +10,7 @@ declare
 begin
     perform cdc.see_partitions();
     select
-        rolled.is_finding or exists (
-            select from unnest(rolled.inputs || rolled.model_name) as own (name) where cdc.is_to_be_filled(own.name)
-        ),
+        rolled.is_finding or exists (select from unnest(rolled.inputs || rolled.model_name) as name where cdc.is_to_be_filled(name)),
         rolled.inputs
     into is_behind, inputs
     from cdc.plan_downstream(slot) as rolled
