@@ -48,7 +48,7 @@ class QuerySystem(System):
             *(f"{schema}.rejected_changes", is_refresh),
         )
 
-    def install_above(self, name: str) -> None:
+    def install_above(self, name: str, schema: str = "analytics") -> None:
         """Install a model over models, as it is declared."""
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
         relations = [
@@ -60,8 +60,8 @@ class QuerySystem(System):
         ]
         text, config = self.models[name]
         self.target.execute(
-            "select cdc.install_downstream('tests', 'analytics', %s, %s, %s, %s, %s, null, false)",
-            *(name, name, text, json.dumps(relations), json.dumps(config)),
+            "select cdc.install_downstream('tests', %s, %s, %s, %s, %s, %s, null, false)",
+            *(schema, name, name, text, json.dumps(relations), json.dumps(config)),
         )
 
     def declare(self, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:

@@ -124,6 +124,7 @@ def require_slot_position(target: Target) -> SlotPosition:
     return position
 
 
+_EXACT = "least(coalesce(newest.committed_at, waiting.committed_at), asked.asked_at)"
 # What the view model_state is made of.
 _MODELS = f"""
 select
@@ -149,11 +150,14 @@ select
         'lag_bytes', case when waiting.staged_at is null then 0
             else greatest(plans.position_lsn - mark.applied_lsn, 0) end,
         -- A source that was quiet for long is not behind for long.
-        'lag_seconds', case when waiting.staged_at is null then 0.0
-            else {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
+        'lag_seconds', coalesce(greatest(
+            case when waiting.staged_at is not null
+                then {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
+            {_age("asked.asked_at")}
+        ), 0.0),
         -- Where no applied change is in the log: the oldest that is not applied.
-        'exact_as_of', coalesce(newest.committed_at, waiting.committed_at),
-        'exact_age_seconds', {_age("coalesce(newest.committed_at, waiting.committed_at)")},
+        'exact_as_of', {_EXACT},
+        'exact_age_seconds', {_age(_EXACT)},
         'rejected_lsn', own.rejected_lsn,
         'built_on', own.baseline_id,
         'audited_at', coalesce(own.audited_at, upper.audited_at),
@@ -200,7 +204,7 @@ cross join lateral (
         (registered.slot_name is not null or plans.inputs is not null)
             and not judged.is_copy as is_registered,
         judged.is_copy
-    from {{0}}.is_copy(plans.slot_name, coalesce(plans.inputs, array[plans.model_name]))
+    from {{0}}.is_copy(plans.slot_name, plans.inputs || plans.model_name)
         as judged (is_copy)
 ) as known
 left join {{0}}.model_watermark as own
@@ -212,10 +216,15 @@ left join lateral (
     from {{0}}.model_watermark as stored
     where
         stored.slot_name = plans.slot_name
-        and stored.model_name = any (coalesce(plans.inputs, array[plans.model_name]))
+        and stored.model_name = any (plans.inputs || plans.model_name)
     order by stored.applied_lsn
     limit 1
 ) as mark on true
+cross join lateral (
+    -- One that is to be filled, or made of such a one, lacks what its inputs have had since.
+    select min(to_fill.asked_at) as asked_at from {{0}}.to_fill
+    where to_fill.model_name = any (plans.inputs || plans.model_name)
+) as asked
 left join {{0}}.baseline
     on baseline.slot_name = plans.slot_name and baseline.declared_name = plans.declared_name
 left join lateral (

@@ -24,7 +24,8 @@ MORE = {
 
 _ORDERLESS = (
     "count(distinct {})", "min({})", "max({})", "max({})", "mode() within group (order by {})",
-    "percentile_disc(0.5) within group (order by {})", "array_agg({0} order by {0})",
+    "percentile_disc(0.5) within group (order by {})", "percentile_disc(0.3) within group (order by {} desc nulls last)",
+    "array_agg({0} order by {0})", "array_agg({0} order by {0} desc nulls last)",
     "array_agg(distinct {})",
 )  # fmt: skip
 _OF_TYPE = {
@@ -61,9 +62,18 @@ class ModelQueries(Queries):
         else:
             types = [rng.choice(("integer", "text", "numeric", "date")) for _ in range(3)]
             arms = [self._selected(types, f"r{n}") for n in range(rng.choice((2, 2, 3)))]
-            source = f"({' union all '.join(arms)}) as s"
-            scope = [(f"s.c{n}", type_) for n, type_ in enumerate(types, 1)]
+            source, scope = self._named_arms(arms, types, "s")
+            if rng.random() < 0.4:
+                source, scope = self._extended(source, scope, "t", rng.choice((2, 3)))
         return self.ctes, source, scope
+
+    def _named_arms(self, arms: list[str], types: list[str], alias: str) -> tuple[str, Scope]:
+        text = " union all ".join(arms)
+        scope = [(f"{alias}.c{n}", type_) for n, type_ in enumerate(types, 1)]
+        if self.rng.random() < 0.3:
+            self.ctes.append(f"u_{alias} as ({text})")
+            return f"u_{alias} as {alias}", scope
+        return f"({text}) as {alias}", scope
 
     def _selected(self, types: list[str], alias: str) -> str:
         source, scope = self._joined(alias) if self.rng.random() < 0.6 else self._side(alias)
@@ -76,10 +86,21 @@ class ModelQueries(Queries):
 
     def _joined(self, alias: str) -> tuple[str, Scope]:
         """Return two to four models, joined one after the other."""
+        return self._extended(*self._side(f"{alias}1"), alias, self.rng.choice((3, 3, 4, 5)))
+
+    def _extended(self, source: str, scope: Scope, alias: str, end: int) -> tuple[str, Scope]:
+        """Return what is joined with further models."""
         rng = self.rng
-        source, scope = self._side(f"{alias}1")
-        for n in range(2, rng.choice((3, 3, 4, 5))):
+        for n in range(2, end):
             side, added = self._side(f"{alias}{n}")
+            shared = {name.partition(".")[2] for name, _ in scope} & {
+                name.partition(".")[2] for name, _ in added
+            }
+            if n == 2 and shared and rng.random() < 0.08:
+                join = rng.choice(("join", "left join"))
+                source = f"{source} {join} {side} using ({rng.choice(sorted(shared))})"
+                scope = [*scope, *added]
+                continue
             join = rng.choice(("join", "join", "left join", "left join", "left join", ","))
             on = self._equal(scope, added) if join == "," else self._on(scope, added)
             if join == "," and rng.random() < 0.1:
@@ -94,8 +115,10 @@ class ModelQueries(Queries):
         name = rng.choice(sorted(self.tables))
         scope = self._named(alias, self.tables[name])
         kind = rng.random()
-        if kind < 0.65:
+        if kind < 0.6:
             return f"{{{name}}} as {alias}", scope
+        if kind < 0.65:
+            return self._odd_side(name, alias, scope)
         inner = self._named("i", self.tables[name])
         text = f"select * from {{{name}}}"
         if kind > 0.8:
@@ -108,6 +131,23 @@ class ModelQueries(Queries):
             self.ctes.append(f"c_{alias} as ({text})")
             return f"c_{alias} as {alias}", scope
         return f"({text}) as {alias}", scope
+
+    def _odd_side(self, name: str, alias: str, scope: Scope) -> tuple[str, Scope]:
+        """Return a model whose rows are unfolded, or joined with constants, or arms of UNION ALL."""
+        rng = self.rng
+        inner = self._named("i", self.tables[name])
+        arrays = [column for column, type_ in inner if type_ == "text[]"]
+        if arrays and rng.random() < 0.5:
+            text = f"select i.*, e as made from {{{name}}} as i cross join lateral unnest({arrays[0]}) as e"
+            return f"({text}) as {alias}", [*scope, (f"{alias}.made", "text")]
+        if rng.random() < 0.5:
+            on = rng.choice(("true", f"{self._expression('integer', 0, inner)} = v.n"))
+            join = rng.choice(("join", "left join"))
+            text = f"select i.*, v.t as made from {{{name}}} as i {join} (values (1, 'a'), (2, 'web'), (2, null)) as v (n, t) on {on}"
+            return f"({text}) as {alias}", [*scope, (f"{alias}.made", "text")]
+        types = [rng.choice(("integer", "text", "date")) for _ in range(2)]
+        arms = [self._selected(types, f"{alias}_{n}") for n in range(2)]
+        return self._named_arms(arms, types, alias)
 
     def _equal(self, left: Scope, right: Scope) -> str:
         pairs = [
@@ -166,6 +206,13 @@ class ModelQueries(Queries):
         if depth or rng.random() > (0.5 if self.is_roll_up else 0.03):
             return super()._total(scope, depth)
         type_ = rng.choice([own for _, own in scope])
+        if rng.random() < 0.1:
+            value, weight = self._expression(type_, 0, scope), self._expression("integer", 0, scope)
+            near = rng.choice(("0.5", "0.95"))
+            return (
+                f"cdc.percentile_disc({near}, array_agg({value} order by {value}), "
+                f"array_agg({weight} order by {value}))"
+            )
         shape = rng.choice(_OF_TYPE.get(type_, ()) + _ORDERLESS)
         made = shape.format(self._expression(type_, rng.choice((0, 0, 1)), scope))
         return made + (f" filter (where {self._condition(scope)})" if rng.random() < 0.3 else "")

@@ -62,6 +62,11 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
     assert state == "waits"
     assert reason.endswith("more rows of analytics.sales changed at once than it follows")
     assert life.state("most")[1] == "analytics.named, which it reads, is to be filled first"
+    failed = "update cdc.downstream_model set error = 'no', remedy = 'do it' where name = 'named'"
+    life.target.execute(failed)
+    assert life.state("most") == ("waits", "analytics.named, which it reads, failed: no", "do it")
+    exact = "select cdc.exact_as_of(slot_name, %s) is not null from cdc.slot_position"
+    assert not life.target.value(exact, "most") and life.target.value(exact, "sales")
     life.must_be_exact()
 
 
@@ -79,6 +84,9 @@ def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life:
             life.try_again()
         assert life.target.value(asked) == 1
         life.must_be_exact("narrow", "halved")
+        life.target.execute("update cdc.to_fill set asked_at = asked_at - interval '1 hour'")
+        said = life.loader("status").stdout
+        assert "the model named was not built for 1.0 h" in said, said
         holder.rollback()
     life.try_again()
     life.must_be_exact()
@@ -138,6 +146,44 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
         filling.result()
     assert life.state("named")[0] == "waits"
     life.must_be_exact()
+
+
+def test_a_model_that_setup_forgets_while_dbt_installs_it_is_filled(life: Life) -> None:
+    """Nobody tells it of what its inputs change in between."""
+    with life.other_session() as setup, ThreadPoolExecutor() as pool:
+        setup.ask("delete from cdc.downstream_model where name = 'named'")
+        installing = pool.submit(life.install_above, "named")
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'transactionid'"
+        wait_until(lambda: setup.ask(waiting) == [(1,)], "it waits")
+        setup.commit()
+        installing.result()
+    assert life.state("named")[1] == "it is to be filled from its inputs: it is new"
+    life.must_be_exact()
+
+
+def test_what_a_model_over_models_was_asked_before_it_became_another_one_holds_nobody_up(
+    life: Life,
+) -> None:
+    """An apply may ask while setup forgets the model over models that it was."""
+    life.target.execute("insert into cdc.to_fill values ('analytics.shops', 'it was one')")
+    life.must_be_exact()
+    life.target.execute("delete from cdc.to_fill")
+
+
+def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Life) -> None:
+    """As of a developer who builds it alone, by dbt's --defer: its trouble stays there."""
+    life.target.execute("create schema dev")
+    life.install_above("named", "dev")
+    life.must_be_exact()
+    assert life.state("dev.named") == ("follows", None, None)
+    life.target.execute("update cdc.downstream_model set error = 'no' where model_name ~ '^dev'")
+    assert life.state("dev.named")[0] == "failed"
+    wait = "select cdc.wait_for(slot_name, position_lsn, '100ms') from cdc.slot_position"
+    assert life.target.value(wait)
+    assert "dev.named failed: no" in life.must("status")
+    life.target.execute(
+        "drop schema dev cascade; delete from cdc.downstream_model where error = 'no'"
+    )
 
 
 def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
@@ -309,9 +355,23 @@ def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Lif
     life.must_be_exact()
 
 
+def test_what_reads_a_column_that_its_input_gets_with_a_seed_holds_nothing_until_then(
+    life: Life,
+) -> None:
+    sales = MODELS["sales"][0].replace("sum(amount)", "count(amount) as valued, sum(amount)")
+    named = f"select s.name, sum(a.valued) as amount, sum(a.n) as n {JOINED} group by 1"
+    life.keep({**MODELS, "sales": (sales, {}), "named": (named, {})}, is_refresh=False)
+    life.source.execute("update lab.sale set amount = amount + 1, shop_id = 2 where id < 20")
+    life.catch_up()
+    assert (life.state("sales")[0], life.state("named")[0]) == ("follows", "waits")
+    held = "select cdc.wait_for(slot_name, position_lsn, '100ms', array[%s]) from cdc.slot_position"
+    assert life.target.value(held, "sales") and not life.target.value(held, "named")
+
+
 def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> None:
     query = f"select s.name, count(*) as pairs, sum(a.amount) as amount, sum(a.n) as n {JOINED} group by 1"
-    most = MODELS["most"][0].replace("max(amount)", "max(pairs)")
+    # It was a total, whose key is an index alone.
+    most = "select n % 2 as half, max(pairs) as most, count(distinct n) as sizes from {named} group by 1"
     life.keep({**MODELS, "named": (query, {}), "most": (most, {})}, is_refresh=False)
     state, reason, _ = life.state("named")
     assert state == "waits"

@@ -196,6 +196,24 @@ def test_a_group_of_nulls_that_comes_and_goes_is_a_row_all_the_same(lab: Lab) ->
         assert lab.execute("select channel, n from lab.per_channel order by 1") == groups
 
 
+def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_it(
+    lab: Lab,
+) -> None:
+    """A plan that is kept has the column's number, and gives null for one that is gone."""
+    (below,) = begin(lab, Random(0), "days")
+    model = Above(lab, "per_customer", ABOVE["per_customer"])
+    fill(lab)
+    lab.transact("insert into lab.orders (id, customer_id, amount) values (1, 1, 5)")
+    below.catch_up()
+    # What is derived goes with each change of another column.
+    lab.execute("alter table lab.days add extra integer")
+    below.rebuild()
+    fill(lab)
+    lab.transact("insert into lab.orders (id, customer_id, amount) values (2, 1, 7)")
+    below.catch_up()
+    assert model.differences() == []
+
+
 def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: Lab) -> None:
     """In a nested loop a batch of 8,000 rows took 10 seconds, by hashes 0.4."""
     begin(lab, "customer")

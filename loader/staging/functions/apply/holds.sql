@@ -35,7 +35,7 @@ begin
             )
     ) and not exists (
         select from cdc.plan_downstream(slot) as rolled
-        where rolled.model_name = any (models) and (rolled.step is not null or rolled.is_finding)
+        where rolled.model_name = any (models) and (cdc.is_to_be_filled(rolled.model_name) or rolled.is_finding)
     );
 end
 $$;

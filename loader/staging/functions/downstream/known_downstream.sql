@@ -7,10 +7,9 @@ returns table (
     -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
     inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
     -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself;
-    -- an input that has other columns or another key than it was compiled for.
-    waits_for text, not_built text, filled_after text, asked_because text,
-    -- What has changed in the server of what it relies on.
-    changed_meaning text[], changed_input text,
+    -- an input that has other columns or another key than it was compiled for; what has changed in
+    -- the server of what it relies on.
+    waits_for text, not_built text, filled_after text, asked_because text, changed_meaning text[], changed_input text,
     input_state text, input_reason text, input_remedy text, verdict text
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -42,7 +41,7 @@ begin
             bool_or(plans.engine = 'spark') as is_of_spark,
             min(below.input_name) filter (where plans.state <> 'follows') as waits_for,
             min(below.input_name) filter (where upper.model_name is null and mark.is_built is not true) as not_built,
-            min(below.input_name) filter (where cdc.is_to_be_filled(below.input_name)) as filled_after,
+            min(below.input_name) filter (where upper.model_name is not null and cdc.is_to_be_filled(below.input_name)) as filled_after,
             (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because,
             case when own.meaning <> server.meaning then cdc.changed_meaning(own.declaration, own.meaning, server.meaning) end as changed_meaning
         from cdc.downstream_model as own
@@ -60,12 +59,12 @@ begin
     select
         found.model_name, found.name, found.routine, case when own.changed_input is null then found.error end, found.remedy,
         found.retry_at, found.inputs, found.applied_lsn, found.newest_lsn, found.is_of_spark,
-        coalesce(own.changing_input, found.waits_for), found.not_built, found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
-        waiting.state, waiting.reason, waiting.remedy,
+        coalesce(own.changing_input, failed.model_name, found.waits_for), found.not_built, found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
+        case when failed.error is null then waiting.state else 'failed' end, coalesce(failed.error, waiting.reason), coalesce(failed.remedy, waiting.remedy),
         case
             when found.not_built = found.waits_for then 'an input waits'
             when found.not_built is not null then 'an input is not built'
-            when own.changing_input is not null then 'an input waits'
+            when own.changing_input is not null or failed.model_name is not null then 'an input waits'
             when own.changed_input is not null then 'compiled before'
             when found.filled_after is not null then 'an input is to be filled'
             when found.asked_because is not null then 'to be filled'
@@ -78,6 +77,7 @@ begin
     cross join lateral (
         select changed.changed_input, case when changed.changed_input is not null then cdc.changing_input(slot, found.inputs) end as changing_input
     ) as own
+    left join cdc.downstream_model as failed on failed.model_name = found.filled_after and failed.error is not null and own.changed_input is null
     left join plans as waiting on waiting.model_name = coalesce(own.changing_input, found.waits_for);
 end
 $$;

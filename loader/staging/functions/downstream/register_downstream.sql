@@ -14,7 +14,8 @@ begin
     delete from cdc.downstream_model as own
     where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model
         and not cdc.is_table(own.model_name);
-    select own.declaration into former from cdc.downstream_model as own where own.model_name = model;
+    -- Whoever forgets it at this moment is waited for: then it is new.
+    select own.declaration into former from cdc.downstream_model as own where own.model_name = model for update;
     insert into cdc.downstream_model as own (model_name, name, project, declaration, routine, indexes)
     values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, register_downstream.routine, register_downstream.indexes)
     on conflict on constraint downstream_model_pkey do update

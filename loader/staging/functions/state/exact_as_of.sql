@@ -9,7 +9,9 @@ declare
     inputs text[];
 begin
     perform cdc.see_partitions();
-    select rolled.step is not null or rolled.is_finding, rolled.inputs
+    select
+        rolled.is_finding or exists (select from unnest(rolled.inputs || rolled.model_name) as name where cdc.is_to_be_filled(name)),
+        rolled.inputs
     into is_behind, inputs
     from cdc.plan_downstream(slot) as rolled
     where cdc.command_name(slot, rolled.model_name, rolled.declared_name, rolled.inputs) = model;

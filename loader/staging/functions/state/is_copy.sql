@@ -11,6 +11,16 @@ begin
             installed.slot_name = slot
             and installed.model_name = any (models)
             and registered.relation_schema || '.' || registered.relation_name <> installed.model_name
+    ) or exists (
+        -- Nobody registers where a model over models is: it may read production's, as by dbt's --defer.
+        select from cdc.downstream_model as own
+        inner join cdc.downstream_model as other
+            on other.project = own.project and other.name = own.name and other.model_name <> own.model_name
+        cross join (select array_agg(registered.relation_schema) as names from cdc.registered_model as registered) as schemas
+        where
+            own.model_name = any (models)
+            and split_part(own.model_name, '.', 1) <> all (schemas.names)
+            and split_part(other.model_name, '.', 1) = any (schemas.names)
     );
 end
 $$;

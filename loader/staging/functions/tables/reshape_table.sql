@@ -54,6 +54,8 @@ begin
         where x.indrelid = target and c.relname = key_name and x.indkey = '0'
     )) then
         execute format('alter table %s drop constraint if exists %I, set (fillfactor = 80)', target, key_name);
+        -- Of a total.
+        execute format('drop index if exists %s.%I', (select relnamespace::regnamespace from pg_class where oid = target), key_name);
         execute replace(key_sql, ' waltally_key ', format(' %I ', key_name));
     end if;
 exception
