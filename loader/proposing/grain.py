@@ -8,7 +8,6 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.reading import CLOCKS, is_read
-from loader.proposing.zone import with_zone
 from waltally.errors import LoaderError
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
 def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
     """Return the comparison of the model's grain with the bound."""
     text = tree.sql(value)
-    bound = with_zone(keep.book, bound, keep.type_of(text))
     grain = _grain(keep, text)
     if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
