@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from loader.proposing.keep import Keep
 
 GRAINS = ("day", "hour", "minute", "second")
-_MOMENTS = ("2026-05-06 13:37:42.123457+00", "2024-02-29 23:59:59.5+00")
+_MOMENTS = (
+    "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '11:37:42.123457')"
+)
+"""At each hour and on each day of two years: where clocks change, a day has not 24 hours."""
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -64,13 +67,13 @@ def _grain(keep: Keep, text: str) -> str:
     book = keep.book
     type_ = keep.type_of(text)
     bounds = [
-        book.plain(tree.sql(_at(tree.expression(bound), moment)))
+        book.plain(tree.sql(_at_moment(tree.expression(bound))))
         for bound in keep.bounds.get(text, [])
-        for moment in _MOMENTS
     ]
     for grain in (book.grain,) if book.grain else GRAINS:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
-        if begins and book.catalog.is_true(" and ".join(begins)):
+        all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
+        if begins and book.catalog.is_true(all_begin):
             note = f"{text} is kept by the {grain}, since its bounds begin one"
             if note not in book.notes and text not in keep.grains:
                 book.notes.append(note)
@@ -80,7 +83,7 @@ def _grain(keep: Keep, text: str) -> str:
     return ""
 
 
-def _at(bound: pb.Node, moment: str) -> pb.Node:
+def _at_moment(bound: pb.Node) -> pb.Node:
     """Return a bound as it is at a moment: one that now begins a day may not do so in an hour."""
     types = {
         pb.SVFOP_CURRENT_DATE: "date",
@@ -91,8 +94,8 @@ def _at(bound: pb.Node, moment: str) -> pb.Node:
     def one(node: pb.Node) -> pb.Node | None:
         kind = node.WhichOneof("node")
         if kind == "func_call" and tree.called(node.func_call) in CLOCKS:
-            return None if node.func_call.args else tree.expression(f"'{moment}'::timestamptz")
+            return None if node.func_call.args else tree.expression("moment")
         type_ = types.get(node.sqlvalue_function.op) if kind == "sqlvalue_function" else None
-        return tree.expression(f"'{moment}'::timestamptz::{type_}") if type_ else None
+        return tree.expression(f"moment::{type_}") if type_ else None
 
     return tree.changed(bound, one)

@@ -243,6 +243,11 @@ def test_a_limit_is_left_out_of_the_proof_as_ties_may_be_cut_anywhere(shop: Data
             "hour < (date_trunc('day', now(), 'Z') - '12 hours'::interval)",
         ),
         (
+            # On the day after a change of the clock that is no day's begin.
+            "placed_at < date_trunc('day', now()) - interval '24 hours'",
+            "hour < (date_trunc('day', now(), 'Z') - '24 hours'::interval)",
+        ),
+        (
             "placed_at at time zone 'Z' < date_trunc('day', localtimestamp)",
             "day < date_trunc('day', now() AT TIME ZONE 'Z')",
         ),
