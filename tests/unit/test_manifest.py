@@ -61,6 +61,9 @@ def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
         c={"name": "c", "alias": "c"},
         d=taken,
         e={**taken, "name": "e", "schema": "elsewhere"},
+        # As dbt names two versions of a model.
+        f1={"name": "f", "alias": "f_v1", "original_file_path": "f_v1.sql"},
+        f2={"name": "f", "alias": "f_v2", "original_file_path": "f_v2.sql"},
     )
     with pytest.raises(SettingError) as caught:
         read_manifest(path)
@@ -69,6 +72,8 @@ def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
         f"The model a would make uix_{long}_dimensions, and a name has at most 63 bytes",
         "Error: The models c and d would both make analytics.uix_c_dimensions, as a table or an "
         "index",
+        "Error: Two models are named f, f_v1.sql and f_v2.sql: slots and commands know a model by "
+        "its name",
     ]
 
 
