@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from loader.proposing.keep import Keep
 
 GRAINS = ("day", "hour", "minute", "second")
-_MOMENTS = (
-    "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '11:37:42.123457')"
-)
-"""At each hour and on each day of two years: where clocks change, a day has not 24 hours."""
+_MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
+"""In each hour of two years. Where clocks change, a day has not 24 hours, or two midnights."""
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -72,8 +70,9 @@ def _grain(keep: Keep, text: str) -> str:
     ]
     for grain in (book.grain,) if book.grain else GRAINS:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
+        begins.append(f"date_trunc('{grain}', moment::{type_}) <= moment::{type_}")
         all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
-        if begins and book.catalog.is_true(all_begin):
+        if bounds and book.catalog.is_true(all_begin):
             note = f"{text} is kept by the {grain}, since its bounds begin one"
             if note not in book.notes and text not in keep.grains:
                 book.notes.append(note)

@@ -140,8 +140,9 @@ def test_an_empty_build_autocommit_and_no_name_of_a_slot_are_refused(
 ) -> None:
     warehouse.append([change("I", LIVE, new=row())])
     run = ("run", "--select", MODEL)
-    said = warehouse.must_fail(*run, "--empty")
-    assert "pass over changes without applying them" in said
+    for part in (["--empty"], ["--sample", "3 days"]):
+        said = warehouse.must_fail(*run, *part)
+        assert "pass over changes without applying them" in said
     profile = warehouse.project.home / "profiles.yml"
     usual = profile.read_text()
     try:
