@@ -50,7 +50,9 @@ class _Query:
         """Return an expression's type; empty where it reads a query around this one."""
         inputs = tree.sources_of(self.select.from_clause) if self.select.from_clause else ""
         ctes = f"with {', '.join(self.ctes.values())} " if self.ctes else ""
-        text = f"{ctes}select {tree.sql(node)} as value{inputs and f' from {inputs}'}"
+        # A list, as after IN, is no value.
+        value = tree.sql_of_value(node) or "null"
+        text = f"{ctes}select {value} as value{inputs and f' from {inputs}'}"
         try:
             ((_, type_),) = self.book.columns(text)
         except LoaderError:
