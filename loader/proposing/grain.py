@@ -8,14 +8,14 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.reading import CLOCKS, is_read
-from loader.proposing.zone import with_zone
 from waltally.errors import LoaderError
 
 if TYPE_CHECKING:
     from loader.proposing.keep import Keep
 
 GRAINS = ("day", "hour", "minute", "second")
-_MOMENTS = ("2026-05-06 13:37:42.123457+00", "2024-02-29 23:59:59.5+00")
+_MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
+"""In each hour of two years. Where clocks change, a day has not 24 hours, or two midnights."""
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -41,7 +41,6 @@ def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
 def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
     """Return the comparison of the model's grain with the bound."""
     text = tree.sql(value)
-    bound = with_zone(keep.book, bound, keep.type_of(text))
     grain = _grain(keep, text)
     if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
@@ -66,13 +65,14 @@ def _grain(keep: Keep, text: str) -> str:
     book = keep.book
     type_ = keep.type_of(text)
     bounds = [
-        book.plain(tree.sql(_at(tree.expression(bound), moment)))
+        book.plain(tree.sql(_at_moment(tree.expression(bound))))
         for bound in keep.bounds.get(text, [])
-        for moment in _MOMENTS
     ]
     for grain in (book.grain,) if book.grain else GRAINS:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
-        if begins and book.catalog.is_true(" and ".join(begins)):
+        begins.append(f"date_trunc('{grain}', moment::{type_}) <= moment::{type_}")
+        all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
+        if bounds and book.catalog.is_true(all_begin):
             note = f"{text} is kept by the {grain}, since its bounds begin one"
             if note not in book.notes and text not in keep.grains:
                 book.notes.append(note)
@@ -82,7 +82,7 @@ def _grain(keep: Keep, text: str) -> str:
     return ""
 
 
-def _at(bound: pb.Node, moment: str) -> pb.Node:
+def _at_moment(bound: pb.Node) -> pb.Node:
     """Return a bound as it is at a moment: one that now begins a day may not do so in an hour."""
     types = {
         pb.SVFOP_CURRENT_DATE: "date",
@@ -93,8 +93,8 @@ def _at(bound: pb.Node, moment: str) -> pb.Node:
     def one(node: pb.Node) -> pb.Node | None:
         kind = node.WhichOneof("node")
         if kind == "func_call" and tree.called(node.func_call) in CLOCKS:
-            return None if node.func_call.args else tree.expression(f"'{moment}'::timestamptz")
+            return None if node.func_call.args else tree.expression("moment")
         type_ = types.get(node.sqlvalue_function.op) if kind == "sqlvalue_function" else None
-        return tree.expression(f"'{moment}'::timestamptz::{type_}") if type_ else None
+        return tree.expression(f"moment::{type_}") if type_ else None
 
     return tree.changed(bound, one)

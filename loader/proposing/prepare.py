@@ -15,7 +15,6 @@ from loader.proposing.book import Book, Parameter
 from loader.proposing.reading import is_aggregate
 from loader.proposing.refuse import refuse, refuse_names
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
-from loader.proposing.zone import write_zone
 from waltally.errors import SettingError
 from waltally.tables import quoted
 
@@ -63,7 +62,6 @@ def prepare(
         original = f"{original.strip()}\n"
         write_out(book, select)
         book.catalog.check(book.plain(original))
-        write_zone(book, select)
         _spell_groups(book, select)
         refuse_names(book, select)
         asked.append(Asked(original, select))
@@ -206,7 +204,7 @@ def write_out(book: Book, select: pb.SelectStmt) -> None:
             view = tree.parse(relation.definition)[0]
             write_out(book, view)
             _spell_groups(book, view)
-            _replace(node, view, [])
+            replace_entry(node, view, [])
             continue
         var.relname, var.schemaname = book.source(relation), ""
     for part in tree.find(select, pb.SelectStmt):
@@ -219,7 +217,8 @@ def write_out(book: Book, select: pb.SelectStmt) -> None:
                 own.name = name_of(own.val)
 
 
-def _replace(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> None:
+def replace_entry(node: pb.Node, query: pb.SelectStmt, columns: list[pb.Node]) -> None:
+    """Put a query in the place of an entry of FROM, under its alias."""
     alias, named = alias_of(node)
     sub = pb.RangeSubselect(subquery=pb.Node(select_stmt=query))
     sub.alias.aliasname = alias
@@ -262,7 +261,7 @@ def _inline_ctes(book: Book, select: pb.SelectStmt) -> None:
             continue
         for node in tree.find(select, pb.Node):
             if (node.range_var.schemaname, node.range_var.relname) == ("", cte.ctename):
-                _replace(node, cte.ctequery.select_stmt, list(cte.aliascolnames))
+                replace_entry(node, cte.ctequery.select_stmt, list(cte.aliascolnames))
         select.with_clause.ctes.remove(entry)
     if not select.with_clause.ctes:
         select.ClearField("with_clause")

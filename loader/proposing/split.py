@@ -14,6 +14,8 @@ from loader.proposing.keep import Keep, complete_groups
 from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Item, Scope, named_ctes
+from loader.proposing.stored import read_back
+from loader.proposing.zone import write_zone
 from waltally.errors import LoaderError, SettingError
 
 _INSTEAD = "keep the rows that it reads (rows models), and ask the query of them"
@@ -39,6 +41,8 @@ class Split:
         self._query(Scope(self.book, select, None, named_ctes(self.book, select, {})), False)
         if not self.facts:
             raise self._only_copies(select)
+        read_back(self.book, select)
+        write_zone(self.book, select)
 
     def _only_copies(self, select: pb.SelectStmt) -> LoaderError:
         """Return why nothing but copies of tables would be kept."""

@@ -1,84 +1,131 @@
-"""What the clock gives is meant in the zone that the user names, not in the reader's."""
+"""Times of the query over models are meant in the zone that the user names, not in the reader's."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book
-from loader.proposing.reading import CLOCKS
-from waltally.tables import literal
+from waltally.errors import LoaderError
+from waltally.tables import literal, quoted
 
-_WITH_ZONE = "timestamp with time zone"
+_AWARE = "timestamp with time zone"
+_NAIVE = ("date", "timestamp without time zone")
+_PAIRED = ("=", "<>", "<", "<=", ">", ">=", "+", "-", "BETWEEN", "NOT BETWEEN")
+_FIELDS = {"date_part": 1, "extract": 1, "to_char": 0, "date": 0}
+"""Functions of the day and the hour, and where the time is among their arguments."""
 
 
 def write_zone(book: Book, select: pb.SelectStmt) -> None:
-    """Write today, and the beginnings of today's month and the like, with their zone."""
-    zone = literal(book.catalog.zone)
-    days = {
-        pb.SVFOP_CURRENT_DATE: f"(now() at time zone {zone})::date",
-        pb.SVFOP_LOCALTIMESTAMP: f"now() at time zone {zone}",
-    }
-
-    def one(node: pb.Node) -> pb.Node | None:
-        if node.HasField("sqlvalue_function"):
-            text = days.get(node.sqlvalue_function.op)
-            return tree.expression(text) if text else None
-        if _is_begin(node.a_expr.lexpr):
-            return _moved_by_days(node)
-        cast, call = node.type_cast, node.func_call
-        is_trunc = _is_begin(node)
-        is_day = bool(cast.type_name.names) and cast.type_name.names[-1].string.sval == "date"
-        value = call.args[1] if is_trunc else cast.arg
-        if not (is_trunc or (is_day and _is_clock(value))):
-            return None
-        text = tree.sql(tree.changed(value, one))
-        type_ = _type(book, text)
-        moved = f"({text}) at time zone {zone}" if type_ == _WITH_ZONE else f"({text})::timestamp"
-        if is_day:
-            return tree.expression(f"({moved})::date")
-        begin = f"date_trunc({tree.sql(call.args[0])}, {moved})"
-        is_local = type_ == "timestamp without time zone"
-        return tree.expression(begin if is_local else f"{begin} at time zone {zone}")
-
-    def _moved_by_days(node: pb.Node) -> pb.Node | None:
-        """Return a day that is some days before another one, in a zone whose days differ."""
-        begin = tree.sql(tree.changed(node.a_expr.lexpr, one))
-        step, sign = tree.sql(node.a_expr.rexpr), node.a_expr.name[-1].string.sval
-        if tree.find(node.a_expr.rexpr, pb.ColumnRef) or re.search(r"hour|min|sec|\d:\d", step):
-            return None
-        if (_type(book, begin), _type(book, step)) != (_WITH_ZONE, "interval"):
-            return None
-        return tree.expression(f"(({begin}) at time zone {zone} {sign} {step}) at time zone {zone}")
-
+    """Write the zone where a time becomes a day, or a day a time. Raises LoaderError."""
     if book.catalog.zone:
-        tree.change(select, one)
+        _Query(book, select, {}).write()
 
 
-def with_zone(book: Book, bound: pb.Node, type_: str) -> pb.Node:
-    """Return a bound of a value of this type: the midnight of a date is that of the zone."""
-    text, zone = tree.sql(bound), book.catalog.zone
-    if not zone or type_ != _WITH_ZONE or _type(book, text) in ("text", _WITH_ZONE):
-        return bound
-    return tree.expression(f"({text})::timestamp at time zone {literal(zone)}")
+class _Query:
+    """One SELECT, whose types PostgreSQL says."""
 
+    def __init__(self, book: Book, select: pb.SelectStmt, ctes: Mapping[str, str]) -> None:
+        self.book, self.select = book, select
+        self.zone = literal(book.catalog.zone)
+        self.ctes = {**ctes}
+        for node in select.with_clause.ctes:
+            cte = node.common_table_expr
+            names = ", ".join(quoted(column.string.sval) for column in cte.aliascolnames)
+            query = tree.statement(cte.ctequery.select_stmt)
+            self.ctes[cte.ctename] = f"{quoted(cte.ctename)} {names and f'({names})'} as ({query})"
 
-def _type(book: Book, text: str) -> str:
-    ((_, type_),) = book.columns(f"select {text} as value")
-    return type_
+    def write(self) -> None:
+        """Write the zone, here and below."""
+        for inner in tree.find(self.select, pb.SelectStmt, tree.here(self.select)):
+            if inner is not self.select:
+                _Query(self.book, inner, self.ctes).write()
+        if not self.select.HasField("larg"):
+            tree.change(self.select, self._rule)
 
+    def _type(self, node: pb.Node) -> str:
+        """Return an expression's type; empty where it reads a query around this one."""
+        inputs = tree.sources_of(self.select.from_clause) if self.select.from_clause else ""
+        ctes = f"with {', '.join(self.ctes.values())} " if self.ctes else ""
+        # A list, as after IN, is no value.
+        value = tree.sql_of_value(node) or "null"
+        text = f"{ctes}select {value} as value{inputs and f' from {inputs}'}"
+        try:
+            ((_, type_),) = self.book.columns(text)
+        except LoaderError:
+            return ""
+        return type_
 
-def _is_begin(node: pb.Node) -> bool:
-    """Return whether it is the beginning of today, this month and the like, or days beside it."""
-    if node.a_expr.kind == pb.AEXPR_OP and node.a_expr.name[-1].string.sval in ("+", "-"):
-        return _is_begin(node.a_expr.lexpr)
-    call = node.func_call
-    return tree.called(call) == "date_trunc" and len(call.args) == 2 and _is_clock(call.args[1])
+    def _local(self, node: pb.Node) -> str:
+        return f"({tree.sql(tree.changed(node, self._rule))}) at time zone {self.zone}"
 
+    def _rule(self, node: pb.Node) -> pb.Node | None:
+        kind = node.WhichOneof("node")
+        if kind == "select_stmt":
+            return node
+        if kind == "sqlvalue_function":
+            days = {pb.SVFOP_CURRENT_DATE: "::date", pb.SVFOP_LOCALTIMESTAMP: ""}
+            cast = days.get(node.sqlvalue_function.op)
+            text = f"(now() at time zone {self.zone}){cast}"
+            return None if cast is None else tree.expression(text)
+        ways = {"type_cast": self._cast, "func_call": self._call, "a_expr": self._pair}
+        return ways[kind](node) if kind in ways else None
 
-def _is_clock(value: pb.Node) -> bool:
-    names = map(tree.called, tree.find(value, pb.FuncCall))
-    has_clock = bool(tree.find(value, pb.SQLValueFunction)) or any(one in CLOCKS for one in names)
-    return has_clock and not tree.find(value, pb.ColumnRef)
+    def _cast(self, node: pb.Node) -> pb.Node | None:
+        cast = node.type_cast
+        to, type_ = cast.type_name.names[-1].string.sval, self._type(cast.arg)
+        if to == "timestamptz" and type_ in _NAIVE:
+            return self._aware(cast.arg)
+        if to not in ("date", "time", "timestamp") or type_ != _AWARE:
+            return None
+        other = pb.Node(type_cast=cast)
+        other.type_cast.arg.CopyFrom(tree.expression(f"({self._local(cast.arg)})"))
+        return other
+
+    def _call(self, node: pb.Node) -> pb.Node | None:
+        call, name = node.func_call, tree.called(node.func_call)
+        other = pb.Node(func_call=call)
+        args = other.func_call.args
+        if name == "date_trunc" and len(args) == 2 and self._type(node) == _AWARE:
+            is_day = self._type(args[1]) == "date"
+            args[1].CopyFrom(self._aware(args[1]) if is_day else tree.changed(args[1], self._rule))
+            args.append(tree.expression(self.zone))
+            return other
+        place = _FIELDS.get(name)
+        if place is None or place >= len(args) or self._type(args[place]) != _AWARE:
+            return None
+        if re.search("epoch|timezone", tree.sql(args[0]), re.I):
+            return None
+        args[place].CopyFrom(tree.expression(f"({self._local(args[place])})"))
+        return other
+
+    def _aware(self, node: pb.Node) -> pb.Node:
+        """Return a day or a local time as a moment."""
+        text = tree.sql(tree.changed(node, self._rule))
+        return tree.expression(f"({text})::timestamp at time zone {self.zone}")
+
+    def _pair(self, node: pb.Node) -> pb.Node | None:
+        """A moment beside a day or a local time, or some days away."""
+        other = pb.Node(a_expr=node.a_expr)
+        expr = other.a_expr
+        sign, left, right = expr.name[-1].string.sval, expr.lexpr, expr.rexpr
+        sides = [left, *(right.list.items if "BETWEEN" in sign else [right])]
+        types = [self._type(side) for side in sides] if sign in _PAIRED else []
+        if types == [_AWARE, "interval"]:
+            step = tree.sql(right)
+            if tree.find(right, pb.ColumnRef) or re.search(r"hour|min|sec|\d:\d|'P|\$", step):
+                return None
+            return tree.expression(f"({self._local(left)} {sign} {step}) at time zone {self.zone}")
+        if _AWARE not in types or not {*types} & {*_NAIVE}:
+            return None
+        for side, type_ in zip(sides, types, strict=True):
+            side.CopyFrom(self._aware(side) if type_ in _NAIVE else tree.changed(side, self._rule))
+        if "BETWEEN" not in sign:
+            return other
+        # The grammar takes no AT TIME ZONE as a bound.
+        both = tree.all_of([tree.compare(left, ">=", sides[1]), tree.compare(left, "<=", sides[2])])
+        is_not = sign.startswith("NOT")
+        return pb.Node(bool_expr=pb.BoolExpr(boolop=pb.NOT_EXPR, args=[both])) if is_not else both

@@ -196,8 +196,16 @@ def _nodes(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
 def _misnamed(queries: Iterable[Query]) -> Iterator[LoaderError]:
     """Yield which tables and indexes cannot have the names that dbt would give them."""
     taken: dict[Table, str] = {}
+    paths: dict[str, str] = {}
     for query in queries:
         schema, name = query.relation.schema, query.relation.name
+        if query.name in paths:
+            yield SettingError(
+                f"Two models are named {query.name}, {paths[query.name]} and {query.path}: slots"
+                " and commands know a model by its name",
+                "give each a name of its own, also versions of one, and models of two packages",
+            )
+        paths[query.name] = query.path
         for made in (name, f"{name}_pkey", f"uix_{name}_dimensions"):
             if len(made.encode()) > 63:
                 yield SettingError(

@@ -75,6 +75,7 @@ def test_dbt_prints_what_is_refused_and_what_waits(built: Warehouse) -> None:
     built.must_be_exact()
     before = stored(built)
     says("pass over changes without applying them", flags=("--empty",))
+    says("pass over changes without applying them", flags=("--sample", "3 days"))
     says("a slot has lower-case letters", LOADER_SLOT="x' or true --")
     other = Path(built.environment()["DBT_PROFILES_DIR"]) / "other"
     other.mkdir()

@@ -79,7 +79,9 @@ def _begin(lab: Lab, case: Case, rng: Random) -> Writer:
 
 @pytest.fixture(scope="module")
 def database(cluster: Cluster) -> Iterator[Database]:
-    with empty_database(cluster) as made:
+    # Not the collation under which models keep texts.
+    icu = "template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'"
+    with empty_database(cluster, options=icu) as made:
         yield made
 
 

@@ -31,6 +31,12 @@ select
     cdc.model_columns('{"columns": [{"name": "a", "type": "text"}, {"name": "b", "type": "integer"}]}', 'own'),
     'own.a collate "default" as a, own.b'
 union all
+select
+    'a source is found whether its name has quotation marks or not',
+    (cdc.name_sources('select o.a from "db"."app"."T" as o, db.app.u', '[{"relation": "db.app.T", "table": "app.T", "name": "T"},
+    {"relation": "\"db\".\"app\".\"u\"", "table": "app.u", "name": "u"}]')).named,
+    'select o.a from pg_temp.waltally_source_1 as o, pg_temp.waltally_source_2 as u'
+union all
 select 'the reader of a slot', left(cdc.reader_name('one'), strpos(cdc.reader_name('one'), '(') - 1), '"cdc".read_one'
 union all
 select

@@ -52,6 +52,9 @@ def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
     names = {"a": "f" * 49, "c": "c", "d": "uix_c_dimensions", "e": "uix_c_dimensions"}
     nodes = {name: {"name": name, "alias": alias} for name, alias in names.items()}
     nodes["e"]["schema"] = "elsewhere"
+    # As dbt names two versions of a model.
+    for version in ("f_v1", "f_v2"):
+        nodes[version] = {"name": "f", "alias": version, "original_file_path": f"{version}.sql"}
     with pytest.raises(SettingError) as caught:
         read_manifest(manifest(**nodes))
     said = [line for line in caught.value.sentence.splitlines() if not line.startswith("Try: ")]
@@ -59,6 +62,8 @@ def test_names_that_a_table_or_an_index_cannot_have_are_said_together() -> None:
         f"The model a would make uix_{'f' * 49}_dimensions, and a name has at most 63 bytes",
         "Error: The models c and d would both make analytics.uix_c_dimensions, as a table or an "
         "index",
+        "Error: Two models are named f, f_v1.sql and f_v2.sql: slots and commands know a model by "
+        "its name",
     ]
 
 

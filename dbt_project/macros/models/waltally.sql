@@ -13,9 +13,10 @@
         {{ exceptions.raise_compiler_error(
             'Table and routine are made in one transaction: remove autocommit from the profile.'
         ) }}
-    {%- elif flags.EMPTY -%}
+    {%- elif flags.EMPTY or invocation_args_dict.get('sample') -%}
         {{ exceptions.raise_compiler_error(
-            'An --empty build would pass over changes without applying them: run without it.'
+            'An --empty build would pass over changes without applying them, and a --sample would be kept as the '
+            ~ 'query: run without it.'
         ) }}
     {%- endif -%}
 
@@ -45,7 +46,7 @@
             {{ waltally.quote_literal(tojson(relations)) }},
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
-            {{ flags.FULL_REFRESH }}
+            {{ should_full_refresh() }}
         ))
     {% endcall %}
     {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}

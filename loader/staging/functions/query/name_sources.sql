@@ -13,13 +13,18 @@ declare
     -- The places of what is code in `tokens`.
     places integer[];
     code text[];
+    -- Without quotation marks: dbt may write a name with and its relation_name without them.
+    bare text[];
     found record;
     alias text;
     after text;
 begin
     perform cdc.refuse_unread(query, inputs);
     tokens := array(select one.token from cdc.scan(query) as one order by one.place);
-    select array_agg(one.place order by one.place), array_agg(one.token order by one.place) into places, code
+    select
+        array_agg(one.place order by one.place), array_agg(one.token order by one.place),
+        array_agg(btrim(one.token, '"') order by one.place)
+    into places, code, bare
     from unnest(tokens) with ordinality as one (token, place)
     where one.token !~ $re$^(\s|--|/\*)$re$;
     numbered := tables;
@@ -36,10 +41,10 @@ begin
             ) end as number
         from jsonb_array_elements(inputs) as input (value)
         cross join lateral (
-            select array(select part.token from cdc.scan(input.value ->> 'relation') as part order by part.place) as relation
+            select array(select btrim(part.token, '"') from cdc.scan(input.value ->> 'relation') as part order by part.place) as relation
         ) as own
-        inner join unnest(code) with ordinality as starts (token, place) on starts.token = own.relation[1]
-        where code[starts.place:starts.place + cardinality(own.relation) - 1] = own.relation
+        inner join unnest(bare) with ordinality as starts (token, place) on starts.token = own.relation[1]
+        where bare[starts.place:starts.place + cardinality(own.relation) - 1] = own.relation
         order by starts.place
     loop
         if found.value ? 'model' then
