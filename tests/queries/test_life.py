@@ -175,7 +175,7 @@ def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Li
     life.target.execute("create schema dev")
     life.install_above("named", "dev")
     life.must_be_exact()
-    assert life.state("dev.named") == ("follows", None, None)
+    assert life.state("dev.named") == ("follows", "", "")
     life.target.execute("update cdc.downstream_model set error = 'no' where model_name ~ '^dev'")
     assert life.state("dev.named")[0] == "failed"
     wait = "select cdc.wait_for(slot_name, position_lsn, '100ms') from cdc.slot_position"

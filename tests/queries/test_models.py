@@ -200,7 +200,7 @@ def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_
     lab: Lab,
 ) -> None:
     """A plan that is kept has the column's number, and gives null for one that is gone."""
-    (below,) = begin(lab, Random(0), "days")
+    (below,) = begin(lab, "days")
     model = Above(lab, "per_customer", ABOVE["per_customer"])
     fill(lab)
     lab.transact("insert into lab.orders (id, customer_id, amount) values (1, 1, 5)")
