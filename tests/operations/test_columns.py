@@ -63,7 +63,7 @@ def places(database: Database, text: str) -> set[str]:
         "where c.relkind in ('r', 'm') and not c.relispartition "
         "or c.relkind = 'p'"
     )
-    assert {"public", "pg_catalog"} <= {schema for _, schema in tables}
+    assert "pg_catalog" in {schema for _, schema in tables}
     found = "select exists (select from {} as line where strpos(line::text, %s) > 0)"
     return {name for name, _ in tables if database.value(found.format(name), text)}
 

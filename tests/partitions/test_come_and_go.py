@@ -201,7 +201,8 @@ def test_changes_of_all_leaves_count_for_the_partitioned_table(partitioned: Pipe
         source.execute(made("lost"))
         source.insert(3, "lost")
         source.execute("commit")
-        source.execute("update parts.late set notification_status = 'sent'")
+        late = "notification_status = 'late'"
+        source.execute(f"update notifications set notification_status = 'lost' where {late}")
         running.wait_for("has other partitions")
     partitioned.must_be_exact()
 
