@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from psycopg2 import sql
-
 from testkit.source import transaction
+from waltally.tables import quoted
 
 Row = tuple[Any, ...]
 
@@ -97,9 +96,8 @@ where
 
 def read_model(dsn: str, recount: Recount) -> dict[Row, Row]:
     """Read what the model holds, by group."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, (*recount.keys, *recount.values)))
-    table = sql.Identifier("analytics", recount.model)
-    return _by_group(recount, ask(dsn, sql.SQL("select {} from {}").format(columns, table)))
+    columns = ", ".join(map(quoted, (*recount.keys, *recount.values)))
+    return _by_group(recount, ask(dsn, f"select {columns} from analytics.{quoted(recount.model)}"))
 
 
 def read_rows(dsn: str, recount: Recount, parameters: Mapping[str, object]) -> dict[Row, Row]:
@@ -107,9 +105,7 @@ def read_rows(dsn: str, recount: Recount, parameters: Mapping[str, object]) -> d
     return _by_group(recount, ask(dsn, recount.query, parameters))
 
 
-def ask(
-    dsn: str, query: str | sql.Composable, parameters: Mapping[str, object] | None = None
-) -> list[Row]:
+def ask(dsn: str, query: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
     """Return the rows of a query."""
     with transaction(dsn) as cursor:
         cursor.execute(query, parameters or None)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from psycopg2.extras import execute_values
-
 from testkit.source import TABLES, Identity, transaction
 from testkit.traffic import BaseSession, awkward_time
 
@@ -70,22 +68,16 @@ class Session(BaseSession):
         return None if is_null else self.rng.choice(STATUSES)
 
     def insert(self, ids: Sequence[str], status: str = "created") -> int:
-        """Insert notifications in one statement; rows whose id exists already stay as they are.
+        """Insert notifications of a template; rows whose id exists already stay as they are.
 
         Returns how many were inserted.
         """
-        rows = [
-            (row_id, "a@example.org", *self.dimensions(), status, self.rng.choice(KEY_TYPES))
-            for row_id in ids
-        ]
-        execute_values(
-            self.cursor,
+        return self.run(
             'insert into notifications (id, "to", service_id, template_id, notification_type, '
-            "notification_status, key_type) values %s on conflict do nothing",
-            rows,
-            page_size=len(rows),
+            "notification_status, key_type) select id, 'a@example.org', %s::uuid, %s::uuid, "
+            "%s::notification_type, %s, %s from unnest(%s::uuid[]) as id on conflict do nothing",
+            *(*self.dimensions(), status, self.rng.choice(KEY_TYPES), ids),
         )
-        return self.cursor.rowcount
 
     def change(self, table: str, assignments: str, ids: Sequence[str], *values: object) -> int:
         """Update the rows with these ids."""
