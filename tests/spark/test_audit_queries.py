@@ -263,7 +263,7 @@ def test_who_holds_a_model_is_named_and_the_others_are_compared(right: Kept) -> 
         right.wait_for_log()
         other.autocommit = False
         other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.by_day'))")
-        report = right.audit("--hold", "0.3", "--timeout", "5", code=41)
+        report = right.audit("--hold", "2", "--timeout", "20", code=41)
         other.rollback()
         assert set(report["refused"]) == {"by_day"}
         assert "is at" in report["refused"]["by_day"]
