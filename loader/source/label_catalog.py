@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 
 from loader.source.table import READ_ALIKE
-from loader.staging.logged_tables import Labels, renamed_labels
+from loader.staging.logged_tables import Labels
 from waltally import lsn
 from waltally.database import Connection
 from waltally.models import Model, identity_columns, needed_columns, source_tables
@@ -187,7 +187,7 @@ class LabelCatalog:
         Raises LoaderError.
         """
         now = LabelCatalog(connection, self._models).labels
-        return not any(renamed_labels(labels, now[table]) for table, labels in self.labels.items())
+        return all(now[table] in ({}, labels) for table, labels in self.labels.items())
 
     def look_again(self) -> tuple[bool, str]:
         """Return whether each enum has the same labels, and the snapshot that shows it."""
