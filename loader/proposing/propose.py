@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from postgast import pg_query_pb2 as pb
+
 from loader.monitoring import text_lines
 from loader.proposing import tree
 from loader.proposing.book import Book, free
@@ -108,7 +110,20 @@ def _split(
         for name, one in asked:
             _name_columns(book, one)
             Split(book, f"{name}_counts"[:44], compile_).split(one.select)
+            _require_enums(target, one.select)
     return book, asked
+
+
+def _require_enums(target: Target, select: pb.SelectStmt) -> None:
+    """Raise SettingError where the view has values of an enum that the target has not."""
+    for one in tree.find(select, pb.TypeName):
+        *schema, name = (part.string.sval for part in one.names)
+        type_ = Table(schema[-1] if schema else "pg_catalog", name).quoted
+        if schema and target.ask("select to_regtype(%s) is null", (type_,)) == [(True,)]:
+            raise SettingError(
+                f"The view has values of the enum {type_}, which the target has not",
+                "write the column as column::text in the query, or make the type there too",
+            )
 
 
 def _copied_again(book: Book) -> Iterator[str]:

@@ -14,7 +14,8 @@ import pytest
 from loader.proposing import tree
 from loader.proposing.keep import Keep
 from testkit.commands import LOADER, RunningLoader, wait_until
-from testkit.databases import Database
+from testkit.databases import Database, empty_database
+from testkit.servers import Cluster
 from testkit.spark_jobs import run_job
 from tests.integration.test_init import contents
 
@@ -117,6 +118,19 @@ def test_what_is_not_kept_writes_nothing(
     code, said = shop.refused("init", str(tmp_path / "live"), "--query", query, *more.split())
     assert (code, words in said, "Try: " in said) == (2, True, True), said
     assert not (tmp_path / "live").exists()
+
+
+def test_a_view_s_enum_has_to_be_in_the_target(
+    shop: Database, tmp_path: Path, cluster: Cluster
+) -> None:
+    shop.execute("create type mood as enum ('good', 'bad'); alter table orders add mood mood")
+    query = asked(tmp_path, "select mood, count(*) as n from orders group by 1")
+    with empty_database(cluster) as elsewhere:
+        there = ("--target", cluster.dsn(elsewhere.name))
+        code, said = shop.refused("init", str(tmp_path / "live"), "--query", query, *there)
+        assert code == 2 and 'the enum "public"."mood", which the target has not' in said
+        elsewhere.execute("create type mood as enum ('good', 'bad')")
+        shop.must("init", str(tmp_path / "live"), "--query", query, *there)
 
 
 def test_two_queries_share_the_rows_that_they_join(shop: Database, tmp_path: Path) -> None:
