@@ -62,7 +62,21 @@ def test_it_says_nothing_of_what_hangs_on_it() -> None:
     assert {name: words for name, words in said.items() if words} == ENTRIES
 
 
+SAYS = {
+    # An option of `loader setup`, a key of `status --json`, columns of cdc.slot_position.
+    *("setup/declared.py", "setup/findings.py", "setup/registering.py", "setup/setup.py"),
+    # A reason in a comment.
+    *("capture/position.py", "staging/change_log.py"),
+    *("verbs/setup.py", "monitoring/status.py", "staging/records.py", "staging/target_state.py"),
+}
 IMPORT = re.compile(r"^.*from loader\.source\.standbys(?:\.(\w+))? import (\w+).*$", re.MULTILINE)
+
+
+def test_standbys_have_one_folder() -> None:
+    for path in (ROOT / "loader").rglob("*.py"):
+        name = str(path.relative_to(ROOT / "loader"))
+        said = re.findall(r"(?i)\bstandbys?\b|failover|timeline", IMPORT.sub("", path.read_text()))
+        assert not said or name in SAYS or name.startswith("source/"), f"{name}: {said}"
 
 
 def test_the_folder_of_standbys_has_two_entries() -> None:
