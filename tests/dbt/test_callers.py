@@ -112,8 +112,9 @@ def test_a_lock_on_one_model_holds_up_no_other(built: Warehouse) -> None:
     """The lock of a table is not even waited for."""
     for lock in ("select from {} for update", "lock table {} in access exclusive mode"):
         built.write()
-        with built.holding(lock.format(f"analytics.{OTHER}")):
-            locked = built.applied()[OTHER]
+        held = built.holding(lock.format(f"analytics.{OTHER}"))
+        with ThreadPoolExecutor() as pool, held:
+            locked = pool.submit(built.applied).result(60)[OTHER]
             assert built.model() == built.recount()
             assert locked.state == "failed"
             assert locked.reason and "it could not be locked" in locked.reason
