@@ -68,6 +68,11 @@ class Life(QuerySystem):
         )
         return state, reason or "", remedy or ""
 
+    def must_say(self, name: str, state: str, reason: str = "", remedy: str = "") -> None:
+        """See that a model is in a state, for this reason, and what helps, in these words."""
+        found = self.state(name)
+        assert found[0] == state and reason in found[1] and remedy in found[2], found
+
     def try_again(self) -> None:
         """Let no model wait with its next try, and apply."""
         self.target.execute(

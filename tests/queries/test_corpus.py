@@ -14,12 +14,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from jinja2 import Environment
 
 from testkit.comparison import apart
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from tests.proposing.support import proposed
+from tests.queries.cases import rendered
 from tests.queries.lab import Lab
 from tests.queries.models_lab import Above, Below, fill
 from tests.queries.writer import Writer, around
@@ -27,7 +27,6 @@ from tests.queries.writer import Writer, around
 CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(path.stem for path in CORPUS.glob("*.sql"))
 
-JINJA = Environment(finalize=lambda value: "" if value is None else value)
 LISTED = dict(
     re.findall(r"^\| (\d{3}-\S+) \| ([^|]+) \|", (CORPUS / "README.md").read_text(), re.M)
 )
@@ -95,12 +94,7 @@ def _rendered(files: dict[str, str]) -> tuple[dict[str, tuple[str, dict[str, Any
     """Return the models of a project, each with its config, and the query that reads them."""
     models, reads = {}, ""
     for name, text in files.items():
-        options: dict[str, Any] = {"materialized": "waltally"}
-        query = JINJA.from_string(text).render(
-            config=options.update,
-            source=lambda _, table: f"{{{table}}}",
-            ref=lambda model: f"{{{model}}}",
-        )
+        query, options = rendered(text)
         if options.pop("materialized") == "waltally":
             models[name] = query, options
         else:

@@ -73,21 +73,6 @@ def test_what_no_model_may_read_is_refused_in_setup(life: Life) -> None:
     life.keep(MODELS)
 
 
-def test_a_copy_whose_schema_was_dropped_is_forgotten(life: Life) -> None:
-    life.target.execute(
-        "with copied as ("
-        "insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes) "
-        "select 'dropped.named', name, project, declaration, 'dropped.apply(text)', '[]' "
-        "from cdc.downstream_model where name = 'named' returning declaration) "
-        "insert into cdc.downstream_input (model_name, input_name) "
-        "select distinct 'dropped.named', value ->> 'model' "
-        "from copied cross join jsonb_array_elements(declaration -> 'inputs')"
-    )
-    life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
-    life.must_be_exact()
-    assert life.target.value("select count(*) from cdc.downstream_model where name = 'named'") == 1
-
-
 def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
     install = (
         "select cdc.install_model(slot_name, model_name, declared_name, declaration, routine,"

@@ -58,10 +58,8 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
         life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
     finally:
         life.target.execute(f"{told} 'select 50000::bigint'")
-    state, reason, _ = life.state("named")
-    assert state == "waits"
-    assert reason.endswith("more rows of analytics.sales changed at once than it follows")
-    assert life.state("most")[1] == "analytics.named, which it reads, is to be filled first"
+    life.must_say("named", "waits", "more rows of analytics.sales changed at once than it follows")
+    life.must_say("most", "waits", "analytics.named, which it reads, is to be filled first")
     failed = "update cdc.downstream_model set error = 'no', remedy = 'do it' where name = 'named'"
     life.target.execute(failed)
     assert life.state("most") == ("waits", "analytics.named, which it reads, failed: no", "do it")
@@ -75,10 +73,8 @@ def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life:
         holder.ask("lock table analytics.named in share mode")
         life.source.execute("update lab.sale set amount = amount + 1 where id = 3")
         life.catch_up()
-        state, reason, remedy = life.state("named")
-        assert state == "waits"
-        assert "it could not be locked: " in reason
-        assert remedy == "`loader run --build` or `dbt build`"
+        builds = "`loader run --build` or `dbt build`"
+        life.must_say("named", "waits", "it could not be locked: ", builds)
         asked = "select count(*) from cdc.to_fill where model_name = 'analytics.named'"
         for _ in range(3):
             life.try_again()
@@ -116,10 +112,8 @@ def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> N
         life.must("run", "--once")
         life.target.execute("select from cdc.apply(%s)", life.slot)
         assert life.state("shops")[0] == "follows"
-        state, reason, remedy = life.state("named")
-        assert state == "waits"
-        assert "it reads are at different positions" in reason
-        assert remedy == "`loader run --build` or `dbt build`"
+        builds = "`loader run --build` or `dbt build`"
+        life.must_say("named", "waits", "it reads are at different positions", builds)
         other.rollback()
     life.must_be_exact()
 
@@ -252,8 +246,7 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     life.target.execute("drop table analytics.shops")
     life.source.execute("update lab.shop set name = 'a'")
     life.catch_up()
-    state, _, remedy = life.state("shops")
-    assert state == "failed" and remedy.startswith("`dbt build`")
+    life.must_say("shops", "failed", remedy="`dbt build`")
     for name in ("named", "narrow", "halved"):
         assert life.state(name) == ("waits", *OF_AN_INPUT)
     life.keep(MODELS, is_refresh=False)
@@ -278,9 +271,7 @@ def test_a_key_a_column_a_right_or_a_name_taken_away_is_given_back_by_what_is_sa
         life.target.execute(f"alter table analytics.sales {lost}")
         life.source.execute("update lab.sale set amount = amount + 1")
         life.catch_up()
-        state, _, remedy = life.state("sales")
-        assert state == "failed"
-        assert remedy.startswith("`dbt build --full-refresh --select sales`")
+        life.must_say("sales", "failed", remedy="`dbt build --full-refresh --select sales`")
         life.keep(MODELS)
         life.must_be_exact()
 
@@ -345,8 +336,7 @@ def test_a_changed_input_goes_on_as_it_was_until_its_baseline_is_there(life: Lif
     life.keep(changed, is_refresh=False)
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.catch_up()
-    state, reason, _ = life.state("sales")
-    assert state == "follows" and "its query has changed" in reason
+    life.must_say("sales", "follows", "its query has changed")
     assert life.differing() == {}
     life.spark_job("spark-submit spark/seed.py --model sales")
     life.must_be_exact()
@@ -373,9 +363,7 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     # It was a total, whose key is an index alone.
     most = "select n % 2 as half, max(pairs) as most, count(distinct n) as sizes from {named} group by 1"
     life.keep({**MODELS, "named": (query, {}), "most": (most, {})}, is_refresh=False)
-    state, reason, _ = life.state("named")
-    assert state == "waits"
-    assert reason == "it is to be filled from its inputs: its query has changed"
+    life.must_say("named", "waits", "it is to be filled from its inputs: its query has changed")
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.must_be_exact()
     indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"
@@ -397,9 +385,8 @@ def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone
     assert life.state("tenths") == ("follows", "", "")
     life.source.execute("insert into lab.sale select n, 1, 0 from generate_series(101, 1101) as n")
     life.must_be_exact()
-    state, reason, remedy = life.state("tenths")
-    assert state == "failed" and "spark/seed.py" not in remedy
-    assert "cannot take more than 1,000 rows of one transaction" in reason
+    life.must_say("tenths", "failed", "cannot take more than 1,000 rows of one transaction")
+    assert "spark/seed.py" not in life.state("tenths")[2]
     # A seed ends as the stream does.
     with pytest.raises(LoaderError, match=r"cannot take more than 1,000 rows of lab\.sale"):
         life.spark_job(seed)

@@ -12,6 +12,7 @@ import pytest
 
 from testkit.databases import empty_database
 from testkit.servers import Cluster
+from tests.queries.cases import rendered
 from tests.queries.lab import Lab, Model
 from tests.queries.models_lab import Above, Below, fill
 from tests.queries.writer import Writer, around
@@ -44,17 +45,13 @@ VALUES = {
 }
 
 
-def models() -> dict[str, tuple[str, str]]:
-    """Return config and query by the heading before them, the first of each heading."""
-    found = {}
-    for section in re.split("^#+ ", PAGE, flags=re.MULTILINE)[1:]:
-        if made := re.search(r"```sql\n\{\{ config\((.*?)\) \}\}\n(.*?)```", section, re.DOTALL):
-            query = re.sub(r"\{\{ source\('shop', '(\w+)'\) \}\}", r"{\1}", made[2])
-            found[section.partition("\n")[0]] = made[1], query
-    return found
-
-
-MODELS = models()
+MODELS = {
+    title: rendered(model.replace("'shop.", "'lab."))
+    for title, model in re.findall(
+        r"^#+ (.*)\n(?:(?!#).*\n)*?```sql\n(\{\{ config[^`]*)```", PAGE, re.MULTILINE
+    )
+}
+"""The first model below each heading."""
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +81,7 @@ def test_the_page_has_a_query_and_its_recipes() -> None:
 
 @pytest.mark.parametrize("title", MODELS)
 def test_a_query_of_the_page_is_kept(lab: Lab, title: str) -> None:
-    config, query = MODELS[title]
-    options = eval(f"dict({config.replace('shop.', 'lab.')})")
+    query, options = MODELS[title]
     assert options.pop("materialized") == "waltally"
     lab.clear()
     rng = Random(title)
@@ -186,9 +182,7 @@ BELOW = {
 
 def test_each_recipe_over_models_is_kept(lab: Lab) -> None:
     above = {
-        name: re.sub(r"{{ ref\('(\w+)'\) }}", r"{\1}", query).replace(
-            "{customers}", "{each_customer}"
-        )
+        name: rendered(query)[0].replace("{customers}", "{each_customer}")
         for name, query in re.findall(r"^-- (\w+)\.sql\n(.*?)(?=^-- |^```)", PAGE, re.S | re.M)
     }
     assert len(above) == 8

@@ -214,12 +214,13 @@ delete from cdc.downstream_model where name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
--- In another schema, app.told being a table.
+-- In other schemas, app.told being a table and nothing the other.
 insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
-values ('app.told', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
-select cdc.note_downstream_failure('app.told', 'no') \g /dev/null
+select copy, 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]' from unnest('{app.told,dropped.up}'::text[]) as copy;
+select cdc.note_downstream_failure(copy, 'no') from unnest('{app.told,dropped.up}'::text[]) as copy \g /dev/null
 insert into got
-select 'so is a copy whose table is there', string_agg(error, ', '), 'no, no' from cdc.downstream_model;
+select 'so is a copy whose table is there, and another one is forgotten', string_agg(error, ', '), 'no, no'
+from cdc.downstream_model;
 delete from cdc.downstream_model where model_name = 'app.told';
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
