@@ -90,7 +90,11 @@ def tables(connection: Connection, settings: Settings, models: Sequence[Model]) 
     findings = {table: table_findings(connection, table, models) for table in source_tables(models)}
     if not any(findings.values()):
         return
-    others = [model for model in models if not any(findings[part.table] for part in model.tables)]
+    others = [
+        model
+        for model in models
+        if not any(table_findings(connection, part.table, [model]) for part in model.tables)
+    ]
     found = [finding for each in findings.values() for finding in each]
     if others:
         names = ", ".join(model.name for model in others)
