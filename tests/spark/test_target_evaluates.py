@@ -90,12 +90,15 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
             " (%s, 1.5, '00', 'NaN', 0), (%s, 1.5, '00', '-Infinity', 0)"
         )
         source.execute("alter table lab.a alter pad set default 'ab'")
-        keys = "insert into lab.odd values (1, %s), ('NaN', %s), ('-Infinity', %s)"
+        keys = (
+            "insert into lab.odd values (1, %s), ('NaN', %s), ('-Infinity', %s),"
+            " (%s, decode(repeat('00', 4000), 'hex'))"
+        )
         source.execute(insert, *range(5))
-        source.execute(keys, "a", "a", "c")
+        source.execute(keys, "a", "a", "c", 7)
         system.spark_job("spark-submit spark/seed.py")
         source.execute(insert, *range(5, 10))
-        source.execute(keys, "b", "b", "d")
+        source.execute(keys, "b", "b", "d", 8)
         system.catch_up()
         found = "select price::text, n, s::text, amount from analytics.numbers"
         assert target.execute(found) == [("1.5", 2, "2", None)]
@@ -105,6 +108,7 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
         rejected = "select declared_name, part, reason, row_count from cdc.baseline_rejection"
         seeded = target.execute(f"{rejected} order by 1, 3")
         assert [(name, count) for name, _, _, count in seeded] == [
+            ("keys", 1),
             ("keys", 2),
             *[("numbers", 1)] * 4,
         ]
