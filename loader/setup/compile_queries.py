@@ -21,12 +21,7 @@ from waltally.models import Model
 from waltally.tables import Table
 
 _KIND = "select {}.say_model(%s)"
-_INSTALLED = """
-select split_part(model_name, '.', 1), substr(model_name, strpos(model_name, '.') + 1)
-from (
-    select model_name from {0}.installed_model union select model_name from {0}.downstream_model
-) as installed
-"""
+_ELSEWHERE = "select {0}.compile_model(%s, %s, %s, {0}.source_columns(%s, %s), %s)"
 
 
 def compile_queries(
@@ -49,21 +44,26 @@ def compile_queries(
     with suppress(Undone), target.transaction():
         if migrate.has_other_functions(target):
             migrate.install(target)
-        # What reads a refused one is not judged, nor what reads another slot's before dbt knows it.
-        elsewhere = {query.relation for query in declared.queries if query not in own}
-        elsewhere -= {Table(*name) for name in target.ask_staging(_INSTALLED)}
-        for query in _lowest_first(own):
+        # What reads a refused one is not judged, nor what reads another slot's that is not known.
+        others = [query for query in declared.queries if query not in own]
+        for query in [*others, *_lowest_first(own)]:
             below = {table for _, table, _ in query.models}
             if unknown := next((known for known in (wrong, elsewhere) if known & below), None):
                 unknown.add(query.relation)
                 continue
             target.ask("savepoint before")
             try:
-                made = compiled[query.relation] = compile_one(query, shapes, compiled, target)
-                ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
+                if query in others:
+                    compiled[query.relation] = _compile_elsewhere(query, target)
+                else:
+                    made = compiled[query.relation] = compile_one(query, shapes, compiled, target)
+                    ((kinds[query.name],),) = target.ask_staging(_KIND, (Json(made),))
             except LoaderError as error:
-                refused.append(refused_query(query, error))
-                wrong.add(query.relation)
+                if query in others:
+                    elsewhere.add(query.relation)
+                else:
+                    refused.append(refused_query(query, error))
+                    wrong.add(query.relation)
             target.ask("rollback to savepoint before")
         raise Undone
     taken = [query for query in own if query.relation in compiled]
@@ -134,6 +134,18 @@ def compile_one(
             )
     values = (target.slot, query.name, query.text, Json(reading["sources"]), Json(query.options))
     ((declaration,),) = target.ask_staging("select {}.compile_model(%s, %s, %s, %s, %s)", values)
+    return declaration
+
+
+def _compile_elsewhere(query: Query, target: Target) -> Mapping[str, Any]:
+    """Return what the compiler makes of a query over the tables that another slot knows.
+
+    Raises LoaderError where it does not know them.
+    """
+    declaration: Mapping[str, Any]
+    tables = [{"relation": relation, "table": str(table)} for relation, table in query.sources]
+    own = (query.slots[0], query.name, query.text, query.slots[0], Json(tables))
+    ((declaration,),) = target.ask_staging(_ELSEWHERE, (*own, Json(query.options)))
     return declaration
 
 

@@ -251,6 +251,18 @@ def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
     assert done.returncode and sentence in " ".join(done.stdout.split())
 
 
+def test_a_model_may_read_what_another_slot_s_model_is_to_get(lab: Lab) -> None:
+    teams, crews = (lab.project / "models" / f"{name}.sql" for name in ("teams", "crews"))
+    named = teams.read_text(), crews.read_text()
+    teams.write_text(named[0].replace("name,", "name, upper(name) as label,"))
+    crews.write_text(named[1].replace("t.name", "t.label"))
+    try:
+        lab.systems["people"].must("setup", "--check", LOADER_MANIFEST="")
+    finally:
+        teams.write_text(named[0])
+        crews.write_text(named[1])
+
+
 def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab) -> None:
     dice = Random(3)
     for failpoint in ("applied:5", "after-commit"):
