@@ -74,7 +74,7 @@ def propose(
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        notes = [*book.notes, *_copied_again(book)]
+        notes = [*book.notes, *_copied_again(book, wish)]
         lines = [*prices, *notes, *proofs, *identity_lines(book, old_rows)]
     views: dict[str, str] = {}
     for name, one in asked:
@@ -95,11 +95,13 @@ def _prepared(
     """Return the queries with their names, before anything is kept of them."""
     catalog = Catalog(source, wish.timezone)
     book = Book(catalog, wish.grain, taken=wish.taken, purged=wish.ignore_deletes)
-    return book, [
-        (f"{name}_{n}" if n > 1 else name, one)
-        for name, text in texts.items()
-        for n, one in enumerate(prepare(book, text, wish.values, wish.parameter), 1)
-    ]
+    asked: dict[str, Asked] = {}
+    for name, text in texts.items():
+        for one in prepare(book, text, wish.values, wish.parameter):
+            asked[free(name, asked)] = one
+    # A view would be written over a model of another query.
+    book.taken |= asked.keys()
+    return book, [*asked.items()]
 
 
 def _split(
@@ -126,10 +128,10 @@ def _require_enums(target: Target, select: pb.SelectStmt) -> None:
             )
 
 
-def _copied_again(book: Book) -> Iterator[str]:
+def _copied_again(book: Book, wish: Wish) -> Iterator[str]:
     for model in book.models:
         table = book.marked(model.copied)
-        if isinstance(table, Relation) and (known := f"{table.table.name}_rows") in book.taken:
+        if isinstance(table, Relation) and (known := f"{table.table.name}_rows") in wish.taken:
             yield (
                 f"{model.name}: {known} keeps rows of this table already; one model does for both "
                 "where a new folder gets all queries at once, each by --query"

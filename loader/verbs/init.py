@@ -149,11 +149,14 @@ def init_command(
 
 
 def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
+    from loader.proposing.book import free
     from loader.proposing.propose import propose
     from loader.setup.project import write_project
     from waltally.units import plural
 
-    texts = {_name(path): _read(path) for path in paths}
+    texts: dict[str, str] = {}
+    for path in paths:
+        texts[free(_name(path), texts)] = _read(path)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     made = propose(settings, texts, wish, _ask if is_terminal else None)
     is_new = write_project(folder, made.files, made.tables)

@@ -102,6 +102,10 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     assert shop.source.execute(hooks)[2:] == [("before", True), ("after", True)]
     shop.catch_up()
     assert shop.compare(*QUERIES) == {}
+    shop.target.execute("update analytics.stock set pieces = pieces + 1")
+    shop.dbt("run", "--select", "stock", "--full-refresh")
+    assert shop.compare("stock"), "its config says that it is not built again"
+    shop.target.execute("update analytics.stock set pieces = pieces - 1")
 
 
 def test_a_unit_test_has_the_model_s_zone_and_sources_of_any_type(shop: Shop) -> None:

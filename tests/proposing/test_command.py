@@ -120,6 +120,22 @@ def test_what_is_not_kept_writes_nothing(
     assert not (tmp_path / "live").exists()
 
 
+def test_a_view_takes_no_model_s_name(shop: Database, tmp_path: Path) -> None:
+    paths = []
+    (tmp_path / "more").mkdir()
+    names = (("sales", "shop_id = 1"), ("sales_counts", "shop_id = 0"), ("more/sales", "id > 9"))
+    for name, where in names:
+        path = tmp_path / f"{name}.sql"
+        path.write_text(f"select state, count(*) as n from orders where {where} group by 1")
+        paths += ["--query", str(path)]
+    shop.must("init", str(tmp_path / "live"), *paths)
+    files = contents(tmp_path / "live")
+    assert "ref('sales_counts_2')" in files["models/sales.sql"]
+    assert "shop_id = 1" in files["models/sales_counts_2.sql"]
+    assert "ref('sales_counts_counts')" in files["models/sales_counts.sql"]
+    assert "ref('sales_2_counts')" in files["models/sales_2.sql"], "of two files of one name"
+
+
 def test_a_view_s_enum_has_to_be_in_the_target(
     shop: Database, tmp_path: Path, cluster: Cluster
 ) -> None:

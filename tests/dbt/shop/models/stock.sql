@@ -1,3 +1,3 @@
-{{ config(materialized='waltally') }}
+{{ config(materialized='waltally', full_refresh=false) }}
 
 select "Größe ""m"" cm" as place, kind, sum(pieces) as pieces from {{ source('shop', 'stock') }} group by 1, 2
