@@ -103,7 +103,7 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     shop.catch_up()
     assert shop.compare(*QUERIES) == {}
     shop.target.execute("update analytics.stock set pieces = pieces + 1")
-    shop.dbt("run", "--select", "stock", "--full-refresh")
+    shop.do("dbt", "run", "--select", "stock", "--full-refresh")
     assert shop.compare("stock"), "its config says that it is not built again"
     shop.target.execute("update analytics.stock set pieces = pieces - 1")
 
