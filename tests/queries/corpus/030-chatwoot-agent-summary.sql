@@ -14,3 +14,4 @@ group by user_id;
 
 -- values
 -- name: 'conversation_resolved' | 'first_response' | 'reply_time' | 'other'
+-- value: 2.5 | null

@@ -12,3 +12,4 @@ group by p.id order by 2 desc, 3 desc limit 10;
 -- values
 -- packages.id: 'a' | 'b' | 'c' | 'd' | 'e' | 'f'
 -- state: 'active' | 'active' | 'deleted'
+-- rating: 2.5 | null
