@@ -267,3 +267,32 @@ def test_whatever_models_are_called_each_is_built_again_and_leaves_no_function(
         assert source.execute(left) == []
         assert source.execute("select to_regnamespace('cdc')::text") == [(None,)]
         assert source.execute('select n from analytics."a(b)"') == [(1,)]
+
+
+@pytest.mark.slow
+def test_the_widest_models_are_kept(cluster: Cluster, tmp_path: Path) -> None:
+    texts, numbers = [f"t{n}" for n in range(32)], [f"n{n}" for n in range(368)]
+    columns = [f"{name} text default 0" for name in texts]
+    columns += [f"{name} bigint default 1" for name in numbers]
+    sums = ", ".join(f"sum({name}) as {name}" for name in numbers[1:])
+    places = ", ".join(str(n) for n in range(1, 33))
+    with empty_database(cluster) as database:
+        database.execute(
+            f"create schema lab; create table lab.wide ({', '.join(columns)}, "
+            f"primary key ({', '.join(texts)})); alter table lab.wide replica identity full"
+        )
+        system = QuerySystem(database, tmp_path)
+        system.keep(
+            {
+                "sums": (f"select {', '.join(texts)}, {sums} from {{wide}} group by {places}", {}),
+                "rows": ("select * from {wide}", {}),
+            }
+        )
+        database.take_baseline()
+        system.catch_up()
+        database.execute("insert into lab.wide (t0) values ('a'), ('b')")
+        database.execute("update lab.wide set n367 = 7 where t0 = 'a'")
+        database.execute("delete from lab.wide where t0 = 'b'")
+        system.catch_up()
+        assert system.differing() == {}
+        assert database.value("select count(*) from analytics.rows") == 1
