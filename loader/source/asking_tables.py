@@ -147,7 +147,8 @@ select
         from pg_inherits as i
         inner join pg_class as child on child.oid = i.inhrelid
         inner join pg_namespace as n on n.oid = child.relnamespace
-        where i.inhparent = c.oid and c.relkind = 'r'
+        -- Only the session that made it reads a temporary one.
+        where i.inhparent = c.oid and c.relkind = 'r' and child.relpersistence <> 't'
         order by child.oid
     ),
     coalesce((

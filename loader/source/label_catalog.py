@@ -90,8 +90,10 @@ named as (
         ('oid', c.oid::text),
         ('persistence', c.relpersistence::text),
         ('heirs', (
-            select string_agg(i.inhrelid::regclass::text, ', ' order by i.inhrelid)
-            from pg_inherits as i where i.inhparent = c.oid and c.relkind = 'r'
+            select string_agg(heir.oid::regclass::text, ', ' order by heir.oid)
+            from pg_inherits as i
+            inner join pg_class as heir on heir.oid = i.inhrelid and heir.relpersistence <> 't'
+            where i.inhparent = c.oid and c.relkind = 'r'
         )),
         -- Of a partitioned table the leaves have names of their own.
         ('last renaming', case when c.relkind = 'r' then t.xmin::text end)
