@@ -126,6 +126,17 @@ class Above:
         with self.lab.zone(self.compiled["timezone"]):
             return self.lab.execute(apart(model, query))
 
+    def audited(self) -> list[Any]:
+        """Return what an audit says of it: how many values differ, and which."""
+        query = self.lab.value(
+            "select cdc.write_difference(%s, %s, 9)",
+            json.dumps(self.compiled),
+            f"{SCHEMA}.{self.name}",
+        )
+        with self.lab.zone(self.compiled["timezone"]):
+            ((_, *found),) = self.lab.execute(query)
+        return found
+
 
 def fill_one(lab: Lab, model: str, routine: str) -> None:
     lab.execute(f"select {routine}('fill', null, null::text[], null, null::text[])")

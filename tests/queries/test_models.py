@@ -68,6 +68,24 @@ def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: Lab) -> 
     assert different == []
 
 
+def test_an_audit_takes_equal_values_in_any_order(lab: Lab) -> None:
+    """The weights of equal values come in any, and 1.5 and 1.50 are equal."""
+    (below,) = begin(lab, Random(0), "priced")
+    arrays = "array_agg(amount order by amount), array_agg(id order by amount)"
+    model = Above(lab, "half", f"select cdc.percentile_disc(0.5, {arrays}) as x from {{priced}}")
+    fill(lab)
+    lab.transact("insert into lab.orders (id, amount) values (1, 1.5), (2, 1.50), (3, 1.5)")
+    below.catch_up()
+    for amounts, ids, differing in (
+        ("1.50,1.5,1.50", "3,1,2", 0),
+        ("1.5,1.50,1.51", "1,2,3", 1),
+        ("1.5,1.50,1.5", "1,2,2", 1),
+    ):
+        stored = f"waltally_array_agg_1 = '{{{amounts}}}', waltally_array_agg_2 = '{{{ids}}}'"
+        lab.execute(f"update lab.half set {stored}")
+        assert model.audited()[0] == differing
+
+
 @pytest.mark.parametrize(("reason", "remedy", "query"), cases("refused_models"))
 def test_a_query_is_refused_with_what_to_write(
     lab: Lab, reason: str, remedy: str, query: str

@@ -8,7 +8,15 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             place,
             value ->> 'name' as name,
             place <= jsonb_array_length(compiled -> 'keys') as is_key,
-            case value ->> 'type' when 'numeric' then 'trim_scale(%I)::text' else '%I::text' end as spelled
+            case
+                when value ->> 'type' = 'numeric' then 'trim_scale(%I)::text'
+                -- Equal values, and the weights of equal ones, come in any order.
+                when value ->> 'type' like '%[]' then format(
+                    'case when %%1$I is not null then array(select %s::text collate "C" from unnest(%%1$I) as one (value) order by 1)::text end',
+                    case value ->> 'type' when 'numeric[]' then 'trim_scale(value)' else 'value' end
+                )
+                else '%I::text'
+            end as spelled
         from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
     )
 
