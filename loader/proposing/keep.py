@@ -143,7 +143,7 @@ class Keep:
         if [part.string.sval for part in expr.name] == ["||"]:
             is_text = self.type_of(tree.sql(node)) == "text"
             return is_text and (self._is_strict(expr.lexpr) or self._is_strict(expr.rexpr))
-        return node.HasField("column_ref")
+        return bool(node.HasField("column_ref"))
 
     def _sub_link(self, node: pb.Node) -> pb.Node:
         other = deepcopy(node)
