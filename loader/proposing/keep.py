@@ -131,10 +131,19 @@ class Keep:
         if kind == "a_expr" and (bound := grain.compared(self, node)):
             return grain.by_grain(self, *bound)
         # A null row's coalesce(x, 0) is 0: where an outer join gives one, the columns are kept, and
-        # casts of them: a kept column has one spelling, and 1.50::text another one than 1.5::text.
-        column = node.type_cast.arg if kind == "type_cast" else node
-        is_strict = not self.is_nullable or column.HasField("column_ref")
-        return self.key(node) if is_strict and self.is_own(node) else None
+        # texts of them: a kept column has one spelling, and 1.50::text another one than 1.5::text.
+        is_kept = self.is_own(node) and (not self.is_nullable or self._is_strict(node))
+        return self.key(node) if is_kept else None
+
+    def _is_strict(self, node: pb.Node) -> bool:
+        """Return whether an expression is null where its columns are."""
+        if node.HasField("type_cast"):
+            return self._is_strict(node.type_cast.arg)
+        expr = node.a_expr
+        if [part.string.sval for part in expr.name] == ["||"]:
+            is_text = self.type_of(tree.sql(node)) == "text"
+            return is_text and (self._is_strict(expr.lexpr) or self._is_strict(expr.rexpr))
+        return bool(node.HasField("column_ref"))
 
     def _sub_link(self, node: pb.Node) -> pb.Node:
         other = deepcopy(node)

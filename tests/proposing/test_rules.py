@@ -99,6 +99,13 @@ CASES = {
         " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
         "select id from customers",
     ),
+    "and texts that are put together of them": (
+        "select coalesce(o.amount || ' EUR', '-') as amount, count(*) as n from customers as c"
+        " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1",
+        "SELECT o.amount || ' EUR' AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+        " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
+        "select id from customers",
+    ),
     "of EXISTS and IN a value is kept once": (
         "select count(*) as n from customers as c where exists (select * from orders as o where o.customer_id = c.id"
         " and o.status = 'paid') and country = 'DE'",
