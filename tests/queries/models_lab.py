@@ -131,7 +131,7 @@ class Above:
         query = self.lab.value(
             "select cdc.write_difference(%s, %s, 9)",
             json.dumps(self.compiled),
-            f"{SCHEMA}.{self.name}",
+            f"lab.{self.name}",
         )
         with self.lab.zone(self.compiled["timezone"]):
             ((_, *found),) = self.lab.execute(query)

@@ -70,7 +70,7 @@ def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: Lab) -> 
 
 def test_an_audit_takes_equal_values_in_any_order(lab: Lab) -> None:
     """The weights of equal values come in any, and 1.5 and 1.50 are equal."""
-    (below,) = begin(lab, Random(0), "priced")
+    (below,) = begin(lab, "priced")
     arrays = "array_agg(amount order by amount), array_agg(id order by amount)"
     model = Above(lab, "half", f"select cdc.percentile_disc(0.5, {arrays}) as x from {{priced}}")
     fill(lab)
