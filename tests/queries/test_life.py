@@ -401,6 +401,7 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     state, reason, _ = life.state("named")
     assert state == "waits"
     assert reason == "it is to be filled from its inputs: its query has changed"
+    assert life.state("most")[1] == "analytics.named, which it reads, is to be filled first"
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.must_be_exact()
     indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"
