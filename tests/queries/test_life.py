@@ -364,6 +364,7 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     most = "select n % 2 as half, max(pairs) as most, count(distinct n) as sizes from {named} group by 1"
     life.keep({**MODELS, "named": (query, {}), "most": (most, {})}, is_refresh=False)
     life.must_say("named", "waits", "it is to be filled from its inputs: its query has changed")
+    life.must_say("most", "waits", "analytics.named, which it reads, is to be filled first")
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.must_be_exact()
     indexes = "select count(*) from pg_indexes where indexname ~ '^waltally_[0-9a-f]{32}$'"

@@ -65,7 +65,7 @@ begin
             when found.not_built = found.waits_for then 'an input waits'
             when found.not_built is not null then 'an input is not built'
             when own.changing_input is not null or failed.model_name is not null then 'an input waits'
-            when own.changed_input is not null then 'compiled before'
+            when own.changed_input <> coalesce(found.filled_after, '') then 'compiled before'
             when found.filled_after is not null then 'an input is to be filled'
             when found.asked_because is not null then 'to be filled'
             when found.waits_for is not null then 'an input waits'
@@ -77,7 +77,7 @@ begin
     cross join lateral (
         select changed.changed_input, case when changed.changed_input is not null then cdc.changing_input(slot, found.inputs) end as changing_input
     ) as own
-    left join cdc.downstream_model as failed on failed.model_name = found.filled_after and failed.error is not null and own.changed_input is null
+    left join cdc.downstream_model as failed on failed.model_name = found.filled_after and failed.error is not null
     left join plans as waiting on waiting.model_name = coalesce(own.changing_input, found.waits_for);
 end
 $$;
