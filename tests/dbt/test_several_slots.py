@@ -254,10 +254,10 @@ def test_a_query_over_sources_of_two_slots_is_refused(lab: Lab) -> None:
 def test_a_model_may_read_what_another_slot_s_model_is_to_get(lab: Lab) -> None:
     teams, crews = (lab.project / "models" / f"{name}.sql" for name in ("teams", "crews"))
     named = teams.read_text(), crews.read_text()
-    teams.write_text(named[0].replace("name,", "name, upper(name) as label,"))
+    teams.write_text(named[0].replace("*", "*, upper(name) as label"))
     crews.write_text(named[1].replace("t.name", "t.label"))
     try:
-        lab.systems["people"].must("setup", "--check", LOADER_MANIFEST="")
+        lab.systems["staff"].must("setup", "--check", LOADER_MANIFEST="")
     finally:
         teams.write_text(named[0])
         crews.write_text(named[1])
