@@ -234,3 +234,7 @@ group by 1
 
 -- by_bits
 select a.role, count(*) as n from {membership} a join {membership} b on b.bits = a.bits group by 1
+
+-- friends_of_members
+select a.name, b.name as friend, count(*) as n from {customer} a
+join {membership} m on m.user_id = a.id join {customer} b on b.id = m.project_id group by 1, 2
