@@ -58,6 +58,20 @@ select k, count(*) from (select flag as k, n from {a} group by 1, 2) as x group 
 -- below the top | a model of its own
 with f as (select flag, count(*) as n from {a} group by 1) select * from f where flag
 
+-- below the top (column total) | a model of its own
+select total, count(*) from (select coalesce((select sum(o.n)), 0) as total from {a} as o) as x group by 1
+
+-- below the top (column x) | a model of its own
+with c as (select exists (select from unnest(array[1]) having max(o.n) > 1) as x from {a} as o)
+    select x, count(*) from c group by 1
+
+-- below the top (column x) | a model of its own
+select x[1] as x, count(*) from (
+    select array(select sum(o.n)) as x from {a} as o union all select nums from {a}) as y group by 1
+
+-- x: a sub-select over totals | a view
+select (select (select sum(o.n) + count(*))) as x from {a} as o
+
 -- DISTINCT
 select k, count(*) from (select distinct flag as k from {a}) as x group by 1
 

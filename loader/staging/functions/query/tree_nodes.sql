@@ -1,6 +1,7 @@
 -- The nodes of a query's parse tree, each by its path, with its own fields that are no nodes. `queries` are the paths
--- of the queries that it stands in, the innermost last; `container` is what it is computed for: a select's entry, a
--- column of a join, else the innermost query itself. A node that does not say its type has it as "resulttype".
+-- of the queries that it stands in, the innermost last; of an aggregate the last is the one whose rows it aggregates.
+-- `container` is what it is computed for: a select's entry, a column of a join, else the innermost query itself. A node
+-- that does not say its type has it as "resulttype".
 create or replace function cdc.tree_nodes(tree jsonb) returns setof cdc.tree_node
 language sql stable strict set search_path = pg_catalog, pg_temp as $$
     with recursive walk as (
@@ -49,7 +50,7 @@ language sql stable strict set search_path = pg_catalog, pg_temp as $$
                 then jsonb_build_object('resulttype', cdc.expression_type(walk.value))
             else '{}'
         end,
-        walk.queries,
+        walk.queries[:cardinality(walk.queries) - coalesce((walk.value ->> 'agglevelsup')::integer, 0)],
         walk.container
     from walk
     where jsonb_typeof(walk.value) = 'object'
