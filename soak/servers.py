@@ -30,10 +30,6 @@ def prepare(cluster: Cluster, target: Cluster, identity: Identity) -> None:
     source.create(cluster.dsn())
     source.set_identity(cluster.dsn(), identity)
     administer(cluster, ONE_ROLE.replace("database notify", "database postgres"))
-    # So that a model waits where DDL changed rows.
-    note_ddl = ROOT / "loader" / "source" / "note_ddl.sql"
-    psql = ("psql", "-X", "-q", "-d", cluster.dsn(), "-v", f"loader={ROLE}")
-    cluster.run(*psql, "-f", str(note_ddl))
     if target is not cluster:
         grant = f"grant create on database postgres to {ROLE}"
         administer(target, f"create role {ROLE} login", grant)

@@ -25,11 +25,6 @@ TABLES = (
     *("notifications", "notification_history"),
     *(f'"Web Shop"."{name}"' for name in SHOP_TABLES),
 )
-ROWS = (
-    'insert into "Web Shop"."Parcels" ("sentAt", "Days")'
-    " select now(), n from generate_series(1, 3) as n"
-)
-"""The statement that adds three parcels."""
 
 
 def create(cluster: Cluster, role: str) -> None:

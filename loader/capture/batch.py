@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from loader.capture import wal2json
 from loader.capture.position import Position
-from loader.capture.wal2json import Altered, Begin, Commit, Message, action
+from loader.capture.wal2json import Begin, Commit, Message, action
 from loader.staging.partitions import COLUMNS
 from waltally import lsn
 
@@ -71,8 +71,6 @@ class Batch:
         """The commit LSN of the newest transaction that has begun; 0 where none has."""
         self.xids: set[int] = set()
         """All transactions, also those without rows."""
-        self.altered: list[tuple[Altered, int]] = []
-        """Reports of DDL, each with its commit LSN."""
         self.ends = False
         """Whether the next message belongs to the next batch."""
         self.reply_wanted = False
@@ -136,9 +134,6 @@ class Batch:
             elif isinstance(message, Commit):
                 self._end_transaction(message)
                 self.ends = self.is_full
-            elif isinstance(message, Altered):
-                if self._begin is not None and not self._skips:
-                    self.altered.append((message, self._begin.commit_lsn))
             else:
                 self.reply_wanted = message.wants_reply
                 if self._begin is None:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 from threading import Event
 
-from loader.capture.altered_tables import altered_tables, not_in_log
 from loader.capture.batch import Batch
 from loader.capture.catalogs import Catalog, are_as_read
 from loader.capture.stages.partitions import Partitions
@@ -14,6 +13,7 @@ from loader.source.label_catalog import LabelCatalog
 from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Followed, Gap, Held, Kept, after_gap, label_gap
 from loader.staging.records import Registration
+from waltally.errors import LoaderError, TableReplaced
 from waltally.tables import Table
 
 log = logging.getLogger("loader")
@@ -66,7 +66,6 @@ class FollowedTables:
             self.has_refused = True
             return False
         self._note(self._partitions.noted())
-        self._note(altered_tables(batch.altered, self._registration, self._partitions.roots))
         self._write()
         return True
 
@@ -84,3 +83,11 @@ class FollowedTables:
         if held != self._written:
             self._log.write_followed(self._registration, held)
             self._written = held
+
+
+def not_in_log(table: Table, event: str) -> LoaderError:
+    """Return the finding that rows came, went or changed without changes."""
+    return TableReplaced(
+        f"{table} {event}; the log has no change for these rows, so its models wait",
+        "`spark-submit spark/seed.py`, then `dbt build`",
+    )

@@ -92,11 +92,10 @@ def start(
     position: int,
     tables: Sequence[Table],
     ignored_origin: int | None,
-    message_prefix: str | None = None,
 ) -> None:
     """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
     names = [(table.schema, table.name) for table in tables]
     try:
-        connection.start(slot, position, wal2json.options(names, ignored_origin, message_prefix))
+        connection.start(slot, position, wal2json.options(names, ignored_origin))
     except ProtocolError as error:
         raise protocol_error(error, slot) from error

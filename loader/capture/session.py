@@ -173,7 +173,7 @@ class Session:
         batch, position = self._batch, self._position
         if batch.in_transaction:
             return False
-        if batch.rows or batch.altered:
+        if batch.rows:
             return True
         if self._idle.is_over(time.monotonic(), self._stream.monitor.answer.holds_much):
             return True

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from loader.capture.poller import Poller
-from loader.source import ddl_notes, leaf_catalog
+from loader.source import leaf_catalog
 from loader.source.label_catalog import LabelCatalog
 from loader.source.slot import SlotInfo
 from loader.source.standbys.actions import HAS_WAITS, History, read_wait
@@ -35,8 +35,7 @@ select json_build_object(
     'has_slot', coalesce(slot.active_pid = %(pid)s, false),
     'wal_end', server.wal_end,
     'restart_lsn', coalesce(slot.restart_lsn - '0/0', server.wal_end),
-    'has_partitioned', (HAS_PARTITIONED),
-    'ddl_trigger', {ddl_notes.INSTALLED}::bigint
+    'has_partitioned', (HAS_PARTITIONED)
 )
 from (
     select coalesce({lsn.WAL_END} - '0/0', 0) as wal_end
@@ -63,8 +62,6 @@ class Answer(NamedTuple):
     """From where on the slot holds WAL back."""
     has_partitioned: bool
     """Whether one of the plain tables is a partitioned one now."""
-    ddl_trigger: int | None
-    """The event trigger that reports DDL; another one once it was installed again."""
 
     @property
     def holds_much(self) -> bool:
@@ -75,8 +72,8 @@ class Answer(NamedTuple):
 class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: SlotInfo, ddl_trigger: int | None) -> None:
-        """`ddl_trigger` is the event trigger that reported DDL when the stream began."""
+    def __init__(self, dsn: str, slot: SlotInfo) -> None:
+        """Nothing is asked before `watch`."""
         self.history = History(slot.server)
         self._slot = slot.name
         self._pid = 0
@@ -87,8 +84,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, limits.check_source
         )
-        self._ddl_trigger = ddl_trigger
-        self.answer = Answer(False, True, 0, 0, False, ddl_trigger)
+        self.answer = Answer(False, True, 0, 0, False)
         """The newest one; that of a sound stream before there is one."""
         self.has_altered = False
         """Whether columns that models need are not what they were when the stream began."""
@@ -111,11 +107,6 @@ class SourceMonitor(Poller[Connection, Answer]):
         self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
         self._stop_stream = stop
         self.start()
-
-    @property
-    def has_other_ddl_notes(self) -> bool:
-        """Whether the source began to report DDL, or stopped, since this was made."""
-        return self.answer.ddl_trigger != self._ddl_trigger
 
     def ask_history(self) -> None:
         """Have the history hold all that the stream has sent by now.

@@ -25,7 +25,6 @@ from loader.capture.stages import Stage
 from loader.capture.stages.columns import column_stage
 from loader.capture.stages.encodings import EncodingChecker
 from loader.capture.stages.partitions import Partitions
-from loader.source import ddl_notes
 from loader.source import findings as rules
 from loader.source.asking import read_server, read_slot_state
 from loader.source.asking_tables import read_counted
@@ -59,10 +58,6 @@ class Answers:
     """The columns of each table that are kept."""
     keep_columns: Stage | None
     """Removes the others; None where all are kept."""
-    ddl_trigger: int | None
-    """The event trigger that reports DDL; None where there is none."""
-    ddl_prefix: str | None
-    """How the messages about DDL begin; None where this role can read none."""
 
 
 def ask(
@@ -79,8 +74,6 @@ def ask(
         catalog,
         LabelCatalog(source, registration.models),
         *column_stage(source, registration, settings.columns, hello.encoding),
-        ddl_notes.read_trigger(source),
-        ddl_notes.read_prefix(source),
     )
 
 
@@ -140,7 +133,7 @@ class Stream:
                 if not self.catalogs:
                     source.close()
                 hello = answers.hello
-                self.monitor = SourceMonitor(dsn, hello.slot, answers.ddl_trigger)
+                self.monitor = SourceMonitor(dsn, hello.slot)
                 parts.callback(self.monitor.close)
                 self._read(answers, replication, source, parts)
             except ProtocolError as error:
@@ -178,7 +171,7 @@ class Stream:
             stage for stage in (rename, answers.keep_columns, check_encoding, join) if stage
         ]
         tables = self.partitions.tables
-        start(replication, hello.slot.name, at, tables, hello.origin, answers.ddl_prefix)
+        start(replication, hello.slot.name, at, tables, hello.origin)
         # Only the owner of the slot moves the record and the slot. We own it from here on, so
         # both are read and judged again.
         self.log.acquire_slot_lock()
@@ -257,8 +250,6 @@ class Stream:
             return "a table is partitioned now"
         if self.monitor.has_altered:
             return "a table or a column is not what it was"
-        if self.monitor.has_other_ddl_notes:
-            return "the source has begun to report DDL, or has stopped"
         return ""
 
     def note_history(self) -> None:

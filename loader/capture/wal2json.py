@@ -110,17 +110,7 @@ class Keepalive(NamedTuple):
     wants_reply: bool
 
 
-class Altered(NamedTuple):
-    """DDL that may have changed rows without changes in the stream (source/note_ddl.sql)."""
-
-    schema: str
-    table: str | None
-    """None: every table of the schema."""
-    columns: frozenset[str] | None
-    """Those that may have other values; None: all."""
-
-
-Message = Begin | Change | Commit | Altered | Keepalive
+Message = Begin | Change | Commit | Keepalive
 
 
 class WholeTransactions:
@@ -145,7 +135,7 @@ class WholeTransactions:
 
 
 def decode(payload: bytes) -> Message | None:
-    """Return what the payload is; None for a logical message that is not about DDL.
+    """Return what the payload is; None for a logical message.
 
     Anything that is neither a begin, a commit nor a logical message is a change and comes back
     as it is, also where it is no valid JSON. Raises ValueError where a begin or a commit lacks
@@ -164,19 +154,8 @@ def decode(payload: bytes) -> Message | None:
             return Commit(end_lsn)
         return Begin(lsn.parse(bound.lsn), end_lsn, bound.xid, _microseconds(bound.timestamp))
     if letter == _MESSAGE:
-        return _altered(payload)
-    return payload
-
-
-def _altered(message: bytes) -> Altered | None:
-    try:
-        content = json.loads(bytes.fromhex(json.loads(message)["content"]))
-        columns = content["columns"]
-        return Altered(
-            content["schema"], content["table"], None if columns is None else frozenset(columns)
-        )
-    except (ValueError, KeyError, TypeError):
         return None
+    return payload
 
 
 def action(change: Change) -> bytes:
@@ -230,14 +209,10 @@ def _microseconds(timestamp: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def options(
-    tables: list[tuple[str, str]], ignored_origin: int | None, message_prefix: str | None = None
-) -> dict[str, str]:
+def options(tables: list[tuple[str, str]], ignored_origin: int | None) -> dict[str, str]:
     """Return the plugin's options for these (schema, table) pairs.
 
     `ignored_origin` is a replication origin's number whose changes the plugin drops unread.
-    `message_prefix` is that of the messages about DDL. Whoever knows it can write a message that is
-    too long for the plugin and ends the stream for good, so without one it is a new secret.
     Only options that wal2json 2.5 knows: it refuses any other.
     """
     chosen = {
@@ -246,8 +221,9 @@ def options(
         "include-xids": "true",
         "include-timestamp": "true",
         "include-types": "false",
-        # The application's logical messages stay at the server.
-        "add-msg-prefixes": message_prefix or f"waltally-{secrets.token_hex(16)}",
+        # All logical messages stay at the server. Whoever knew the prefix could write one that is
+        # too long for the plugin, which would end the stream for good.
+        "add-msg-prefixes": f"waltally-{secrets.token_hex(16)}",
         "add-tables": ",".join(f"{_escape(schema)}.{_escape(table)}" for schema, table in tables),
     }
     if ignored_origin is not None:

@@ -18,7 +18,6 @@ from loader.setup.findings import (
     slot_is_free,
 )
 from loader.setup.registering import begin_log, read_tables, register_models
-from loader.source import ddl_notes
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.slot_admin import (
@@ -76,7 +75,6 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
         state = read_target(state, target)
         state = read_record(state, settings, source, target)
         problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
-        problems += ddl_notes.find_outdated(source)
         return problems or not_set_up(state)
 
 
@@ -141,7 +139,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
             done += begin_log(settings, declared, state.slot, source, target, timeout, renew)
             if make_origin(writable(state.slot.server, source, target), settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
-        return done + list(_notes(state, declared, source, is_new=bool(done)))
+        return done + list(_notes(state, declared, is_new=bool(done)))
 
 
 _SQL_ASCII = (
@@ -155,8 +153,8 @@ def _refuse(problems: list[LoaderError]) -> None:
         raise combine(problems)
 
 
-def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -> Iterator[str]:
-    """Yield notes on what may end the slot later or stay unnoticed, with the SQL against it."""
+def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
+    """Yield notes on what may end the slot later, with the SQL against it."""
     server = state.server
     if declared.failover:
         yield from standby_rules.primary_note(state)
@@ -166,11 +164,8 @@ def _notes(state: State, declared: Declared, source: Connection, is_new: bool) -
             f"the source gives the slot up once nobody has followed it for {server.idle_timeout} "
             f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
-    for outdated in ddl_notes.find_outdated(source):
-        yield f"{outdated}: {outdated.remedy}"
     if is_new:
         if server.encoding == "SQL_ASCII":
             yield _SQL_ASCII
         for info in state.tables:
             yield from filter(None, [special_numbers_note(info, declared.models)])
-        yield from filter(None, [ddl_notes.missing_note(source)])

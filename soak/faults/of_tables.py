@@ -7,7 +7,7 @@ from psycopg2.errors import DeadlockDetected
 from soak.faults.fault import fault
 from soak.programs import SoakFailed
 from soak.system import Soaked
-from soak.world import BY_SPARK, MODELS, NOTIFY, PARCELS, READ_TOGETHER, REGIONS, ROWS, TABLES
+from soak.world import BY_SPARK, MODELS, PARCELS, READ_TOGETHER, REGIONS, TABLES
 from testkit.source import transaction
 
 HARMLESS = (
@@ -26,21 +26,6 @@ HARMLESS = (
 )
 """Each statement is a transaction of its own, which waits at most for the writers."""
 
-_PARCELS = '"Web Shop"."Parcels"'
-_SWAP = (
-    f'alter table {_PARCELS} rename "Days" to other;'
-    f' alter table {_PARCELS} rename "Customer no" to "Days";'
-    f' alter table {_PARCELS} rename other to "Customer no"'
-)
-SILENT = (
-    f"alter table {_PARCELS} set unlogged; {ROWS}; alter table {_PARCELS} set logged",
-    f'alter table {_PARCELS} alter "Days" type integer using coalesce("Days", 0) + 1',
-    f"{_SWAP}; {ROWS}; {_SWAP}",
-    f'alter schema "Web Shop" rename to away; {ROWS.replace("Web Shop", "away")};'
-    ' alter schema away rename to "Web Shop"',
-)
-"""Each is one transaction: nobody else sees the table under another name."""
-
 
 @fault(4)
 def harmless_ddl(system: Soaked) -> None:
@@ -56,20 +41,6 @@ def harmless_ddl(system: Soaked) -> None:
         reason = system.of_model("reason", model) or ""
         if "does not hold everything" in reason:
             raise SoakFailed(f"{model} waits after harmless DDL: {reason}")
-
-
-@fault(1)
-def silent_ddl(system: Soaked) -> None:
-    """Change rows by DDL without changes of rows: the models wait for a seed, which is taken."""
-    system.must_build()
-    with transaction(system.dsn) as cursor:
-        cursor.execute(system.random.choice(SILENT))
-    system.wait_for_model(PARCELS, "waits")
-    # The others go on, before the seed and after it.
-    system.wait_until_applied(NOTIFY)
-    with system.without_truncates():
-        system.do("spark-submit", "spark/seed.py")
-    system.wait_until_applied(*MODELS)
 
 
 @fault(2)

@@ -360,7 +360,7 @@ DAY_ONE = _PRODUCTION.partition("## The first day\n")[2].partition("\n## ")[0]
 
 SHOWN_BY = {
     "Add a column": "input/test_values.py",
-    "Add a status or a type": "input/test_silent_ddl.py",
+    "Add a status or a type": "input/test_harmless_ddl.py",
     "Seed again": "spark",
     "Upgrade PostgreSQL: minor": "trouble/test_server_stop.py",
     "Prepare for a failover": "integration/test_failover_slots.py",

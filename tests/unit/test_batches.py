@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.capture.altered_tables import altered_tables
 from loader.capture.batch import Batch, Limits
 from loader.capture.events import RunState
 from loader.capture.pace import Pace
 from loader.capture.position import Position
 from loader.capture.wal2json import (
-    Altered,
     Begin,
     Commit,
     Keepalive,
@@ -23,10 +21,6 @@ from loader.capture.wal2json import (
     WholeTransactions,
     action,
 )
-from loader.staging.logged_tables import Member, Root
-from loader.staging.records import Registration
-from testkit.model import notify
-from waltally.tables import Table
 
 SLOT = "s"
 Row = tuple[int, int, int, bytes]
@@ -197,41 +191,3 @@ def test_to_receive_only_up_to_a_position_takes_the_first_record_in() -> None:
     assert position.to_receive(50) == 50
     position.hold(110)
     assert (position.to_receive(50), position.to_receive(200)) == (110, 200)
-
-
-LIVE, HISTORY = Table("public", "notifications"), Table("public", "notification_history")
-REGISTERED = Registration(1, (notify(),), {})
-ROOTS = {
-    LIVE: Root(
-        9,
-        (
-            Member(1, 0, "", "1", "1", "p", "p", LIVE.schema, LIVE.name),
-            Member(2, 1, "2", "2", "2", "r", "p", "parts", "new"),
-        ),
-    )
-}
-
-
-def test_a_table_waits_for_what_a_model_needs_of_it() -> None:
-    name = LIVE.name
-    for note, tables in (
-        (Altered("public", name, None), {LIVE}),
-        (Altered("public", name, frozenset({"service_id", "id"})), {LIVE}),
-        (Altered("public", name, frozenset({"id", "to"})), set()),
-        (Altered("public", name, frozenset()), set()),
-        (Altered("public", "services", None), set()),
-        (Altered("other", name, None), set()),
-        (Altered("parts", "new", frozenset({"service_id"})), {LIVE}),
-        (Altered("parts", None, None), {LIVE}),
-        (Altered("public", None, None), {LIVE, HISTORY}),
-    ):
-        found = altered_tables([(note, 0x10), (note, 0x20)], REGISTERED, ROOTS)
-        assert {table for table, _ in found} == tables, note
-        assert {gap.from_lsn for _, gap in found} <= {0x21}, "the last position counts"
-
-
-def test_a_batch_has_the_notes_of_its_own_transactions_with_their_positions() -> None:
-    note, change = Altered("s", "t", None), b"{}"
-    stored = (Begin(90, 100, 1, 0), note, Commit(100), note)
-    new = (Begin(200, 210, 1, 0), note, change, note, Commit(210))
-    assert added(Position(100), *stored, *new).altered == [(note, 200), (note, 200)]

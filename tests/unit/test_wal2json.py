@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader.capture.stages.columns import SourceColumn, column_filter, columns_to_keep
-from loader.capture.wal2json import Altered, Begin, Commit, action, decode, options
+from loader.capture.wal2json import Begin, Commit, action, decode, options
 from testkit.model import parsed
 from waltally.errors import SettingError
 from waltally.tables import Table, format_names, parse_names
@@ -33,33 +33,14 @@ def test_a_bound_carries_its_positions_in_whatever_order_of_fields() -> None:
             decode(message.replace(b'"nextlsn"', b'"other"'))
 
 
-def message(content: str) -> bytes:
-    said = {"action": "M", "transactional": True, "prefix": "p", "content": content}
-    return json.dumps(said, separators=(",", ":")).encode()
-
-
-def test_a_message_says_what_ddl_altered_and_any_other_is_nothing() -> None:
-    for columns, altered in (("a",), frozenset("a")), (None, None):
-        note = {"schema": "s", "table": "ü", "columns": columns}
-        assert decode(message(json.dumps(note).encode().hex())) == Altered("s", "ü", altered)
-    nowhere = '{"schema":"s","table":null,"columns":null}'
-    assert decode(message(nowhere.encode().hex())) == Altered("s", None, None)
-    wrong = '{"schema":"s","table":"t","columns":7}'
-    for said in ("", "c", "[]", "{", "{}", '{"schema":"s"}', wrong):
-        assert decode(message(said)) is None
-        assert decode(message(said.encode().hex())) is None
-    assert decode(b'{"action":"M"}') is None
-    assert decode(b'{"action":"M","content":"\xff') is None
-
-
-def test_names_are_escaped_and_nobody_knows_a_prefix_that_is_not_given() -> None:
+def test_names_are_escaped_and_nobody_knows_the_prefix() -> None:
     tables = [("public", "a,b"), ("My Schema", "c.d*")]
-    chosen, other = options(tables, None), options(tables, 3, "given")
+    chosen, other = options(tables, None), options(tables, 3)
     assert chosen["add-tables"] == r"public.a\,b,My\ Schema.c\.d\*"
     assert "filter-origins" not in chosen
     assert other["filter-origins"] == "3"
-    assert other["add-msg-prefixes"] == "given"
-    assert chosen["add-msg-prefixes"] != options(tables, None)["add-msg-prefixes"]
+    assert chosen["add-msg-prefixes"] != other["add-msg-prefixes"]
+    assert decode(b'{"action":"M"}') is None
 
 
 ACTIONS = [
