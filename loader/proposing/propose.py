@@ -27,7 +27,7 @@ from loader.proposing.questions import (
 from loader.proposing.split import Split
 from loader.source.table_shape import read_shapes
 from waltally.database import Connection, Target, connect, connect_target
-from waltally.errors import SettingError
+from waltally.errors import Interrupted, SettingError
 from waltally.settings import Settings
 from waltally.tables import Table
 
@@ -59,6 +59,7 @@ def propose(
         closing(connect_target(settings)) as target,
     ):
         target.give_up_locks()
+        source.ask("select set_config('statement_timeout', %s, false)", (f"{wish.timeout}s",))
         book, asked = _prepared(source, texts, wish)
         wish = with_parameters(book, wish, ask)
         book, asked = _split(source, target, texts, wish)
@@ -69,7 +70,7 @@ def propose(
                 wish = answered
                 book, asked = _split(source, target, texts, wish)
         with text_lines.shown("proving what is proposed"):
-            proofs = [line for name, one in asked for line in _proven(book, name, one, wish.prove)]
+            proofs = _proofs(book, asked, wish.prove)
             prices = price_lines(book)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
@@ -152,26 +153,42 @@ def _name_columns(book: Book, asked: Asked) -> None:
         target.res_target.name = own
 
 
-def _proven(book: Book, name: str, asked: Asked, how: str) -> Iterator[str]:
-    """Yield what the comparison gave. Raises SettingError where the rows differ."""
+def _proofs(book: Book, asked: list[tuple[str, Asked]], how: str) -> list[str]:
+    """Return what the comparisons gave. Raises LoaderError where rows differ or time is over."""
     if how == "none":
-        yield f"{name}: not proven"
+        return [f"{name}: not proven" for name, _ in asked]
+    lines: dict[str, str] = {}
+    for name, one in asked:
+        try:
+            for proof in prove(book, one.original, one.select, how == "sample"):
+                _judge(book, name, one, proof)
+                lines[name] = f"{name}: {proof.line}"
+        except Interrupted as error:
+            said = str(error)
+            raise Interrupted(
+                f"{name} was being compared when {said[:1].lower()}{said[1:]}. Compared so far:"
+                f" {'; '.join(lines.values()) or 'nothing'}",
+                "give it more time by --timeout 1h, or compare nothing by --prove none",
+            ) from error
+        if proof.is_empty:
+            raise SettingError(
+                f"{name}: neither the query nor the view has a row here, which proves nothing",
+                "give parameters values that the rows have, or leave it by --prove none",
+            )
+    return [*lines.values()]
+
+
+def _judge(book: Book, name: str, asked: Asked, proof: Proof) -> None:
+    """Raise SettingError where the rows differ."""
+    if not proof.missing and not proof.surplus:
         return
-    proof = prove(book, asked.original, asked.select, how == "sample")
-    if proof.missing or proof.surplus:
-        view = book.render(
-            tree.statement(asked.select), lambda table: str(table.table), lambda model: model.name
-        )
-        raise SettingError(
-            f"{name}: {proof.line}. {_difference(proof)}",
-            f"report it with the query; nothing was written. The view would be: {view}",
-        )
-    if not proof.rows:
-        raise SettingError(
-            f"{name}: neither the query nor the view has a row here, which proves nothing",
-            "give parameters values that the rows have, or leave it by --prove none",
-        )
-    yield f"{name}: {proof.line}"
+    view = book.render(
+        tree.statement(asked.select), lambda table: str(table.table), lambda model: model.name
+    )
+    raise SettingError(
+        f"{name}: {proof.line}. {_difference(proof)}",
+        f"report it with the query; nothing was written. The view would be: {view}",
+    )
 
 
 def _difference(proof: Proof) -> str:

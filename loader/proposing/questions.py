@@ -26,6 +26,8 @@ class Wish:
     """The tables whose deleted rows stay counted."""
     prove: str = "sample"
     values: dict[str, str] = field(default_factory=dict)
+    timeout: int = 300
+    """How many seconds a comparison may take."""
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
 

@@ -43,11 +43,11 @@ class Sample:
         return ctes
 
 
-def sample_of(book: Book, texts: list[str], is_sample: bool = True) -> Sample:
-    """Return a sample of the largest table that the texts read, or all rows."""
+def sample_of(book: Book, texts: list[str]) -> Sample:
+    """Return a sample of the largest table that the texts read; all rows where it is small."""
     needed = frozenset[int]().union(*map(book.needed, texts))
     tables = [
         one for t in (*texts, *(book.models[n].text for n in needed)) for one in book.tables(t)
     ]
-    large = [one for one in tables if is_sample and one.rows > _FEW_ROWS and one.kind == "r"]
+    large = [one for one in tables if one.rows > _FEW_ROWS and one.kind == "r"]
     return Sample(book, needed, max(large, key=lambda one: one.rows, default=None))

@@ -107,6 +107,13 @@ def init_command(
             " or not.",
         ),
     ] = "sample",
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Give up a comparison after this time: a number with s, m, h, d or w.",
+        ),
+    ] = "5m",
     source: Source = "",
     target: Target = "",
     slot: Slot = DEFAULT_SLOT,
@@ -140,17 +147,20 @@ def init_command(
             shipped_files.pip_install("waltally[init]"),
         )
     from loader.proposing.questions import Wish
+    from waltally.units import parse_age
 
     values = {name: literal(own) for name, _, own in (one.partition("=") for one in value or [])}
     columns, tables = tuple(parameter or ()), tuple(ignore_deletes or ())
     taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
-    wish = Wish(timezone, grain or "", columns, tables, prove, values, taken)
+    seconds = parse_age(timeout, "--timeout")
+    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, taken)
     _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
 
 
 def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
     from loader.proposing.book import free
     from loader.proposing.propose import propose
+    from loader.proposing.stopping import stopped_by_signals
     from loader.setup.project import write_project
     from waltally.units import plural
 
@@ -158,7 +168,8 @@ def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) 
     for path in paths:
         texts[free(_name(path), texts)] = _read(path)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    made = propose(settings, texts, wish, _ask if is_terminal else None)
+    with stopped_by_signals():
+        made = propose(settings, texts, wish, _ask if is_terminal else None)
     is_new = write_project(folder, made.files, made.tables)
     wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
     text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])

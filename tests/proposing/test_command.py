@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ import pytest
 
 from loader.proposing import tree
 from loader.proposing.keep import Keep
-from testkit.commands import LOADER, RunningLoader, wait_until
+from testkit.commands import LOADER, RunningLoader, sentence, wait_until
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from testkit.spark_jobs import run_job
@@ -94,6 +95,48 @@ def test_a_difference_shows_rows_and_the_view_and_writes_nothing(
     assert "sales: same rows: 0, missing 2, surplus 2 (all rows)" in said
     assert "the query alone has (" in said and "(1,70)" in said and "(1,150)" in said
     assert "The view would be: SELECT" in said and "FROM sales_counts" in said
+    assert not (tmp_path / "live").exists()
+
+
+ENDLESS = """
+select state, count(*) as n from orders group by 1
+having count(*) > (select count(*) from generate_series(1, 1000000000000) as g)
+"""
+NOT_READY = (
+    "sales_2 was being compared when the source interrupted the transaction: canceling statement due"
+    " to {}. Compared so far: sales: same rows: 1, missing 0, surplus 0 (all rows)"
+)
+
+
+def test_a_proof_has_a_limit_of_time_and_says_what_was_compared(
+    shop: Database, tmp_path: Path
+) -> None:
+    query = asked(tmp_path, f"select count(*) as n from orders; {ENDLESS}")
+    words = ("init", str(tmp_path / "live"), "--query", query, "--timeout", "1s")
+    code, said = shop.refused(*words)
+    assert code == 29 and NOT_READY.format("statement timeout") in said, said
+    assert "--timeout 1h" in said
+    assert not (tmp_path / "live").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_proof_and_its_query(
+    shop: Database, tmp_path: Path, number: signal.Signals
+) -> None:
+    query = asked(tmp_path, f"select count(*) as n from orders; {ENDLESS}")
+    words = [str(LOADER), "init", str(tmp_path / "live"), "--query", query]
+    proof = (
+        "select count(*) from pg_stat_activity where state = 'active' and query like '%1000000000000%'"
+        " and query like '%as materialized%' and pid <> pg_backend_pid()"
+    )
+    with subprocess.Popen(
+        words, env=shop.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        wait_until(lambda: shop.value(proof) == 1, "the proof runs")
+        running.send_signal(number)
+        _, said = running.communicate()
+    assert running.returncode == 29 and NOT_READY.format("user request") in sentence(said), said
+    assert shop.value(proof) == 0
     assert not (tmp_path / "live").exists()
 
 

@@ -1,0 +1,23 @@
+"""A signal ends a statement at the server, and not only the program that waits for it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from psycopg2.extensions import set_wait_callback
+from psycopg2.extras import wait_select
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM cancel the statement that a session waits for. Main thread only."""
+    # libpq's own wait lets no handler run; this one cancels at KeyboardInterrupt.
+    set_wait_callback(wait_select)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        set_wait_callback(None)
