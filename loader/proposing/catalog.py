@@ -114,6 +114,7 @@ class Catalog:
         self.aggregates: frozenset[str] = aggregates
         self.volatile: frozenset[str] = volatile
         """Those of which each call may give something else."""
+        self._overloads: dict[tuple[str, int], str | None] = {}
 
     def relation(self, schema: str, name: str) -> Relation:
         """Return what a name of the query means. Raises SettingError where it may not be read."""
@@ -138,8 +139,10 @@ class Catalog:
 
     def overload(self, name: str, count: int) -> str | None:
         """Return a user's function of this name for so many arguments, or a user's operator."""
-        rows = self.connection.ask(_OVERLOAD, {"name": name, "count": count})
-        return rows[0][0] if rows else None
+        if (name, count) not in self._overloads:
+            rows = self.connection.ask(_OVERLOAD, {"name": name, "count": count})
+            self._overloads[name, count] = rows[0][0] if rows else None
+        return self._overloads[name, count]
 
     def is_enum(self, type_: str) -> bool:
         """Return whether a type, as SQL names it, is an enum."""

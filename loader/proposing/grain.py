@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from postgast import pg_query_pb2 as pb
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 GRAINS = ("day", "hour", "minute", "second")
 _MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
 """In each hour of two years. Where clocks change, a day has not 24 hours, or two midnights."""
+_OFFSET = re.compile(r"([+-]\d\d(:?\d\d)?|Z)'$")
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -44,7 +46,8 @@ def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
     grain = _grain(keep, text)
     if not grain or text in keep.grains:
         return tree.compare(keep.key(value), operator, bound)
-    begin = f"date_trunc('{grain}', {text})"
+    zone = ", 'UTC'" if _needs_no_zone(keep, text) else ""
+    begin = f"date_trunc('{grain}', {text}{zone})"
     keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
     keep.grains[begin] = grain
     start = keep.key(tree.expression(begin))
@@ -68,7 +71,9 @@ def _grain(keep: Keep, text: str) -> str:
         book.plain(tree.sql(_at_moment(tree.expression(bound))))
         for bound in keep.bounds.get(text, [])
     ]
-    for grain in (book.grain,) if book.grain else GRAINS:
+    # An hour begins at the same moments everywhere, but for a few zones' halves of hours.
+    largest = _needs_no_zone(keep, text)
+    for grain in (book.grain,) if book.grain else GRAINS[largest:]:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
         begins.append(f"date_trunc('{grain}', moment::{type_}) <= moment::{type_}")
         all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
@@ -80,6 +85,26 @@ def _grain(keep: Keep, text: str) -> str:
                 book.ranges[text] = grain
             return grain
     return ""
+
+
+def _needs_no_zone(keep: Keep, text: str) -> bool:
+    """Return whether all bounds of a time are moments that the application says, with an offset.
+
+    Then nobody has to say a zone where the query has no other use for it.
+    """
+    book = keep.book
+    if book.catalog.zone or book.grain == "day" or keep.type_of(text) != "timestamp with time zone":
+        return False
+    for bound in keep.bounds.get(text, []):
+        node = tree.expression(bound)
+        while node.HasField("type_cast"):
+            node = node.type_cast.arg
+        if not node.HasField("param_ref"):
+            return False
+        given = book.parameters[node.param_ref.number]
+        if not given.written and not _OFFSET.search(given.value or ""):
+            return False
+    return True
 
 
 def _at_moment(bound: pb.Node) -> pb.Node:

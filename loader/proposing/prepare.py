@@ -13,7 +13,7 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book, Parameter
 from loader.proposing.reading import is_aggregate
-from loader.proposing.refuse import refuse, refuse_names
+from loader.proposing.refuse import refuse, refuse_names, refuse_writes
 from loader.proposing.scope import Scope, alias_of, name_of, named_ctes
 from waltally.errors import SettingError
 from waltally.tables import quoted
@@ -47,6 +47,7 @@ def prepare(
     named = dict(_named_constants(raw))
     asked = []
     for one in tree.statements(text):
+        refuse_writes(one.stmt.select_stmt)
         end = one.stmt_location + one.stmt_len if one.stmt_len else len(raw)
         original = _marked(book, raw, one.stmt.select_stmt, one.stmt_location, end)
         select = one.stmt.select_stmt

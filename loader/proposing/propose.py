@@ -59,7 +59,8 @@ def propose(
         closing(connect_target(settings)) as target,
     ):
         target.give_up_locks()
-        source.ask("select set_config('statement_timeout', %s, false)", (f"{wish.timeout}s",))
+        for session in (source, target):
+            session.ask("select set_config('statement_timeout', %s, false)", (f"{wish.timeout}s",))
         book, asked = _prepared(source, texts, wish)
         wish = with_parameters(book, wish, ask)
         book, asked = _split(source, target, texts, wish)

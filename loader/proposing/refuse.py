@@ -15,6 +15,15 @@ from waltally.errors import SettingError
 from waltally.tables import Table
 
 
+def refuse_writes(select: pb.SelectStmt) -> None:
+    """Raise SettingError where a query makes a table, or changes one."""
+    if tree.find(select, pb.IntoClause):
+        raise SettingError("SELECT INTO makes a table", "leave INTO out")
+    ctes = tree.find(select, pb.CommonTableExpr)
+    if any(not cte.ctequery.HasField("select_stmt") for cte in ctes):
+        raise SettingError("A WITH query changes rows", "give the query that reads them")
+
+
 def refuse(book: Book, select: pb.SelectStmt) -> None:
     """Raise SettingError for what one SELECT says, itself or in its expressions."""
     if select.with_clause.recursive:

@@ -35,8 +35,11 @@ class Split:
     def split(self, select: pb.SelectStmt) -> None:
         """Change the query to read models alone. Raises LoaderError where it is not kept."""
         calls = tree.find(select, pb.FuncCall)
-        self.has_aggregates = bool(select.distinct_clause) or any(
-            is_aggregate(self.book, call) for call in calls
+        is_set = select.HasField("larg") and not select.all
+        self.has_aggregates = (
+            is_set
+            or bool(select.distinct_clause)
+            or any(is_aggregate(self.book, call) for call in calls)
         )
         self._query(Scope(self.book, select, None, named_ctes(self.book, select, {})), False)
         if not self.facts:

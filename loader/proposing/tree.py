@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import postgast
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from postgast import pg_query_pb2 as pb
 
 from waltally.errors import SettingError
@@ -34,6 +34,11 @@ def statements(text: str) -> list[pb.RawStmt]:
     """Return the queries with their places; SettingError where one is none, or no SQL."""
     try:
         parsed = list(postgast.parse(text).stmts)
+    except DecodeError:
+        raise SettingError(
+            "The query has brackets or operators inside one another beyond all measure",
+            "write it with fewer levels",
+        ) from None
     except postgast.PgQueryError as error:
         raise SettingError(
             f"The query is no SQL that PostgreSQL reads: {error}",
@@ -87,10 +92,13 @@ def children(message: Message) -> Iterator[Message]:
 
 def walk(message: Message, stop: Callable[[Message], bool] = lambda _: False) -> Iterator[Message]:
     """Yield the message and all below it, but nothing below one at which `stop` is true."""
-    yield message
-    if not stop(message):
-        for child in children(message):
-            yield from walk(child, stop)
+    # No recursion: each of 8,000 conditions would be handed up through all generators above.
+    left = [message]
+    while left:
+        one = left.pop()
+        yield one
+        if not stop(one):
+            left += [*children(one)][::-1]
 
 
 def find(

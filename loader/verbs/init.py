@@ -200,9 +200,12 @@ def _read(path: str) -> str:
     from waltally.errors import SettingError
 
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"{path} cannot be read: {error}", "name a file with SQL") from error
+    if "\0" in text:
+        raise SettingError(f"{path} has a NUL byte, which no SQL has", "name a file with SQL")
+    return text
 
 
 def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, source: str) -> None:

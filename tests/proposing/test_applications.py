@@ -55,6 +55,12 @@ from waltally.errors import LoaderError
         ("select langauge, count(*) from posts group by 1", 'column "langauge" does not exist'),
         ("select language, count(*) from posts group by 3", "position 3 is not in select list"),
         ("selec 1", "no SQL"),
+        (f"select count(*) from posts where {'not ' * 8000} true", "inside one another"),
+        ("select count(*) into counted from posts", "SELECT INTO makes a table"),
+        (
+            "with gone as (delete from posts returning id) select count(*) from gone",
+            "A WITH query changes rows",
+        ),
     ],
 )
 def test_what_is_not_kept_is_refused_with_its_reason(

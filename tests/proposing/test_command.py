@@ -149,6 +149,7 @@ ZONE = "--timezone UTC "
         ("select string_agg(country, ',') from customers", "string_agg() needs each row", ""),
         ("select count(*) from orders where shop_id = 9 group by state", "proves nothing", ""),
         (SALES, "a query or a table", "--table orders"),
+        ("select \0 1", "a NUL byte", ""),
         (DAYS, "of which time zone", ""),
         (DAYS, "--parameter amount", ZONE + "--parameter amount"),
         (DAYS, "--ignore-deletes public.no", ZONE + "--ignore-deletes public.no"),

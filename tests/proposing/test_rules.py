@@ -224,6 +224,21 @@ def test_a_grain_that_the_bounds_do_not_begin_is_not_taken(shop: Database) -> No
     assert "date_trunc('hour'" in split(shop, query, "Atlantic/Azores").models[0]
 
 
+def test_bounds_with_an_offset_need_no_zone(shop: Database) -> None:
+    query = (
+        "select count(*) as n from orders where placed_at >= '2026-11-02T00:00Z' /* :from */"
+        " and placed_at < '2026-11-09 00:00+00' /* :to */"
+    )
+    halves = split(shop, query, timezone="")
+    assert "date_trunc('hour', placed_at, 'UTC') AS hour" in halves.models[0]
+    assert halves.book.models[0].options == {}
+    proof = halves.prove()
+    assert (proof.rows, proof.missing, proof.surplus) == (1, [], [])
+    # What is no moment without a zone needs one.
+    other = split(shop, query.replace("00:00+00", "00:00"), timezone="")
+    assert other.book.models[0].options == {"timezone": "UTC"}
+
+
 def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     halves = split(
         shop, "select placed_at::date as day, count(*) from orders group by 1", "Asia/Tokyo"
@@ -353,6 +368,7 @@ def test_a_view_with_other_columns_is_refused(shop: Database, other: str) -> Non
     "query",
     [
         "select distinct channel from orders",
+        "select status from orders union select country from customers",
         "select count(*) as n from orders having count(*) > 1",
         "select country from customers where id not in (select customer_id from orders where amount > 49) and id < 9"
         " union all select channel from orders group by channel",
