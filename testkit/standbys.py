@@ -22,13 +22,15 @@ from testkit.source import transaction
 _VERSION = subprocess.run([BIN / "postgres", "--version"], capture_output=True, text=True).stdout
 MAJOR = int(re.findall(r"\d+", _VERSION)[0])
 
-from_16 = pytest.mark.skipif(MAJOR < 16, reason="standbys decode from PostgreSQL 16 on")
 from_17 = pytest.mark.skipif(MAJOR < 17, reason="standbys keep slots from PostgreSQL 17 on")
 from_18 = pytest.mark.skipif(MAJOR < 18, reason="slots time out from PostgreSQL 18 on")
 before_17 = pytest.mark.skipif(MAJOR >= 17, reason="standbys keep slots from PostgreSQL 17 on")
 
-KEEPS_SLOTS = {"hot_standby_feedback": "on", "primary_slot_name": "'standby'"}
-COPIES_SLOTS = {**KEEPS_SLOTS, "sync_replication_slots": "on"}
+COPIES_SLOTS = {
+    "hot_standby_feedback": "on",
+    "primary_slot_name": "'standby'",
+    "sync_replication_slots": "on",
+}
 
 
 class Copy(Cluster):

@@ -46,7 +46,7 @@ class Connection(extensions.connection):
     """A connection in autocommit mode: a statement is a transaction, outside of `transaction`."""
 
     side = "target"
-    """`source`, `target` or `standby`, for errors."""
+    """`source` or `target`, for errors."""
     login: str
     """With a password, perhaps."""
 
@@ -128,11 +128,15 @@ _TargetKind = TypeVar("_TargetKind", bound=Target)
 
 
 def connect(dsn: str, side: str) -> Connection:
-    """Open a connection with every setting pinned; `side` is `source`, `target` or `standby`.
+    """Open a connection with every setting pinned; `side` is `source` or `target`.
 
-    Raises LoginRefused or CannotConnect.
+    Raises LoginRefused, CannotConnect, IsStandby.
     """
-    return _open(Connection, dsn, side)
+    connection = _open(Connection, dsn, side)
+    if side == "source" and connection.info.parameter_status("in_hot_standby") == "on":
+        connection.close()
+        raise server_errors.standby()
+    return connection
 
 
 def open_target(kind: type[_TargetKind], dsn: str, settings: SlotSettings) -> _TargetKind:

@@ -95,7 +95,7 @@ class MissingRight(LoaderError):
 
 
 class IsStandby(LoaderError):
-    """The source is a standby that lacks the slot, has only a copy of it, or cannot keep it."""
+    """The source is a standby."""
 
     exit_code = 16
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 
-WAL_END = """
-    case
-        when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-        else pg_current_wal_insert_lsn()
-    end
-"""
-"""SQL: where the WAL of a server ends; of a standby, how far it has replayed its primary's."""
+WAL_END = "pg_current_wal_insert_lsn()"
+"""SQL: where the WAL of a server ends."""
 
 _TEXT = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 

@@ -81,7 +81,7 @@ class ServerError:
 
 
 def explain(error: ServerError, side: str) -> LoaderError:
-    """Return the LoaderError for an error of one side: `source`, `target` or `standby`."""
+    """Return the LoaderError for an error of one side: `source` or `target`."""
     message, code = error.message, error.sqlstate
     if is_standby(error):
         return standby() if side == "source" else _read_only(message)
@@ -185,9 +185,9 @@ def _variables(side: str) -> str:
 
 
 def standby() -> IsStandby:
-    """Return the error for a source that is a standby too old to decode."""
+    """Return the error for a source that is a standby."""
     return IsStandby(
-        "The source is a standby, where only PostgreSQL 16 and later can decode",
+        "The source is a standby, where nothing is followed or counted",
         "name the primary in LOADER_SOURCE_DSN; after a failover, run again once it is promoted",
     )
 

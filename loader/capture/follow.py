@@ -9,7 +9,6 @@ from threading import Event
 
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
-from loader.source.asking import read_server
 from waltally import lsn
 from waltally.database import connect
 from waltally.errors import TRANSIENT, LoaderError, SlotInUse
@@ -102,14 +101,12 @@ def _end_of_source(settings: Settings) -> int:
     """Return a position that the stream passes only after everything committed by now.
 
     It is the end of a logical message. The message flushes the WAL up to itself, so an idle server
-    with asynchronous commits reaches the position too. Where nothing can be written,
-    it is the position up to which everything is replayed by now.
+    with asynchronous commits reaches the position too.
     """
-    with closing(connect(settings.source, "source")) as connection:
-        server = read_server(connection)
-        if server.in_recovery:
-            return server.wal_end
-        with connection.transaction():
-            connection.ask("set local synchronous_commit to 'local'")
-            ((end,),) = connection.ask("select pg_logical_emit_message(true, 'waltally', '')")
+    with (
+        closing(connect(settings.source, "source")) as connection,
+        connection.transaction(),
+    ):
+        connection.ask("set local synchronous_commit to 'local'")
+        ((end,),) = connection.ask("select pg_logical_emit_message(true, 'waltally', '')")
     return lsn.parse(end)

@@ -15,7 +15,7 @@ from loader.source.asking import SLOT_STATE
 from loader.source.server import Server
 from loader.source.slot import SlotInfo, SlotState
 from loader.source.slot_admin import origin_name
-from loader.source.standbys.actions import read_history, require_able
+from loader.source.standbys.actions import read_history
 from loader.staging.records import SlotPosition
 from waltally import lsn, session_settings
 from waltally.server_errors import lent_session
@@ -57,10 +57,8 @@ def shake_hands(
 ) -> Handshake:
     """Ask the server, and `read_record` for the slot's row in the target.
 
-    Raises ProtocolError, IsStandby and what `read_record` raises.
+    Raises ProtocolError and what `read_record` raises.
     """
-    in_recovery = connection.query("select pg_is_in_recovery()") == [("t",)]
-    require_able(in_recovery, connection.server_version)
     # In this order, because another loader may move all three: the slot is never ahead of the
     # record, and the record is never ahead of the end of the WAL.
     rows = connection.query(f"{SLOT_STATE} '{slot}'")
@@ -75,7 +73,7 @@ def shake_hands(
     )
     milliseconds = int(str(timeout))
     state = SlotState(**json.loads(str(rows[0][0]))) if rows else None
-    server = Server(str(system), str(database), lsn.parse(str(wal_end)), in_recovery, history)
+    server = Server(str(system), str(database), lsn.parse(str(wal_end)), history)
     return Handshake(
         SlotInfo(slot, state, record, server),
         record,

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import psycopg2
 
 from waltally.database import Connection
-from waltally.errors import CannotConnect, LoaderError, unexpected
+from waltally.errors import LoaderError, unexpected
 
 log = logging.getLogger("loader")
 
@@ -37,9 +37,6 @@ class Poller(Generic[C, T]):
         self._ask = ask
         self._seconds = seconds
         self._connection: C | None = None
-        self._asked = threading.Condition()
-        self._begun = 0
-        self._ended = 0
         self._newest: T | LoaderError | None = None
         self._answered_at = time.monotonic()
         self._wake = threading.Event()
@@ -75,26 +72,6 @@ class Poller(Generic[C, T]):
         self._answered_at = time.monotonic()
         self._thread.start()
 
-    def ask_now(self, seconds: float) -> T:
-        """Return the answer to a question that is asked after this call began.
-
-        Raises what `ask` raises, CannotConnect where none came within so many seconds.
-        """
-        with self._asked:
-            # A question that is under way may have been asked earlier.
-            number = self._begun + 1
-            self._wake.set()
-            if not self._asked.wait_for(lambda: self._ended >= number, seconds):
-                raise CannotConnect(
-                    f"The server has not answered for {seconds:.0f} s",
-                    "check that it runs and has a free connection for the loader",
-                )
-            newest = self._newest
-        if isinstance(newest, LoaderError):
-            raise newest
-        assert newest is not None
-        return newest
-
     def stop(self) -> None:
         """Ask no more. A thread that waits for a frozen server ends with the process."""
         self._stopping.set()
@@ -125,30 +102,22 @@ class Poller(Generic[C, T]):
                     self.finish(self._connection)
         except Exception as error:
             log.debug("the thread %s broke", self._thread.name, exc_info=error)
-            self._note(unexpected(error))
+            self._newest = unexpected(error)
             self.failed(unexpected(error), True)
         finally:
             self._disconnect()
 
     def _ask_once(self) -> None:
-        with self._asked:
-            self._begun += 1
         try:
             answer = self._ask(self.connection)
         except LoaderError as error:
             log.debug("%s: %s", self._thread.name, error)
-            self._note(error)
+            self._newest = error
             self._disconnect()
             self.failed(error, False)
         else:
             self._answered_at = time.monotonic()
-            self._note(answer)
-
-    def _note(self, newest: T | LoaderError) -> None:
-        """Let those go on who wait for an answer."""
-        with self._asked:
-            self._ended, self._newest = self._begun, newest
-            self._asked.notify_all()
+            self._newest = answer
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -129,9 +129,6 @@ class Session:
         batch, stream = self._batch, self._stream
         if not batch.rows:
             self._run_state.wal_end = stream.monitor.answer.wal_end
-            if stream.monitor.history.has_changed:
-                stream.note_history()
-                self._log.commit()
             self._stop.wait(self._pace.seconds_left(time.monotonic()))
         if not self._received:
             can_end = batch.rows and not batch.in_transaction
@@ -193,7 +190,6 @@ class Session:
         if not stream.followed.note(batch, self._stop):
             self._log.rollback()
             return
-        stream.note_history()
         since = run_state.open_since = run_state.open_since or time.monotonic()
         registration = self._log.commit_position(position.stored, position.received, batch.rows)
         run_state.open_since = None

@@ -18,15 +18,13 @@ from typing import Any, NamedTuple
 from loader.capture.poller import Poller
 from loader.source import leaf_catalog
 from loader.source.label_catalog import LabelCatalog
-from loader.source.slot import SlotInfo
-from loader.source.standbys.actions import HAS_WAITS, History, read_wait
+from loader.source.standbys.actions import HAS_WAITS, read_wait
 from waltally import lsn
 from waltally.database import Connection, connect
-from waltally.errors import Interrupted, LoaderError
+from waltally.errors import LoaderError
 from waltally.limits import limits
 from waltally.tables import Table
 
-_ASK_SECONDS = 10.0
 _RELEASE_SECONDS = 1.0
 
 _CHECK = f"""
@@ -38,7 +36,7 @@ select json_build_object(
     'has_partitioned', (HAS_PARTITIONED)
 )
 from (
-    select coalesce({lsn.WAL_END} - '0/0', 0) as wal_end
+    select {lsn.WAL_END} - '0/0' as wal_end
 ) as server
 left join pg_replication_slots as slot on slot.slot_name = %(slot)s
 """
@@ -72,14 +70,12 @@ class Answer(NamedTuple):
 class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
-    def __init__(self, dsn: str, slot: SlotInfo) -> None:
+    def __init__(self, dsn: str, slot: str) -> None:
         """Nothing is asked before `watch`."""
-        self.history = History(slot.server)
-        self._slot = slot.name
+        self._slot = slot
         self._pid = 0
         self._query = ""
         self._woken_lsn = 0
-        dsn = self.history.dsn(dsn)
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         super().__init__(
             "source monitor", lambda: connect(dsn, "source"), self._check, limits.check_source
@@ -108,26 +104,11 @@ class SourceMonitor(Poller[Connection, Answer]):
         self._stop_stream = stop
         self.start()
 
-    def ask_history(self) -> None:
-        """Have the history hold all that the stream has sent by now.
-
-        Raises CannotConnect, Interrupted and other LoaderErrors where the source does not answer.
-        """
-        if not self.ask_now(_ASK_SECONDS).has_slot:
-            raise Interrupted("The source no longer streams the slot")
-
     def _check(self, connection: Connection) -> Answer:
         ((row,),) = self._read(connection, self._query)
         answer = Answer(**row)
-        if (
-            answer.wal_end == self.answer.wal_end
-            and answer.holds_much
-            and not self.history.can_change
-        ):
+        if answer.wal_end == self.answer.wal_end and answer.holds_much:
             self._wake_server(connection, answer.restart_lsn)
-        # Another server may have taken over the address.
-        if answer.has_slot:
-            self.history.ask(connection)
         self.answer = answer
         self.has_altered = not self._columns.is_as_read(connection)
         if answer.has_waits and (finding := read_wait(connection)) is not None:

@@ -132,8 +132,7 @@ class Stream:
                 self._own(settings, answers, replication, source, check_encoding_to, parts)
                 if not self.catalogs:
                     source.close()
-                hello = answers.hello
-                self.monitor = SourceMonitor(dsn, hello.slot)
+                self.monitor = SourceMonitor(dsn, answers.hello.slot.name)
                 parts.callback(self.monitor.close)
                 self._read(answers, replication, source, parts)
             except ProtocolError as error:
@@ -190,7 +189,7 @@ class Stream:
         self._hold_last_record(hello)
 
     def _fit_target(self, hello: Handshake) -> None:
-        """Have the target's session fit the source, and write down the source's history."""
+        """Have the target's session fit the source, and write down the source's timeline."""
         target = self.log.system_identifier()
         self.writes_own_wal = target == hello.slot.server.system_identifier
         """Whether the target is the source's own cluster, so that its WAL holds our writes."""
@@ -251,15 +250,6 @@ class Stream:
         if self.monitor.has_altered:
             return "a table or a column is not what it was"
         return ""
-
-    def note_history(self) -> None:
-        """Write down, with the position, what the source's history is now, if it can change."""
-        history = self.monitor.history
-        if history.can_change:
-            self.monitor.ask_history()
-            if history.has_changed:
-                self.log.begin()
-                history.write(self.log.connection)
 
     def close(self) -> None:
         """Free the slot and end every connection."""

@@ -49,7 +49,6 @@ class Report:
                 "system_identifier": server.system_identifier,
                 "database": server.database,
                 "wal_lsn": lsn.show(server.wal_end),
-                "in_recovery": server.in_recovery,
             },
             "slot": {"name": state.slot.name, **_slot(state)},
             "exact_as_of": as_of,

@@ -15,7 +15,6 @@ from loader.monitoring.findings import lag_bytes, lag_seconds, models_of, wal_he
 from loader.monitoring.status import Report
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.source.slot import SlotState
-from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.staging.records import ModelStatus
 from waltally import lsn
@@ -126,8 +125,8 @@ def _slot(state: State) -> list[tuple[str, str]]:
     else:
         pid = slot.active_pid
         lines.append(("", f"followed by pid {pid}" if pid else _not_followed(slot)))
-        if places := standby_rules.places(state.slot):
-            lines.append(("", places))
+        if slot.has_copies:
+            lines.append(("", "other servers may keep a copy"))
         lines.append(("WAL held back", _held(state, slot)))
     if stored:
         lines.append(("lag", f"{size(lag_bytes(state))}, {duration(lag_seconds(state))}"))

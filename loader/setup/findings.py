@@ -145,7 +145,7 @@ def slot_is_free(state: State, declared: Declared) -> Iterator[LoaderError]:
     """A slot that is there already may be another target's, which would lose its changes."""
     slot, server = state.slot.state, state.slot.server
     # Of a copy, setup says more.
-    if slot is None or slot.is_copy or state.slot.record is not None:
+    if slot is None or state.slot.record is not None:
         return
     name = state.slot.name
     another = f"export LOADER_SLOT={another_name(name, server.database)}; loader setup"
@@ -202,7 +202,7 @@ TARGET_RULES: tuple[Rule, ...] = (
     rows_can_be_deleted,
 )
 
-NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost, _of_source(standby_rules.standby_keeps_slot))
+NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost,)
 """Before a slot is made."""
 
 SLOT_RULES: tuple[Rule, ...] = (
@@ -232,7 +232,6 @@ def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
 CHECK_RULES: tuple[Rule, ...] = (
     slot_is_free,
     functions_are_ours,
-    _of_source(standby_rules.standby_keeps_slot),
     _of_copies(standby_rules.slot_has_copies),
     *SLOT_RULES,
     registered_as_declared,

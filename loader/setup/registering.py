@@ -17,7 +17,6 @@ from loader.source.slot_admin import (
     require_no_loader,
 )
 from loader.source.standbys import actions
-from loader.source.standbys import findings as standby_rules
 from loader.staging import registration
 from loader.staging.difference import Difference, difference
 from waltally import lsn
@@ -37,8 +36,6 @@ def begin_log(
 ) -> list[str]:
     """Make the slot, again with `renew`, or take over one that is there; begin its log."""
     state, copied = slot.state, declared.failover
-    for finding in standby_rules.slot_is_no_copy(slot):
-        raise finding
     left = []
     if renew:
         if (other := foreign_slot_finding(slot, declared.source_is_gone)) is not None:
@@ -48,15 +45,14 @@ def begin_log(
             drop_slot(source, settings.slot)
             copied = copied or state.has_copies
             state = None
-        elif slot.record is not None and standby_rules.is_left_elsewhere(slot):
+        elif slot.record is not None and slot.is_of_another_source:
             left.append(left_slot(slot.record))
     # Read before the slot is made, so that a table renamed during the wait is noticed.
     tables = read_tables(source, settings.slot, declared)
     if state is None:
-        actions.announce_wait(slot.server)
         start = create_slot(source, settings.slot, timeout, temporary=False, copied=copied)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
-        done += [actions.made_note()] if copied else []
+        done += ["standbys may keep a copy of the slot"] if copied else []
     else:
         assert state.confirmed_flush_lsn is not None, "a rule has looked"
         start = state.confirmed_flush_lsn

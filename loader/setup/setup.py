@@ -24,7 +24,6 @@ from loader.source.slot_admin import (
     create_slot,
     foreign_slot_finding,
     make_origin,
-    writable,
 )
 from loader.source.standbys import actions
 from loader.source.standbys import findings as standby_rules
@@ -78,16 +77,6 @@ def check(settings: Settings, declared: Declared) -> list[LoaderError]:
         return problems or not_set_up(state)
 
 
-def check_copy(settings: Settings, declared: Declared) -> list[LoaderError] | None:
-    """Return what keeps the source from taking the slot over; None where it has no primary."""
-    with closing(connect(settings.source, "source")) as source:
-        source.give_up_locks()
-        state = read_source(settings, source, declared.models)
-        if not state.server.in_recovery:
-            return None
-        return list(standby_rules.standby_has_copy(state, source.info.dbname))
-
-
 def _trial(source: Connection, slot: str) -> list[LoaderError]:
     """Return why the server does not make a slot."""
     try:
@@ -137,7 +126,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
                 done += actions.keep_on_standbys(settings, state.slot.state)
         else:
             done += begin_log(settings, declared, state.slot, source, target, timeout, renew)
-            if make_origin(writable(state.slot.server, source, target), settings.slot):
+            if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
         return done + list(_notes(state, declared, is_new=bool(done)))
 

@@ -14,9 +14,7 @@ from loader.source.slot_admin import (
     left_slot,
     read_slot,
     require_no_loader,
-    writable,
 )
-from loader.source.standbys import findings as standby_rules
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.registration import keep_applies_out
@@ -69,13 +67,6 @@ def tear_down(settings: Settings, drop_data: bool) -> list[str]:
         slot = read_slot(settings, source, target)
         if (other := foreign_slot_finding(slot)) is not None:
             raise other
-        if standby_rules.is_left_elsewhere(slot):
-            raise NotOurs(
-                f"The slot {settings.slot} was followed on another server of this cluster: the "
-                "source replays it, or is replayed by it",
-                "name that server in LOADER_SOURCE_DSN; if it is gone for good, add "
-                "--source-is-gone",
-            )
         if slot.state is not None and slot.state.active_pid is not None:
             raise SlotInUse(
                 f"The slot {settings.slot} is in use by pid {slot.state.active_pid}",
@@ -90,9 +81,7 @@ def tear_down(settings: Settings, drop_data: bool) -> list[str]:
                 drop_slot(source, settings.slot)
                 done.append(f"dropped the slot {settings.slot}")
         # Origins belong to the whole cluster, as slots do. That of a slot that we know is ours.
-        if slot.record is not None and drop_origin(
-            writable(slot.server, source, target), settings.slot
-        ):
+        if slot.record is not None and drop_origin(source, settings.slot):
             done.append("dropped the replication origin")
         if slot.record is not None and slot.state is None:
             done.append(f"the source has no slot {settings.slot}")

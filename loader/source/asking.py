@@ -33,39 +33,26 @@ select json_build_object(
     end,
     'idle_timeout_seconds',
     extract(epoch from current_setting('idle_replication_slot_timeout', true)::interval),
-    'has_copies', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false),
-    'is_temporary', temporary,
-    'is_copy', coalesce(to_jsonb(slot) ->> 'synced' = 'true', false) and pg_is_in_recovery()
+    'has_copies', coalesce(to_jsonb(slot) ->> 'failover' = 'true', false)
 )
 from pg_replication_slots as slot
 where slot_name = """
 """Gives the fields of SlotState, as JSON; a literal or a parameter with the slot's name follows."""
 
 
-# A server that replays another tells its timeline only over a replication connection.
 _SERVER = f"""
 select
     (select system_identifier::text from pg_control_system()),
     current_database(),
-    pg_is_in_recovery(),
     {lsn.WAL_END},
-    case when not pg_is_in_recovery() then
-        ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
-    end
+    ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint
 """
 
 
 def read_server(source: Connection) -> Server:
     """Return the source's cluster, database and position. Raises LoaderError."""
-    ((system, database, in_recovery, wal_end, timeline),) = source.ask(_SERVER)
-    return Server(
-        system,
-        database,
-        # A server that has replayed nothing yet has no position.
-        lsn.parse(wal_end or "0/0"),
-        in_recovery,
-        None if timeline is None else Timeline(timeline),
-    )
+    ((system, database, wal_end, timeline),) = source.ask(_SERVER)
+    return Server(system, database, lsn.parse(wal_end), Timeline(timeline))
 
 
 def read_slot_state(connection: Connection, slot: str) -> SlotState | None:

@@ -73,7 +73,6 @@ def slot_goes_on(state: State) -> Iterator[LoaderError]:
 
 _REASONS = {
     "wal_removed": ("the WAL that it needed was removed (max_slot_wal_keep_size)", ""),
-    **standby_rules.REASONS,
     "idle_timeout": (
         "nobody followed it for longer than idle_replication_slot_timeout (idle_timeout)",
         f"alter system set idle_replication_slot_timeout = 0; {RELOAD} -- on the source; then ",
@@ -94,8 +93,6 @@ def why_not_followable(info: SlotInfo) -> LoaderError | None:
     safe = record.safe
     if (finding := of_another_source(server, record)) is not None:
         return finding
-    if server.in_recovery and (slot is None or slot.is_copy):
-        return standby_rules.no_slot_here(name, slot is not None, safe)
     if slot is None:
         return SlotLost(
             f"The slot {name} no longer exists",

@@ -104,9 +104,6 @@ RENEW = f"`loader setup --renew`{THEN_SEED}"
 RESTART = "-- then restart the source"
 """Follows a setting that needs a restart."""
 
-RESTART_PRIMARY = "-- then restart the primary"
-RESTART_STANDBY = "-- then restart the standby"
-
 RELOAD = "select pg_reload_conf();"
 """Follows a setting that a reload changes."""
 
@@ -140,11 +137,6 @@ def replication_remedy(role: str | None, provider: Provider | None = None) -> st
         grant = provider.replication.format(role=quoted(role))
         return f"{grant} -- on {provider.name}, as a member of {provider.administrators}"
     return f"alter role {quoted(role)} replication; -- as a superuser"
-
-
-def physical_slot(name: str) -> str:
-    """Return the SQL that makes a slot for a standby, which holds WAL from now on."""
-    return f"select pg_create_physical_replication_slot({literal(name)}, true);"
 
 
 def plugin_missing(major: int | None) -> PluginMissing:
@@ -223,11 +215,7 @@ def slot_finding(
     if code == "58P01" and "wal2json" in message:
         return plugin_missing(major)
     if code == "55000" and "wal_level" in message:
-        # The standby's own wal_level was checked before, so this is about the primary's.
-        return WalLevelTooLow(
-            f"The standby cannot decode: {message}",
-            f"on the primary: alter system set wal_level = 'logical'; {RESTART_PRIMARY}",
-        )
+        return WalLevelTooLow(f"The source cannot decode: {message}", decoding_remedy(provider))
     if code == "53400":
         return NoFreeSlot(
             f"The source has no free slot: {message}", slots_remedy(provider=provider)

@@ -9,12 +9,6 @@ from loader.source.remedies import ADMINISTRATORS, Provider, find_provider
 
 STANDBYS = """
 json_build_object(
-    'sends_feedback', current_setting('hot_standby_feedback')::boolean,
-    'primary_slot', current_setting('primary_slot_name'),
-    'names_database', (
-        select setting ~ 'dbname *=' from pg_settings where name = 'primary_conninfo'
-    ),
-    'copies_slots', current_setting('sync_replication_slots', true)::boolean,
     'waits_for', array(
         select trim(both ' "' from name)
         from regexp_split_to_table(current_setting('synchronized_standby_slots', true), ',') as name
@@ -29,9 +23,7 @@ json_build_object(
         select slot_name::text from pg_replication_slots
         where slot_type = 'physical' and active
     ),
-    -- On a standby nothing is committed.
-    'synchronous_names',
-    case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end,
+    'synchronous_names', current_setting('synchronous_standby_names'),
     'application_name', current_setting('application_name'),
     'synchronous', case when pg_has_role(current_user, 'pg_read_all_stats', 'usage') then array(
         select distinct application_name
@@ -49,16 +41,8 @@ json_build_object(
 
 @dataclass(frozen=True)
 class StandbyInfo:
-    """Settings of a standby, and of a primary about its standbys."""
+    """Settings about the server's standbys."""
 
-    sends_feedback: bool = False
-    """hot_standby_feedback: whether a standby tells its primary which rows it needs."""
-    primary_slot: str = ""
-    """primary_slot_name: the slot of its primary that a standby streams from; empty: none."""
-    names_database: bool | None = None
-    """Whether primary_conninfo names one; None where this role may not read it."""
-    copies_slots: bool | None = None
-    """sync_replication_slots; None before PostgreSQL 17."""
     waits_for: Sequence[str] = ()
     """synchronized_standby_slots: the standbys that the loader must not get ahead of."""
     slots: Sequence[str] = ()
@@ -66,7 +50,7 @@ class StandbyInfo:
     streaming: Sequence[str] = ()
     """Physical slots that somebody streams from."""
     synchronous_names: str = ""
-    """synchronous_standby_names; empty on a standby, where nothing is committed."""
+    """synchronous_standby_names."""
     application_name: str = ""
     """The name of our sessions; synchronous_standby_names may contain it."""
     synchronous: Sequence[str] | None = None
@@ -76,7 +60,6 @@ class StandbyInfo:
 SERVER = f"""
 select json_build_object(
     'role', current_user,
-    'in_recovery', pg_is_in_recovery(),
     'wal_level', current_setting('wal_level'),
     'may_replicate', (
         select rolsuper or rolreplication from pg_roles where rolname = current_user
@@ -106,7 +89,6 @@ class ServerInfo:
     """Settings and rights that decide whether a slot can be made and followed."""
 
     role: str
-    in_recovery: bool
     wal_level: str
     may_replicate: bool
     administrators: str | None
@@ -165,18 +147,10 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Server:
-    """The source's cluster, database and position, and whether it only replays a primary."""
+    """The source's cluster, database and position."""
 
     system_identifier: str
     database: str
     wal_end: int
-    """While it replays a primary, the end of what it has replayed or received."""
-    in_recovery: bool = False
     timeline: Timeline | None = None
-    """None where only a replication connection would tell it."""
-
-    @property
-    def known_timeline(self) -> Timeline:
-        """The timeline, where a replication connection was asked, which always knows it."""
-        assert self.timeline is not None
-        return self.timeline
+    """None where its history could not be read."""

@@ -17,7 +17,6 @@ from loader.source.remedies import (
     slots_remedy,
 )
 from loader.source.server import ServerInfo
-from loader.source.standbys.findings import too_old
 from waltally.errors import (
     LoaderError,
     MissingRight,
@@ -89,5 +88,4 @@ SERVER_CHECKS: tuple[Callable[[ServerInfo], LoaderError | None], ...] = (
 
 def server_findings(server: ServerInfo) -> list[LoaderError]:
     """Return everything wrong with the server, the most fundamental first."""
-    found = [finding for check in SERVER_CHECKS if (finding := check(server))]
-    return too_old(server.in_recovery, server.version) + found
+    return [finding for check in SERVER_CHECKS if (finding := check(server))]

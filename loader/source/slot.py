@@ -30,9 +30,6 @@ class SlotState:
     """The server's idle_replication_slot_timeout; 0 for none."""
     has_copies: bool = False
     """Whether other servers may keep a copy of it."""
-    is_temporary: bool = False
-    is_copy: bool = False
-    """Whether it is a copy, which nobody can follow yet."""
 
     def wal_held(self, wal_end: int) -> int | None:
         """Return how many bytes of WAL the server keeps for it; None where it keeps none."""

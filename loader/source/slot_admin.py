@@ -12,10 +12,9 @@ from psycopg2 import extensions
 
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
-from loader.source.server import Server, Timeline
+from loader.source.server import Timeline
 from loader.source.slot import SlotInfo, another_name
-from loader.source.standbys import findings
-from loader.source.standbys.actions import read_history
+from loader.source.standbys import actions
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -48,16 +47,9 @@ def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInf
 def _history(dsn: str, number: int) -> Timeline | None:
     """Return the timeline with its history; None where it cannot be read."""
     try:
-        return read_history(number, lambda command: replication_command(dsn, command))
+        return actions.read_history(number, lambda command: replication_command(dsn, command))
     except LoaderError:
         return None
-
-
-def writable(server: Server, source: Connection, target: Connection) -> Connection:
-    """Return the connection that takes writes: the target's where the source replays it."""
-    if server.in_recovery and read_server(target).system_identifier == server.system_identifier:
-        return target
-    return source
 
 
 def create_slot(
@@ -97,13 +89,10 @@ def create_slot(
 
 
 def _creation_blocked(source: Connection, timeout: int) -> SlotCreationBlocked:
-    failure = f"The slot could not be made within {timeout} s"
-    if source.ask("select pg_is_in_recovery()") == [(True,)]:
-        return findings.creation_blocked(failure)
     writers = source.ask(WRITERS, {"xids": None})
     return SlotCreationBlocked(
-        f"{failure}: it waits for transactions that were writing when it began, "
-        + describe_writers(writers),
+        f"The slot could not be made within {timeout} s: it waits for transactions that were "
+        "writing when it began, " + describe_writers(writers),
         "wait for them or end them, then run `loader setup` again; --timeout waits longer"
         + ends_of_prepared(writers),
     )

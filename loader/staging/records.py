@@ -28,8 +28,6 @@ class SlotPosition:
     """The timeline of the source's WAL that the position is of; None where it is not known yet."""
     timeline_began_lsn: int | None = None
     """Where that timeline left the former one; None for the first, and where it is not known."""
-    on_standby: bool = False
-    """Whether the slot that was last followed was on a standby; its primary does not show it."""
     baseline_lsn: int | None = None
     """Where the newest baseline of the slot's models was counted; None where there is none."""
 

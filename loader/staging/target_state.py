@@ -39,7 +39,6 @@ json_build_object(
     'stored_changes', stored_changes,
     'timeline', timeline,
     'timeline_began_lsn', timeline_began_lsn - '0/0',
-    'on_standby', on_standby,
     'baseline_lsn', (
         select max(baseline.snapshot_lsn) - '0/0' from {0}.baseline
         where baseline.slot_name = slot_position.slot_name

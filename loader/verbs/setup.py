@@ -54,7 +54,7 @@ def setup_command(
             "--failover",
             envvar="LOADER_FAILOVER",
             help="Let standbys keep the slot, so that a failover needs no new seed "
-            "(PostgreSQL 17 and later). With --check and a standby as the source: check that one.",
+            "(PostgreSQL 17 and later).",
         ),
     ] = False,
     forget: Annotated[
@@ -93,9 +93,7 @@ def setup_command(
         )
     if check:
         with shown("checking servers and tables"):
-            problems = setup.check_copy(settings, declared) if failover else None
-            if problems is None:
-                problems = setup.check(settings, declared)
+            problems = setup.check(settings, declared)
         if problems:
             raise combine(problems)
         text_lines.write(["Everything is set up."])

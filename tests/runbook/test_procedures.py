@@ -365,7 +365,6 @@ SHOWN_BY = {
     "Upgrade PostgreSQL: minor": "trouble/test_server_stop.py",
     "Prepare for a failover": "integration/test_failover_slots.py",
     "Fail over to a standby": "integration/test_failover_slots.py",
-    "Decode on a standby": "integration/test_standby_source.py",
     "Restore the target from a backup": "trouble/test_lost.py",
     "Rebuild the warehouse from an archive": "spark/test_from_archive.py",
 }

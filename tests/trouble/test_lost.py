@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
-from contextlib import closing
-from dataclasses import replace
-from functools import partial
 
 import pytest
 
-from loader.source.asking import read_server
-from loader.source.server import Timeline
-from loader.source.standbys.actions import History, read_wait
 from testkit.commands import wait_until
 from testkit.databases import Database, paste
 from testkit.fixtures import MakePipeline
 from testkit.pipeline import Pipeline
-from testkit.servers import Cluster, administer, configured, connect_target
-from testkit.standbys import KEEPS_SLOTS, Family, from_18, now_the_source
-from waltally.database import connect
+from testkit.servers import Cluster, administer, configured
+from testkit.standbys import Family, from_18, now_the_source
 
 
 def is_outgrown(database: Database) -> bool:
@@ -151,29 +144,15 @@ def test_a_copy_of_the_source_s_disk_is_refused(
         pipeline.refused_with(25, "former primary", "run")
 
 
-def test_a_promotion_is_seen_by_the_connection_that_watches_and_written_down(
-    family: Family, source: Database
-) -> None:
-    """On each version; from PostgreSQL 16 on tests/integration/test_standby_source.py follows."""
+def test_a_standby_is_refused_by_every_command(family: Family, source: Database) -> None:
     source.must("setup")
-    standby = family.standby(KEEPS_SLOTS)
-    with closing(connect(standby.dsn(), "source")) as connection:
-        server = replace(read_server(connection), timeline=Timeline(1))
-    history = History(server)
-    with (
-        closing(connect(history.dsn(standby.dsn()), "source")) as connection,
-        closing(connect_target(source.cluster.dsn(source.name), source.slot)) as target,
-    ):
-        assert read_wait(connection) is None
-        seen = []
-        steps = partial(history.ask, connection), standby.promote, partial(history.write, target)
-        for step in steps:
-            step()
-            history.ask(connection)
-            seen.append(history.has_changed)
-    assert seen == [False, True, False]
-    written = "select timeline, timeline_began_lsn > '0/0', on_standby from cdc.slot_position"
-    assert source.execute(written) == [(2, True, True)]
+    servers = {
+        "LOADER_SOURCE_DSN": family.standby({}).dsn(),
+        "LOADER_TARGET_DSN": source.cluster.dsn(source.name),
+    }
+    for command in (("run",), ("setup",), ("setup", "--check"), ("status",), ("teardown", "--yes")):
+        said = source.refused_with(16, "The source is a standby", *command, **servers)
+        assert "name the primary in LOADER_SOURCE_DSN" in said
 
 
 def test_a_target_restored_from_an_older_backup(apart: Pipeline) -> None:

@@ -28,7 +28,6 @@ from waltally.tables import Table
 
 SOUND = ServerInfo(
     role="loader",
-    in_recovery=False,
     wal_level="logical",
     may_replicate=True,
     administrators=None,
@@ -61,7 +60,6 @@ SERVERS: list[tuple[dict[str, Any], int | None, str]] = [
     ({"allowed_plugins": "pgoutput, wal2json"}, None, ""),
     # A slot that is there needs no free place.
     ({"slots_used": 10, "slot_exists": True}, None, ""),
-    ({"in_recovery": True}, 16, "primary"),
     ({"allowed_plugins": ""}, 13, "output_plugin_libraries = 'wal2json'"),
     ({"allowed_plugins": "pgoutput"}, 13, "= 'pgoutput', 'wal2json'"),
     ({"senders_used": 10}, 14, "max_wal_senders = 15"),
@@ -174,7 +172,6 @@ def test_a_missing_column_hides_no_other_finding() -> None:
 
 
 SERVER = Server("7", "notify", wal_end=200)
-STANDBY = replace(SERVER, in_recovery=True)
 SLOT = SlotState("wal2json", "notify", None, "reserved", 100, 90, None)
 RECORD = SlotPosition("s", "7", "notify", start_lsn=50, position_lsn=100, timeline=2)
 
@@ -188,7 +185,6 @@ def promoted(**left_at: int) -> Server:
 def test_what_can_be_followed_goes_on() -> None:
     for server, slot, record in (
         (SERVER, SLOT, RECORD),
-        (STANDBY, SLOT, RECORD),
         # The server saves a slot's position lazily.
         (SERVER, replace(SLOT, confirmed_flush_lsn=60), RECORD),
         # A promotion at or after the position; and where its timeline is not known yet, any.
@@ -217,9 +213,6 @@ def test_what_cannot_be_followed_is_refused() -> None:
         (promoted(t1=10, t2=99, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
         (promoted(t1=10, t3=150), replace(SLOT, confirmed_flush_lsn=90), 25),
         (replace(SERVER, timeline=Timeline(1)), SLOT, 25),
-        (STANDBY, None, 16),
-        (STANDBY, replace(SLOT, is_copy=True), 16),
-        (replace(STANDBY, wal_end=99), SLOT, 29),
     ):
         found = refusal(server, slot)
         assert found.exit_code == code, (server, slot)
@@ -232,10 +225,7 @@ def test_a_slot_that_the_server_gave_up_says_why() -> None:
     for reason, words in (
         (None, "max_slot_wal_keep_size"),
         ("wal_removed", "max_slot_wal_keep_size"),
-        ("rows_removed", "hot_standby_feedback = on"),
-        ("wal_level_insufficient", "set wal_level = 'logical'"),
         ("idle_timeout", "set idle_replication_slot_timeout = 0"),
-        ("conflict", "hot_standby_feedback = on"),
         ("of_a_later_server", "of_a_later_server"),
     ):
         lost = refusal(SERVER, replace(SLOT, wal_status="lost", invalidation_reason=reason))

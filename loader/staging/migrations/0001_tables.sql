@@ -48,8 +48,6 @@ create table slot_position (
     -- Where that timeline left the former one, which tells it from another of its number; null for the first
     -- timeline, and until a loader has followed it.
     timeline_began_lsn pg_lsn,
-    -- Whether the slot that was last followed was on a standby; its primary does not show it.
-    on_standby boolean not null default false,
     -- The change log holds every change with start_lsn <= commit_lsn < position_lsn.
     start_lsn pg_lsn not null,
     -- Every source transaction with a commit LSN below this is in the change log.

@@ -13,12 +13,11 @@ from loader.source.server import Timeline
 from loader.source.server_checks import server_findings
 from loader.source.slot import SlotInfo, of_another_source
 from loader.source.standbys.actions import read_history
-from loader.source.standbys.findings import lost_commits
 from loader.source.table_checks import countable
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
-from waltally.errors import IsStandby, LoaderError, MissingRight, SourceBehind, TableUnfit, combine
+from waltally.errors import LoaderError, MissingRight, SourceBehind, TableUnfit, combine
 from waltally.models import Model, needed_columns, source_tables
 from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
@@ -45,7 +44,7 @@ def staging(target: TargetSession, settings: Settings, stores: bool = True) -> S
 
 
 def source(connection: Connection, position: SlotPosition) -> None:
-    """Raise unless the server is the slot's, a primary, and can make a logical slot for us.
+    """Raise unless the server is the slot's, and can make a logical slot for us.
 
     The findings are those of `loader setup`; all are raised together.
     """
@@ -53,11 +52,6 @@ def source(connection: Connection, position: SlotPosition) -> None:
     server = ask_server(connection, "")
     if (finding := of_another_source(read_server(connection), position)) is not None:
         raise finding
-    if server.in_recovery:
-        raise IsStandby(
-            "the source is a standby, where no snapshot of a slot is taken",
-            "name the primary in --source or LOADER_SOURCE_DSN",
-        )
     if found := server_findings(server):
         raise combine(found)
     timeline(connection, position)
@@ -72,11 +66,7 @@ def slot_goes_on(connection: Connection, target: TargetSession) -> None:
     state = read_slot_state(connection, target.slot)
     record = target.position()
     server = replace(read_server(connection), timeline=_of_server(connection))
-    if record.on_standby:
-        # The slot is there, and what is read here is the primary.
-        finding = lost_commits(server, record)
-    else:
-        finding = why_not_followable(SlotInfo(target.slot, state, record, server))
+    finding = why_not_followable(SlotInfo(target.slot, state, record, server))
     if finding is not None:
         raise finding
 
