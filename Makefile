@@ -175,7 +175,7 @@ fix:  ## Format, mend what the linters can, and write what pages repeat of the c
 
 lock:  ## Compile pyproject.toml and requirements.in into requirements.lock; UPGRADE=1: the newest versions
 	$(BIN)/pip-compile --quiet $(if $(UPGRADE),--upgrade) --strip-extras --no-header --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra delta --extra init --extra tpch \
+		--no-emit-find-links --no-emit-trusted-host --unsafe-package pip --extra dbt --extra spark --extra connect --extra init --extra tpch \
 		-o requirements.lock pyproject.toml requirements.in
 
 clean:  ## Remove what was installed and built

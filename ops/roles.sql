@@ -172,7 +172,6 @@ from (
     (:'schema', 'change_log', 'select', :'spark'),
     (:'schema', 'model_watermark', 'select, update (audited_at, meaning)', :'spark'),
     (:'schema', 'computed_change', 'select, insert', :'spark'),
-    (:'schema', 'archive_position', 'select, insert, update', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)
 where to_regclass(format('%I.%I', given.place, given.name)) is not null \gexec

@@ -19,10 +19,8 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 from waltally_jobs.applying import job as applying
-from waltally_jobs.archiving import job as archiving
 from waltally_jobs.auditing import job as auditing
 from waltally_jobs.common import session
-from waltally_jobs.replaying import job as replaying
 from waltally_jobs.seeding import job as seeding
 
 from testkit.commands import only_environment
@@ -59,8 +57,6 @@ APPS = {
     "spark/seed.py": seeding.app,
     "spark/apply.py": applying.app,
     "spark/audit.py": auditing.app,
-    "spark/archive.py": archiving.app,
-    "spark/replay.py": replaying.app,
 }
 
 

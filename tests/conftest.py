@@ -63,8 +63,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FewStarts(config, log)
 
 
-_OF_A_SESSION = re.compile(r"SparkSession|archive\.py --to \{|FEW_ROWS|CHANGES_PER_TASK")
-"""Jobs need a session of Spark for an archive, and where a test says that few rows are many."""
+_OF_A_SESSION = re.compile(r"SparkSession|FEW_ROWS|CHANGES_PER_TASK")
+"""Jobs need a session of Spark where a test says that few rows are many."""
 
 
 @cache

@@ -20,7 +20,6 @@ Kind = Literal[
     "partitions",  # makes or drops a partition of the change log of a schema
     "prune",  # of a schema
     "seed",  # of a slot
-    "archive",  # of a slot
     "moved",  # fills a table beside the staging tables, of this name
     "seeding",  # a seed counts a model for a slot; model_state says so
     "slot",  # brings the models of a slot that follow to the next position

@@ -4,7 +4,7 @@
 {%- if var('notify_models', project_name == 'waltally') %}
 -- depends_on: {{ ref('ft_service_stats') }}
 {%- endif %}
--- depends_on: {{ source('cdc', 'archive_position') }}
+-- depends_on: {{ source('cdc', 'slot_position') }}
 -- depends_on: {{ ref('waltally', 'rejected_changes') }}
 select
     models.model_name,

@@ -6,5 +6,5 @@
 {%- if var('notify_models', project_name == 'waltally') %}
 -- depends_on: {{ ref('ft_service_stats') }}
 {%- endif %}
--- depends_on: {{ source('cdc', 'archive_position') }}
+-- depends_on: {{ source('cdc', 'slot_position') }}
 select * from {{ ref('waltally', 'rejected_changes') }}

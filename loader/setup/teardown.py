@@ -32,7 +32,6 @@ _OF_A_SLOT = (
     "baseline_group",
     "baseline",
     "registered_model",
-    "archive_position",
     "archived_delete",
     "computed_change",
     "installed_model",

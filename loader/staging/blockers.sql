@@ -49,21 +49,6 @@ model as (
     cross join lateral {0}.explain_models(slot.slot_name) as plans
 ),
 
--- Two archives do not cover a partition between them: each can only go on from where it ends.
-unarchived as (
-    select held.*
-    from held
-    where
-        not held.is_written
-        and not exists (
-            select from {0}.archive_position as archive
-            where
-                archive.slot_name = held.slot_name
-                and archive.from_lsn <= greatest(held.from_lsn, held.start_lsn)
-                and archive.archived_lsn >= held.to_lsn
-        )
-),
-
 reasons (name, slot_name, place, reason, remedy) as (
     -- A slot that has not moved for a day may be one that nobody follows any more.
     select
@@ -123,23 +108,6 @@ reasons (name, slot_name, place, reason, remedy) as (
     from held
     inner join {0}.reader_position as reader on reader.slot_name = held.slot_name
     where not held.is_written and reader.applied_lsn < held.to_lsn
-    union all
-    -- A rebuild reads the log from the model's baseline on, unless an archive has that part.
-    select
-        held.name,
-        held.slot_name,
-        4,
-        concat(
-            'a rebuild of ', model.model_name, ' from slot ', held.slot_name, ' needs it: there is ',
-            coalesce('a baseline at ' || model.snapshot_lsn, 'no baseline'), ', and no archive holds all of it'
-        ),
-        concat(
-            '`spark-submit spark/archive.py --to FOLDER`; or count again, `spark-submit spark/seed.py --model ',
-            model.declared_name, '`'
-        )
-    from unarchived as held
-    inner join model on model.slot_name = held.slot_name
-    where not model.awaits_seed and coalesce(model.snapshot_lsn < held.to_lsn, true)
 )
 
 select name, reason, coalesce(remedy, '') from reasons order by name, slot_name, place, reason

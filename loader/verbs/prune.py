@@ -33,7 +33,7 @@ def prune_command(
         int, typer.Option(min=1, help="Seconds to wait for sessions that use the log.")
     ] = 10,
 ) -> None:
-    """Drop partitions of the change log that every model has applied and a seed or archive covers.
+    """Drop partitions of the change log that every model and every reader has read.
 
     A partition spans at most a quarter of the log, or 16 MiB of the source's WAL.
     The newest one stays. A loader and builds may run meanwhile.

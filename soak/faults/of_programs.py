@@ -125,10 +125,3 @@ def prune(system: Soaked) -> None:
     seconds = system.random.choice([system.random.uniform(0.5, 3), 30])
     job = system.spawn("loader", "prune", "--keep", "0s", "--timeout", "5")
     _end_after(system, seconds, job)
-
-
-@fault(1)
-def archive(system: Soaked) -> None:
-    """Archive the change log; often kill the job."""
-    job = system.spawn("spark-submit", "spark/archive.py", "--to", str(system.home / "archive"))
-    _end_after(system, system.random.uniform(5, 60), job)

@@ -94,7 +94,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
         system.must("wait")
         system.must("status")
         assert {each["state"] for each in system.status()["models"]} == {"follows"}
-        archives_and_prunes(system, tables, tmp_path / "archive")
+        prunes(system, tables)
     system.do("dbt", "test")
     system.do("dbt", "docs", "generate")
     for each in tables:
@@ -117,18 +117,14 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     assert database.value(described, SECRET) == 0
 
 
-def archives_and_prunes(system: System, tables: list[Counted], archive: Path) -> None:
-    """Archive, prune, replay and seed while the loader runs."""
+def prunes(system: System, tables: list[Counted]) -> None:
+    """Prune while the loader runs."""
     database = system.source
     database.begin_block()
     database.execute(f"update {tables[0].table} set {quoted(tables[0].amount)} = 7 where id = 5")
     system.must("wait")
-    system.spark_job(f"spark-submit spark/archive.py --to {archive}")
     # One, or two where the WAL came to the end of its 16 MB in between.
     assert "\nDropped " in system.must("prune", "--keep", "0s")
-    system.spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
-    system.spark_job(f"spark-submit spark/seed.py --archive {archive}")
-    system.must("wait")
 
 
 def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from psycopg2 import extensions
@@ -60,16 +59,14 @@ def test_a_build_outwaits_the_timeouts_of_its_role(made: System) -> None:
 
 
 @pytest.mark.slow
-def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System, tmp_path: Path) -> None:
+def test_spark_s_jobs_run_beside_a_trap_for_each_name(made: System) -> None:
     made.source.insert(2)
-    spark, archive = made.by(roles.SPARK), tmp_path / "archive"
+    spark = made.by(roles.SPARK)
     with made.follow("--build"):
         spark.spark_job(roles.SEED)
         made.do("loader", "wait")
         spark.spark_job("spark-submit spark/audit.py")
     assert made.differences() == []
-    spark.spark_job(f"spark-submit spark/archive.py --to {archive}")
-    spark.spark_job(f"spark-submit spark/replay.py --from {archive} --compare")
 
 
 def test_a_constant_means_the_same_in_every_session_of_ours(made: System) -> None:

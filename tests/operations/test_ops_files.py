@@ -21,9 +21,7 @@ import pytest
 import typer.main
 import yaml
 from dbt.cli.main import cli as dbt
-from waltally_jobs.archiving import job as archiving
 from waltally_jobs.auditing import job as auditing
-from waltally_jobs.replaying import job as replaying
 from waltally_jobs.seeding import job as seeding
 
 from loader.cli import app
@@ -133,7 +131,7 @@ def cron_commands() -> Iterator[list[str]]:
         yield shlex.split(re.sub(r"\d?>.*", "", found[1]))
 
 
-JOBS = {"seed": seeding, "audit": auditing, "archive": archiving, "replay": replaying}
+JOBS = {"seed": seeding, "audit": auditing}
 COMMANDS = [command(service) for service in SERVICES] + list(cron_commands())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 
 import pytest
-from waltally_jobs.common.errors import ArchiveIncomplete
 from waltally_jobs.warehouse import loader_progress
 
 from testkit.databases import ARCHIVE
@@ -90,29 +89,6 @@ def test_rows_that_move_count_once_and_purged_ones_stay_counted(
     partitioned.catch_up()
     assert archived(partitioned) == {"sent": 10, "failed": 5, "late": 2}
     assert partitioned.rejected() == []
-
-
-def test_an_archive_does_not_have_what_went_with_a_leaf(partitioned: Pipeline) -> None:
-    """A baseline from it would count these rows, and the next one from the source lose them."""
-    place = partitioned.home / "archive"
-    archive = f"spark-submit spark/archive.py --to {place}"
-    partitioned.source.execute(KEY)
-    partitioned.set_up()
-    partitioned.source.insert(3, "sent")
-    partitioned.source.execute(ARCHIVE)
-    partitioned.catch_up()
-    partitioned.spark_job(archive)
-    before = partitioned.position()
-    partitioned.source.execute("drop table history_sent")
-    partitioned.source.insert(1)
-    partitioned.catch_up()
-    partitioned.spark_job(archive)
-    seed = f"{SEED} --archive {place}"
-    with pytest.raises(ArchiveIncomplete, match=r"its changes up to .* are from .* on in the arch"):
-        partitioned.spark_job(seed)
-    partitioned.spark_job(f"{seed} --at {before}")
-    partitioned.build()
-    assert archived(partitioned) == {"sent": 3}
 
 
 def test_models_wait_where_no_key_tells_a_move_from_a_purge(partitioned: Pipeline) -> None:

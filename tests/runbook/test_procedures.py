@@ -366,7 +366,6 @@ SHOWN_BY = {
     "Prepare for a failover": "integration/test_failover_slots.py",
     "Fail over to a standby": "integration/test_failover_slots.py",
     "Restore the target from a backup": "trouble/test_lost.py",
-    "Rebuild the warehouse from an archive": "spark/test_from_archive.py",
 }
 """What is not carried out word by word, and the tests that show it all the same."""
 

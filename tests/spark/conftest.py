@@ -21,8 +21,8 @@ from testkit.servers import APPLICATION, Cluster, Server, administer
 from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_connect import connect_server
 from testkit.spark_jobs import running, shared_session
-from tests.spark.archives import Log
 from tests.spark.kept import MODELS, Kept
+from tests.spark.log import Log
 from tests.spark.odd import LAB
 from tests.spark.support import TEMPLATE, Clock, Source
 from waltally.settings import SlotSettings
@@ -112,9 +112,9 @@ def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
 
 
 @pytest.fixture
-def log(source: Source, tmp_path: Path) -> Log:
-    """A change log that the test writes itself, to be archived."""
-    return Log(source, tmp_path / "archive")
+def log(source: Source) -> Log:
+    """A change log that the test writes itself."""
+    return Log(source)
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ import pytest
 
 from testkit.commands import ROOT
 from testkit.spark_cluster import SparkCluster
-from tests.spark.archives import archived, staged
 from tests.spark.support import Source
 
 SPARK_HOME = Path(pyspark.__file__).parent
-JOBS = ("seed", "apply", "audit", "archive", "replay")
+JOBS = ("seed", "apply", "audit")
 
 
 @pytest.mark.slow
@@ -44,7 +43,7 @@ def test_jobs_run_from_the_bundle_on_a_cluster(
             assert str(ROOT) not in entry.name + entry.linkname
             assert not re.search("site-packages/(pyspark|waltally|dbt)/", entry.name), entry
 
-    # The folder of a driver that a cluster has started: with the archive, without the project.
+    # The folder of a driver that a cluster has started: with the environment, without the project.
     unpacked = driver / "environment"
     unpacked.mkdir(parents=True)
     subprocess.run(["tar", "-xzf", packed, "-C", unpacked], check=True)
@@ -80,9 +79,6 @@ def test_jobs_run_from_the_bundle_on_a_cluster(
     source.fill_many()
     submit("seed")
     source.must_end_as_a_recount()
-    home = tmp_path / "archive"
-    submit("archive", "--to", str(home), "--slice-changes", "20000")
-    assert archived(home / f"slot={source.slot}") == staged(source) != []
 
 
 def submitted(*words: str, **more: str) -> str:

@@ -1,6 +1,6 @@
 """Jobs over Spark Connect: the client has no JVM, and the server has nothing of ours.
 
-A killed archive is in test_archive.py; the short soak applies over it, and kills the driver.
+The short soak applies over it, and kills the driver.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from testkit.commands import ROOT
 from testkit.spark_connect import connect_server
-from tests.spark.archives import Log
+from tests.spark.log import Log
 from tests.spark.support import Source
 
 
@@ -78,7 +78,7 @@ def test_a_stream_over_connect_has_each_change_once(server: str, log: Log, tmp_p
 
 def test_a_server_that_is_not_there_is_said(source: Source) -> None:
     nowhere = "sc://127.0.0.1:1/;token=secret"
-    code, out, err = source.submit("--to", "x", job="archive", remote=nowhere)
+    code, out, err = source.submit("--once", job="apply", remote=nowhere)
     assert code == 47, err
     assert "no session of Spark Connect at 127.0.0.1:1: " in err
     assert "secret" not in out + err

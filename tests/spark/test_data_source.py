@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -17,7 +16,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
-from waltally_jobs.archiving.job import archive
 from waltally_jobs.common import changes
 from waltally_jobs.common.errors import SnapshotTooOld
 from waltally_jobs.data_source.change_log import Log as Source
@@ -26,7 +24,7 @@ from waltally_jobs.data_source.table_rows import TableRows, schema
 
 from testkit.commands import ROOT
 from testkit.servers import free_port
-from tests.spark.archives import COLUMNS, Log, plain, rows_of
+from tests.spark.log import COLUMNS, Log, plain, rows_of
 from waltally import lsn
 from waltally.errors import CannotConnect, SettingError
 
@@ -76,33 +74,25 @@ def run_example(page: str, has: str, names: dict[str, Any], **instead: str) -> N
 def test_a_batch_is_what_is_between_two_positions(spark: SparkSession, log: Log) -> None:
     begin = log.position
     log.append(3, 1, 12)
-    archive(log.settings(), spark)
-    archived = log.position
+    middle = log.position
     log.append(4, 2)
-    everything = staged(log)
-    bounds = {"begin": lsn.show(begin + 0x30), "end": lsn.show(archived + 0x30)}
-    assert listed(read(spark, log)) == everything
-    assert listed(read(spark, log, **bounds)) == staged(log, begin + 0x30, archived + 0x30)
+    bounds = {"begin": lsn.show(begin + 0x30), "end": lsn.show(middle + 0x30)}
+    assert listed(read(spark, log)) == staged(log)
+    assert listed(read(spark, log, **bounds)) == staged(log, begin + 0x30, middle + 0x30)
     assert read(spark, log).select("slot_name").distinct().collect() == [(log.source.slot,)]
     end, beyond = lsn.show(log.position), lsn.show(log.position + 0x1000)
     for none in ({"begin": end, "end": end}, {"begin": beyond}, {"begin": end, "end": "0/1"}):
         assert read(spark, log, **none).count() == 0
-    log.prune(archived)
-    given = {"archive": str(log.home)}
-    assert listed(read(spark, log, **given)) == everything
-    log.prune(archived + 0x30)
-    with pytest.raises(PySparkException, match="the change log holds those from"):
+    log.prune(middle)
+    with pytest.raises(PySparkException, match=r"the change log holds those from.*\nTry: ask for"):
         read(spark, log, **bounds).count()
-    with pytest.raises(PySparkException, match=r"and the archive those from.*\nTry: ask for"):
-        read(spark, log, **given, **bounds).count()
 
 
 def test_ranges_meet_and_each_is_read_whole_or_not_at_all(
-    spark: SparkSession, log: Log, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.append(3, 1, 12, 1, 1, 1, 5, 5)
     everything = staged(log)
-    archive(replace(log.settings(), slice_changes=30), spark)
     source = Source(Options.of(options(log)))
     with monkeypatch.context() as patch:
         patch.setattr(changes, "ends", partial(changes.ends, changes=5))
@@ -117,30 +107,15 @@ def test_ranges_meet_and_each_is_read_whole_or_not_at_all(
         source.ranges(source.begin, source.end + 1)
     source.close()
 
-    # One that has run for long finds what was archived and pruned since.
-    source = Source(Options.of(options(log, archive=str(log.home))))
-    begin = source.begin
-    log.append(1, 1)
-    everything += staged(log)[-2:]
-    archive(log.settings(), spark)
-    log.prune(log.position)
-    assert rows_of(source.ranges(begin, log.position)) == everything
-    source.close()
-
 
 def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
     spark: SparkSession, log: Log, tmp_path: Path
 ) -> None:
     begin = log.position
     log.append(3, 1, 12)
-    archive(log.settings(), spark)
-    archived = log.position
-    log.append(4, 2, 3, 3)
     everything = staged(log)
-    log.prune(archived)
-    # Whole slices of the archive, then whole transactions.
-    for lengths in ([16, 4, 5, 3], [1, 7]):
-        given = {"archive": str(log.home), "maxChanges": "5", "reader": "test"}
+    for lengths in ([4, 12], [1, 7]):
+        given = {"maxChanges": "5", "reader": "test"}
         found = followed(spark, log, tmp_path, **given)
         assert [len(batch) for batch in found] == lengths
         assert sorted(chain(*found)) == everything

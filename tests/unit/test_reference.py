@@ -14,9 +14,7 @@ import yaml
 from typer.core import TyperGroup, TyperOption
 from typer.testing import CliRunner
 from waltally_jobs.applying import job as applying
-from waltally_jobs.archiving import job as archiving
 from waltally_jobs.auditing import job as auditing
-from waltally_jobs.replaying import job as replaying
 from waltally_jobs.seeding import job as seeding
 
 from docs.site import generated, pages
@@ -73,7 +71,7 @@ def test_every_command_option_and_setting_is_on_the_page_with_its_default() -> N
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
 LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
 DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
-JOBS = (applying, archiving, auditing, replaying, seeding)
+JOBS = (applying, auditing, seeding)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""

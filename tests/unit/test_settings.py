@@ -76,7 +76,7 @@ def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() 
         assert done.exit_code == SettingError.exit_code, words
         option = next(word for word in words if words.count(word) > 1 or word == "--timeout")
         assert f"Error: Option '{option}' is given twice, and takes one value\nTry: " in done.stderr
-    done = CliRunner().invoke(seeding.app, ["--at", "0/1", "--at", "0/2"])
+    done = CliRunner().invoke(seeding.app, ["--timeout", "1", "--timeout", "2"])
     assert done.exit_code == SettingError.exit_code
     assert "given twice" in done.output
 

@@ -371,20 +371,6 @@ create table baseline_rejection (
 comment on table baseline_rejection is
     'Rows that were there before the stream and that the seed could not count, by reason.';
 
-create table archive_position (
-    slot_name text collate "C" not null,
-    location text not null,
-    from_lsn pg_lsn not null,
-    -- Every change with from_lsn <= commit LSN < archived_lsn is in the archive at the location.
-    archived_lsn pg_lsn not null,
-    archived_at timestamptz not null default now(),
-    primary key (slot_name, location),
-    check (archived_lsn >= from_lsn)
-);
-
-comment on table archive_position is
-    'Which part of the change log spark/archive.py has copied where: whole and durable there.';
-
 create type model_plan as (
     slot_name text,
     model_name text,

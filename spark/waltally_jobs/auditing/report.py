@@ -1,4 +1,4 @@
-"""The audit's report, for a person and as JSON (docs/archive.md). Pure."""
+"""The audit's report, for a person and as JSON (docs/audit.md). Pure."""
 
 from __future__ import annotations
 

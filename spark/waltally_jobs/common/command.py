@@ -28,8 +28,6 @@ class Settings(SlotSettings):
 
     `models` are their names, empty for all. `timeout` is in seconds. With `partitions` 0 the
     tables' size decides. `work` is the name of the job in messages and sessions: seed or audit.
-    With `archive` no table is read: the seed is computed from what is archived in that folder, at
-    the position `at` or at the archive's end. Nothing connects to `source` then.
     Purged rows that a model knows stay counted unless `forget_purged` is set.
     `hold` is how many seconds a try of an audit may keep others from applying.
     """
@@ -40,17 +38,7 @@ class Settings(SlotSettings):
     timeout: float = DEFAULT_TIMEOUT
     work: str = "seed"
     forget_purged: bool = False
-    archive: str | None = None
-    at: int | None = None
     hold: float = DEFAULT_HOLD
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.at is not None and self.archive is None:
-            raise SettingError(
-                "--at is a position of an archive, and there is no --archive",
-                "give --archive too; the tables themselves are counted as they are now",
-            )
 
 
 Models = Annotated[

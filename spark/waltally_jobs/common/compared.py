@@ -1,4 +1,4 @@
-"""Numbers of a model beside the right ones, as audit and replay tell them. Pure."""
+"""Numbers of a model beside the right ones, as the audit tells them. Pure."""
 
 from __future__ import annotations
 

@@ -63,24 +63,6 @@ class NoExecutor(LoaderError):
     exit_code = 47
 
 
-class ArchiveIncomplete(LoaderError):
-    """The archive has a gap, or ends before what is asked for."""
-
-    exit_code = 46
-
-
-class AnotherArchive(LoaderError):
-    """Another archive run of the slot is at work."""
-
-    exit_code = 49
-
-
-class ReplayDiffers(LoaderError):
-    """The replayed counts differ from the model."""
-
-    exit_code = 40
-
-
 class AuditIncomplete(LoaderError):
     """The loader does not run, or did not reach the position of the audit or the seed in time."""
 

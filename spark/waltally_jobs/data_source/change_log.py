@@ -32,9 +32,6 @@ from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingErro
 from waltally.options import parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
 from waltally.tables import Table, literal
-from waltally_jobs.archiving import files
-from waltally_jobs.archiving.folder import Folder
-from waltally_jobs.archiving.manifests import Contents
 from waltally_jobs.common import arrow, changes
 from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.connections import connect_target, resolved
@@ -81,7 +78,7 @@ def _read_log(
     if not sum(batch.num_rows for batch in arrow.batches(conninfo, begins)):
         raise Pruned(
             f"the changes from {lsn.show(from_lsn)} on were pruned while they were read;"
-            " read them from an archive, or let the stream register with the option reader"
+            " let a stream register with the option reader, so that a prune keeps them"
         )
 
 
@@ -91,7 +88,7 @@ def _read_nothing() -> Iterator[pa.RecordBatch]:
 
 
 _KNOWN = (
-    *("target", "slot", "schema", "archive", "begin", "end", "maxChanges", "reader"),
+    *("target", "slot", "schema", "begin", "end", "maxChanges", "reader"),
     *("table", "source"),
 )
 
@@ -100,13 +97,12 @@ _KNOWN = (
 class Options(SlotSettings):
     """Which changes are read, and from where.
 
-    `begin` and `end` are positions, None for the first and the last change that is there. With
-    `archive` what is archived is read there. `max_changes` bounds a batch of a stream, and `reader`
-    is the name that it has in reader_position. With `table` the changes of that table are rows of
-    it, whose types `source` says.
+    `begin` and `end` are positions, None for the first and the last change that is there.
+    `max_changes` bounds a batch of a stream, and `reader` is the name that it has in
+    reader_position. With `table` the changes of that table are rows of it, whose types `source`
+    says.
     """
 
-    archive: str | None
     begin: int | None
     end: int | None
     max_changes: int | None
@@ -141,7 +137,6 @@ class Options(SlotSettings):
             target,
             named.get("slot", DEFAULT_SLOT),
             named.get("schema", DEFAULT_SCHEMA),
-            named.get("archive"),
             parse_lsn(named.get("begin"), "begin"),
             parse_lsn(named.get("end"), "end"),
             None if most is None else int(most),
@@ -152,10 +147,10 @@ class Options(SlotSettings):
 
 
 class Log:
-    """A slot's changes: those of the archive, where one is named, and those of the change log."""
+    """A slot's changes in the change log."""
 
     def __init__(self, options: Options) -> None:
-        """Open a session at the warehouse, and read the archive's manifests. Raises LoaderError."""
+        """Open a session at the warehouse. Raises LoaderError."""
         self._options = options
         try:
             self._target = connect_target(options, "data source")
@@ -167,9 +162,6 @@ class Log:
                 "name the warehouse with the option target; without it LOADER_TARGET_DSN and"
                 " libpq's variables say it, as Spark's driver or its Connect server has them",
             ) from None
-        self._folder, self._contents = Folder(""), Contents()
-        if options.archive is not None:
-            self._folder, self._contents = files.read_archive(options.archive, options.slot)
 
     def close(self) -> None:
         """End the session."""
@@ -178,8 +170,7 @@ class Log:
     @property
     def begin(self) -> int:
         """The first position from which on everything is there."""
-        start, held = self._target.position().start_lsn, self._contents
-        return min(start, held.from_lsn) if held.slices and start <= held.to_lsn else start
+        return self._target.position().start_lsn
 
     @property
     def end(self) -> int:
@@ -187,18 +178,8 @@ class Log:
         return self._target.position().position_lsn
 
     def cut(self, begin: int, end: int, most: int) -> int:
-        """Return where about so many changes end, between two transactions.
-
-        A slice of the archive is not cut.
-        """
-        count = 0
-        for part in self._contents.slices:
-            if begin < part.to_lsn and part.from_lsn < end:
-                count += part.rows
-                if count >= most:
-                    return min(end, part.to_lsn)
-        begin = max(begin, self._contents.to_lsn)
-        return next(changes.ends(self._target, begin, end, max(1, most - count)), end)
+        """Return where about so many changes end, between two transactions."""
+        return next(changes.ends(self._target, begin, end, most), end)
 
     def ranges(self, begin: int, end: int) -> list[Range]:
         """Return ranges that hold each change with begin <= commit_lsn < end once: one at least.
@@ -206,31 +187,16 @@ class Log:
         Raises SnapshotTooOld where not all are there.
         """
         slot = self._target.position()
-        archived_lsn = self._archived(begin, end)
-        if archived_lsn < min(slot.start_lsn, end) and self._options.archive is not None:
-            # A stream that runs for long: the archive has grown, and the log was pruned.
-            _, self._contents = files.read_archive(self._options.archive, self._options.slot)
-            archived_lsn = self._archived(begin, end)
-        if end > slot.position_lsn or archived_lsn < min(slot.start_lsn, end):
+        if end > slot.position_lsn or begin < min(slot.start_lsn, end):
             raise SnapshotTooOld(
                 f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
                 f" change log holds those from {lsn.show(slot.start_lsn)} up to"
-                f" {lsn.show(slot.position_lsn)}"
-                + (f", and the archive {self._held()}" if self._options.archive else ""),
-                "ask for others, or name an archive that has them with the option archive",
+                f" {lsn.show(slot.position_lsn)}",
+                "ask for these; a stream that names a reader loses none to a prune",
             )
         found: list[Range] = []
-        for part in self._contents.slices:
-            if part.from_lsn < archived_lsn and begin < part.to_lsn:
-                bounds = max(begin, part.from_lsn), min(archived_lsn, part.to_lsn)
-                reads = (
-                    partial(files.batches, self._folder, each, files.between(*bounds))
-                    for each in part.files
-                )
-                found += [Range(self._options.slot, *bounds, read) for read in reads]
-        cuts = [archived_lsn, *changes.ends(self._target, archived_lsn, end)]
         place = resolved(self._target), self._options.schema, self._options.slot
-        for bounds in itertools.pairwise(cuts):
+        for bounds in itertools.pairwise([begin, *changes.ends(self._target, begin, end)]):
             read = partial(_read_log, *place, *bounds)
             found.append(Range(self._options.slot, *bounds, read))
         return found or [Range(self._options.slot, begin, begin, _read_nothing)]
@@ -250,15 +216,6 @@ class Log:
             " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
             (lsn.show(position), self._options.slot, reader),
         )
-
-    def _archived(self, begin: int, end: int) -> int:
-        """Return up to where the archive has the changes from `begin` on."""
-        held = self._contents.slices and self._contents.from_lsn <= begin
-        return max(begin, min(end, self._contents.to_lsn)) if held else begin
-
-    def _held(self) -> str:
-        begin, end = self._contents.from_lsn, self._contents.to_lsn
-        return f"those from {lsn.show(begin)} up to {lsn.show(end)}"
 
 
 Offset = dict[str, Any]

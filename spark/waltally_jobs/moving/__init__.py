@@ -1,1 +1,1 @@
-"""Takes changes out of the log or an archive, in the one form that the database evaluates."""
+"""Takes changes out of the log, in the one form that the database evaluates."""

@@ -1,6 +1,6 @@
 """The one form for changes on the move: needed values of old and new image, with a count. Pure.
 
-Executors make it from rows of the log or of an archive, for one model or several at once; the
+Executors make it from rows of the log, for one model or several at once; the
 database has it as the type `change`, and its routine of the model evaluates it. Changes that look
 alike are one.
 """

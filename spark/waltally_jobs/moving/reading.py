@@ -1,4 +1,4 @@
-"""Reads changes for models, from the log or from an archive, and writes them where they are added.
+"""Reads changes for models, from the log, and writes them where they are added.
 
 Executors import it, and the driver runs the same functions where rows are few. A task reads and
 makes changes in one function, so that no payload goes through Spark.

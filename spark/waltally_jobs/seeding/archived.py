@@ -126,9 +126,8 @@ def settle(
 ) -> Purged:
     """Bring the deletes before the position together, one row a group; or forget them.
 
-    In the seed's storing transaction: until its end the model stays as it is. A seed from an
-    archive has all of them in the incoming table, so they replace what was written down; before a
-    first baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
+    In the seed's storing transaction: until its end the model stays as it is. Before a first
+    baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """
     if all(not part.ignores_deletes for part in model.tables):
         return Purged("kept")
@@ -139,12 +138,10 @@ def settle(
     archived = target.table("archived_delete")
     before = of_model(target, model, position)
     known_lsn = find(target, model)
-    if settings.archive is not None:
-        target.ask(f"delete {before}")
-    elif known_lsn is None:
+    if known_lsn is None:
         gone = target.ask(f"delete {before} returning 1")
         return Purged("first", None, None) if gone else Purged("kept")
-    elif not settings.forget_purged and gap_lsn is None and known_lsn < position:
+    if not settings.forget_purged and gap_lsn is None and known_lsn < position:
         raise CountingFailed(
             f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
         )

@@ -19,10 +19,9 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.models import Model, ModelTable, source_tables
-from waltally.options import Schema, Slot, Source, Target, parse_lsn
+from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.tables import literal
-from waltally_jobs.archiving.archive import Archive
 from waltally_jobs.common import arrow, session
 from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import (
@@ -41,7 +40,7 @@ from waltally_jobs.evaluation import checks, copies, evaluating, queries, ranges
 from waltally_jobs.evaluation import places as rows
 from waltally_jobs.evaluation.queries import Rows
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
-from waltally_jobs.seeding import archived, archived_models, dropped_partitions, store
+from waltally_jobs.seeding import archived, dropped_partitions, store
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
@@ -56,8 +55,7 @@ def seed(settings: Settings) -> Summary:
         slot = checks.staging(target, settings)
         target.ask_staging("select {}.note_zones()")
         models = target.registered_models(settings.models)
-        take = from_archive if settings.archive is not None else from_tables
-        counted = take(stack, target, settings, slot, models)
+        counted = from_tables(stack, target, settings, slot, models)
         stored = store.replace(target, settings, models, counted)
         follow(target, settings, models)
         summaries = [
@@ -109,29 +107,6 @@ def from_tables(
     with spark_errors("seed"):
         late = dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
     return replace(counted, slot=slot, gaps=gaps, written={**counted.written, **late})
-
-
-def from_archive(
-    stack: contextlib.ExitStack,
-    target: TargetSession,
-    settings: Settings,
-    slot: SlotPosition,
-    models: Sequence[Model],
-) -> store.Counted:
-    """Compute the groups from an archive, and write them."""
-    assert settings.archive is not None
-    stack.enter_context(acquire_seed_lock(target, settings, models))
-    loader_progress.wait_until_followed(target, settings, models)
-    with spark_errors("seed"):
-        start = session.on_demand(stack, timeout=settings.timeout)
-        archive = Archive.open(start, settings.archive, target.slot)
-        at = archived_models.position(archive, slot, settings)
-        checks.not_older(target, models, at)
-        print_status(f"reading {archive.folder.uri} at {lsn.show(at)}")
-        baselines, written = archived_models.write(target, archive, models, at)
-        store.keep(target, written)
-    identities = archived_models.identities(baselines)
-    return store.Counted(at, identities, slot, written=written)
 
 
 def count(
@@ -208,16 +183,6 @@ def run(
     schema: Schema = DEFAULT_SCHEMA,
     model: Models = None,
     partitions: Partitions = 0,
-    archive: Annotated[
-        str | None,
-        typer.Option(
-            help="Compute the baselines from what spark/archive.py has stored in this folder; the"
-            " source is not touched."
-        ),
-    ] = None,
-    at: Annotated[
-        str | None, typer.Option(help="With --archive: a WAL position; else the archive's end.")
-    ] = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     forget_purged: Annotated[
         bool,
@@ -243,8 +208,6 @@ def run(
             partitions,
             timeout,
             forget_purged=forget_purged,
-            archive=archive,
-            at=parse_lsn(at, "--at"),
         )
     )
     print_lines([json.dumps(summary.as_json())] if as_json else summary.lines())

@@ -16,7 +16,6 @@ from loader.staging.records import SlotPosition
 from waltally import locks, lsn
 from waltally.errors import LoaderError, SettingError
 from waltally.models import Model
-from waltally_jobs.archiving.manifests import Origin
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
@@ -118,7 +117,8 @@ def replace(
         with target.transaction():
             slot = checks.staging(target, settings)
             before = counted.slot or slot
-            if Origin.of(before) != Origin.of(slot):
+            origins = {(each.system_identifier, each.source_database) for each in (before, slot)}
+            if len(origins) > 1:
                 raise CountingFailed(
                     "`loader setup` made the slot at another database while the"
                     f" {settings.work} was counting",
@@ -204,9 +204,8 @@ def _replace_one(
     if (place := model.counting_place) is None or not is_added_up:
         query += f"sums::numeric[] from ({counts}) as together"
     else:
-        # A query is evaluated range by range, and a group may have rows in several; from an archive
-        # come the rows that are gone, too. Each number is cast where it is added: a cast of the
-        # whole array would be made once for each.
+        # A query is evaluated range by range, and a group may have rows in several. Each number is
+        # cast where it is added: a cast of the whole array would be made once for each.
         query += (
             f"{summed(model, 'sum(sums[{}]::numeric)')} from ({counts}) as together"
             f" group by part, dimensions having sum(sums[{place + 1}]::numeric) <> 0"

@@ -1,4 +1,4 @@
-"""Groups of a model, of its baseline or of an archive: queries, and the comparison with a model."""
+"""Groups of a model and of its archived deletes: queries, and the comparison with a model."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from waltally_jobs.common.compared import Compared, Comparison, Difference
 from waltally_jobs.common.connections import TargetSession
 
 
-def baseline_query(model: Model, target: TargetSession) -> str:
-    """Return the query of the model's baseline: part, dimensions and sums, as texts."""
-    return (
-        f"select part, dimensions, measures::text[] as sums from {target.table('baseline_group')}"
-        f" where slot_name = {literal(target.slot)} and declared_name = {literal(model.name)}"
-    )
-
-
 def archived_query(model: Model, target: TargetSession) -> str:
-    """Return the same of what was deleted from the tables whose deletes the model ignores."""
+    """Return the query of what was deleted from the tables whose deletes the model ignores.
+
+    It gives part, dimensions and sums, as texts.
+    """
     return (
         f"select part, dimensions, measures::text[] as sums from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"

@@ -1,15 +1,11 @@
-"""What the tests of the archive share: logs that are archived, and plain reading of files."""
+"""A change log that a test writes itself, and plain reading of it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
-from waltally_jobs.archiving.continuity import ArchiveSettings
 from waltally_jobs.data_source.change_log import Range
 
 from tests.spark.support import Source
@@ -21,9 +17,8 @@ COLUMNS = ("commit_lsn", "ordinal", "xid", "committed_at", "staged_at", "action"
 class Log:
     """A change log whose changes the test writes itself."""
 
-    def __init__(self, source: Source, home: Path) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
-        self.home = home
         self.position = 0x10_0000
         self.run(
             "create table cdc.change_log_all partition of cdc.change_log"
@@ -56,53 +51,13 @@ class Log:
         self.run("update cdc.slot_position set start_lsn = %s", lsn.show(position))
         self.run("delete from cdc.change_log where commit_lsn < %s", lsn.show(position))
 
-    def settings(self) -> ArchiveSettings:
-        return ArchiveSettings(
-            self.source.dsn, self.source.slot, "cdc", str(self.home), slice_changes=5
-        )
-
     def rows(self) -> list[tuple[Any, ...]]:
-        return staged(self.source)
-
-    def noted(self) -> list[tuple[Any, ...]]:
-        """Where the target believes the archive to begin and to end."""
+        """Every change of it, with the COLUMNS."""
         return self.source.execute(
-            "select (from_lsn - '0/0')::bigint, (archived_lsn - '0/0')::bigint"
-            " from cdc.archive_position where slot_name = %s",
+            "select (commit_lsn - '0/0')::bigint, ordinal, xid, committed_at, staged_at,"
+            " action::text, payload from cdc.change_log where slot_name = %s order by 1, 2",
             self.source.slot,
         )
-
-    @property
-    def slot_home(self) -> Path:
-        return self.home / f"slot={self.source.slot}"
-
-
-def staged(source: Source) -> list[tuple[Any, ...]]:
-    """Every change of a log, with the COLUMNS."""
-    return source.execute(
-        "select (commit_lsn - '0/0')::bigint, ordinal, xid, committed_at, staged_at, action::text,"
-        " payload from cdc.change_log where slot_name = %s order by 1, 2",
-        source.slot,
-    )
-
-
-def manifests(home: Path, kind: str = "changes") -> list[dict[str, Any]]:
-    """The manifests of a slot's folder, read as anybody can."""
-    found = [json.loads(path.read_text()) for path in sorted(home.glob("manifests/*.json"))]
-    return [manifest for manifest in found if manifest["kind"] == kind]
-
-
-def archived(home: Path) -> list[tuple[Any, ...]]:
-    """Every change of a slot's folder, read as docs/archive.md says, without Spark."""
-    rows: list[tuple[Any, ...]] = []
-    for manifest in manifests(home):
-        for file in manifest["files"]:
-            table = pyarrow.parquet.ParquetFile(home / file).read(list(COLUMNS))
-            for row in table.to_pylist():
-                day = f"{row['committed_at']:%Y-%m-%d}"
-                assert f"/date={day}/" in file
-                rows.append(tuple(row[name] for name in COLUMNS))
-    return sorted(rows, key=lambda row: row[:2])
 
 
 def plain(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:

@@ -1,1 +1,0 @@
-"""The replay: the model as of any position, from an archive alone."""
