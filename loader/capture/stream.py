@@ -189,7 +189,7 @@ class Stream:
         self._hold_last_record(hello)
 
     def _fit_target(self, hello: Handshake) -> None:
-        """Have the target's session fit the source, and write down the source's timeline."""
+        """Have the target's session fit the source, and write down the source's history."""
         target = self.log.system_identifier()
         self.writes_own_wal = target == hello.slot.server.system_identifier
         """Whether the target is the source's own cluster, so that its WAL holds our writes."""
