@@ -183,6 +183,13 @@ def _judge(book: Book, name: str, asked: Asked, proof: Proof) -> None:
     """Raise SettingError where the rows differ."""
     if not proof.missing and not proof.surplus:
         return
+    if proof.settings:
+        raise SettingError(
+            f"{name}: the view would give other rows to a session with another {proof.settings}."
+            f" {_difference(proof)}",
+            "say the zone of dates by --timezone, and write what has a text by to_char() or"
+            " extract(), such as to_char(max(at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
+        )
     view = book.render(
         tree.statement(asked.select), lambda table: str(table.table), lambda model: model.name
     )

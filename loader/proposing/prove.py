@@ -12,10 +12,33 @@ from loader.proposing import tree
 from loader.proposing.book import Book
 from loader.proposing.sample import PERCENT, Sample, sample_of
 from waltally.errors import SettingError
+from waltally.tables import literal
 
 _DIGITS = {"real": 3, "double precision": 11}
 """How many digits after the first are compared of a float, whose sum has no order."""
 _MOST_SHOWN = 1000
+_LOCALE = """coalesce((
+    select min(collcollate) from pg_collation
+    where collprovider = 'c' and collcollate !~ '^(C|POSIX)'
+    and collencoding in (-1, pg_char_to_encoding(getdatabaseencoding()))
+), 'C')"""
+_READERS: tuple[dict[str, str], ...] = (
+    {},
+    *(
+        {"TimeZone": f"'{zone}'"}
+        for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago", "America/New_York")
+    ),
+    {
+        "DateStyle": "'SQL, DMY'",
+        "IntervalStyle": "'sql_standard'",
+        "lc_time": _LOCALE,
+        "xmloption": "'document'",
+        "extra_float_digits": "'-5'",
+        "bytea_output": "'escape'",
+    },
+)
+"""Settings of the query's own session, and of others that read the view; they add up."""
+_ALL = "select count(*) from kept_{}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,8 @@ class Proof:
     surplus: list[str]
     sampled: str
     """The table of which only some blocks were read; empty for none."""
+    settings: str
+    """Those in which the view's reader differs from the query's session; empty for none."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,48 +88,64 @@ def prove(book: Book, original: str, reads: pb.SelectStmt, is_sample: bool) -> I
     if len({*names}) == len(names) and names != [name for name, _ in others]:
         raise SettingError(f"The columns would be {others} in place of {types}", "name them by AS")
     sample = sample_of(book, texts)
-    proof = _compare(sample, texts, [type_ for _, type_ in types])
-    yield proof
-    if sample.relation and (not is_sample or proof.is_empty):
-        yield _compare(replace(sample, relation=None), texts, [type_ for _, type_ in types])
+    is_empty = True
+    for proof in _compare(sample, texts, [type_ for _, type_ in types]):
+        is_empty &= proof.is_empty
+        yield proof
+    if sample.relation and (not is_sample or is_empty):
+        yield from _compare(replace(sample, relation=None), texts, [type_ for _, type_ in types])
 
 
-def _compare(sample: Sample, texts: list[str], types: list[str]) -> Proof:
+def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Proof]:
+    """Yield a proof for the session of the query, and one for each of the readers.
+
+    One statement has them all, so that query and models are evaluated once. It changes settings
+    on its way: each CTE with rows of the view first has what comes before it evaluated.
+    """
     names = [f"c{n}" for n in range(len(types))]
     shown = ", ".join(_compared(name, type_) for name, type_ in zip(names, types, strict=True))
     query, reads = map(sample.over, texts)
     columns = ", ".join(names)
+    before = " + ".join(f"(select count(*) from {one})" for one in ("asked", *sample.models()))
     ctes = [
         *sample.ctes(),
         f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns}))",
-        f"kept ({columns}) as materialized (select {shown} from ({reads}) as q ({columns}))",
+        f"ready_0 as materialized (select {before})",
     ]
+    asked = ["select 0, 0, count(*)::text from asked"]
     alone = (
-        f"(select {{}}, x::text from (select * from {{}} except all select * from {{}}) as x"
+        f"(select {{}}, {{}}, x::text from (select * from {{}} except all select * from {{}}) as x"
         f" limit {_MOST_SHOWN})"
     )
-    asked = (
-        "select 0, count(*)::text from asked",
-        alone.format(1, "asked", "kept"),
-        alone.format(2, "kept", "asked"),
-    )
+    for n, settings in enumerate(_READERS):
+        if n:
+            changed = ", ".join(f"set_config({literal(k)}, {v}, true)" for k, v in settings.items())
+            ctes.append(
+                f"ready_{n} as materialized (select {changed} from ({_ALL.format(n - 1)}) as b)"
+            )
+        ctes.append(
+            f"kept_{n} ({columns}) as materialized (select {shown} from ({reads}) as q ({columns})"
+            f" where (select count(*) from ready_{n}) > 0)"
+        )
+        asked.append(alone.format(n, 1, "asked", f"kept_{n}"))
+        asked.append(alone.format(n, 2, f"kept_{n}", "asked"))
     rows = sample.book.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
-    count = next(int(value) for side, value in rows if side == 0)
-    missing = [value for side, value in rows if side == 1]
-    surplus = [value for side, value in rows if side == 2]
-    return Proof(
-        count - len(missing),
-        missing,
-        surplus,
-        str(sample.relation.table) if sample.relation else "",
-    )
+    (count,) = (int(value) for _, side, value in rows if side == 0)
+    for n, settings in enumerate(_READERS):
+        missing, surplus = (
+            [value for reader, own, value in rows if (reader, own) == (n, side)] for side in (1, 2)
+        )
+        sampled = str(sample.relation.table) if sample.relation else ""
+        yield Proof(count - len(missing), missing, surplus, sampled, ", ".join(settings))
 
 
 def _compared(name: str, type_: str) -> str:
     """Return a column as it is compared."""
     if type_ in _DIGITS:
         return f"to_char({name}, '9.{'9' * _DIGITS[type_]}EEEE')"
-    if type_ in ("json", "xml", "point") or type_.startswith("json"):
+    if type_ == "point":
+        return f"array[({name})[0], ({name})[1]]"
+    if type_ in ("json", "xml") or type_.startswith("json"):
         return f"{name}::text"
     return name
 

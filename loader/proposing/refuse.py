@@ -52,6 +52,8 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
             raise SettingError(
                 f"{name}() is a function of a user", "write its expression in its place"
             )
+        if name == "to_char" and any("TM" in tree.sql(arg) for arg in call.args[1:]):
+            raise SettingError("A format with TM speaks each reader's language", "leave TM out")
         count = len(call.args) + len(call.agg_order) * call.agg_within_group
         if not schema and (other := book.catalog.overload(name, count)):
             raise SettingError(

@@ -26,6 +26,10 @@ class Sample:
         """Return a query over the CTEs."""
         return self.book.over_tables(text, self.relation)
 
+    def models(self) -> list[str]:
+        """Return the CTEs of the models that they read."""
+        return [f"waltally_model_{n}" for n in sorted(self.needed)]
+
     def ctes(self) -> list[str]:
         """Return the sampled table and the models as CTEs.
 

@@ -47,7 +47,9 @@ class Halves:
         return self._text(tree.statement(self.select))
 
     def prove(self, is_sample: bool = False) -> Proof:
-        return [*prove(self.book, self.original, self.select, is_sample)][-1]
+        """Return the first comparison that found a difference, else the last one."""
+        proofs = [*prove(self.book, self.original, self.select, is_sample)]
+        return next((one for one in proofs if one.missing or one.surplus), proofs[-1])
 
     def _text(self, text: str) -> str:
         return self.book.render(text, lambda table: table.table.name, lambda model: model.name)

@@ -55,6 +55,7 @@ from waltally.errors import LoaderError
         ("select langauge, count(*) from posts group by 1", 'column "langauge" does not exist'),
         ("select language, count(*) from posts group by 3", "position 3 is not in select list"),
         ("selec 1", "no SQL"),
+        ("select max(id)::text as n, to_char(max(id), 'TM9') from posts", "each reader's language"),
         (f"select count(*) from posts where {'not ' * 8000} true", "inside one another"),
         ("select count(*) into counted from posts", "SELECT INTO makes a table"),
         (

@@ -151,6 +151,7 @@ ZONE = "--timezone UTC "
         (SALES, "a query or a table", "--table orders"),
         ("select \0 1", "a NUL byte", ""),
         (DAYS, "of which time zone", ""),
+        ("select max(placed_at)::text from orders", "a session with another TimeZone", ""),
         (DAYS, "--parameter amount", ZONE + "--parameter amount"),
         (DAYS, "--ignore-deletes public.no", ZONE + "--ignore-deletes public.no"),
     ],

@@ -8,7 +8,7 @@ from loader.proposing import tree
 from testkit.databases import Database
 from tests.proposing.support import Halves, split
 from tests.proposing.wrong import SHOP
-from waltally.errors import SettingError
+from waltally.errors import LoaderError, SettingError
 
 CASES = {
     "counts and sums of a table are its fact, and HAVING is asked of it": (
@@ -165,8 +165,8 @@ def shop(database: Database) -> Database:
     return database
 
 
-def must_prove(shop: Database, query: str) -> Halves:
-    halves = split(shop, query)
+def must_prove(shop: Database, query: str, timezone: str = "UTC") -> Halves:
+    halves = split(shop, query, timezone)
     assert all(model.kind for model in halves.book.models)
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
@@ -314,6 +314,51 @@ def test_a_view_means_its_own_zone_by_days_and_not_the_reader_s(
     assert halves.reads.endswith(f"orders.{read}".replace("'Z'", f"'{zone}'"))
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select d, count(o.id) as n from generate_series('2026-10-20'::date, '2026-11-02', '1 day') as d"
+        " left join orders as o on (o.placed_at at time zone 'UTC')::date = d::date group by 1",
+        "select d.at, count(o.id) as n from generate_series('2026-10-20 00:00', '2026-12-20'::date, '1 month') as d (at)"
+        " left join orders as o on date_trunc('month', o.placed_at) = date_trunc('month', d.at) group by 1",
+        "select generate_series, count(o.id) as n from generate_series('2026-10-24'::timestamptz, '2026-10-26', '6 hours')"
+        " left join orders as o on date_trunc('hour', o.placed_at) = generate_series group by 1",
+        "select status, max(placed_at) + interval '1 day' * count(*) as late from orders group by 1",
+        "select status, interval '1 month 2 hours' + min(placed_at) as late from orders group by 1",
+        "select status, max(placed_at) - interval '40 days' * 0.7 as late from orders group by 1",
+        "select least(max(placed_at), timestamp '2026-11-25') as one, coalesce(max(placed_at), date '2026-11-25') as two,"
+        " case when count(*) < 5 then max(placed_at) else timestamp '2026-11-25' end as three from orders",
+        "select status, age(max(placed_at), min(placed_at)) as one, age(min(placed_at)) as two from orders group by 1",
+    ],
+)
+def test_a_view_says_its_zone_wherever_a_reader_s_would_be_seen(shop: Database, query: str) -> None:
+    must_prove(shop, query, "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting"),
+    [
+        ("max(placed_at)::text", "TimeZone"),
+        ("max(placed_at)::timetz", "TimeZone"),
+        ("to_jsonb(max(placed_at))", "TimeZone"),
+        ("max((placed_at at time zone 'UTC')::date)::text", "DateStyle"),
+        ("(max(placed_at) - min(placed_at))::text", "IntervalStyle"),
+        ("avg(amount)::float8::text", "extra_float_digits"),
+        ("convert_to(max(status), 'UTF8')::text", "bytea_output"),
+        ("xmlparse(content max(status))::text::xml::text", "xmloption"),
+    ],
+)
+def test_what_a_reader_s_setting_would_change_is_found(
+    shop: Database, asked: str, setting: str
+) -> None:
+    halves = split(shop, f"select {asked} as x from orders where amount < 9", "Europe/Berlin")
+    if setting == "xmloption":
+        with pytest.raises(LoaderError, match="invalid XML document"):
+            halves.prove()
+        return
+    assert setting in halves.prove().settings
 
 
 READ = {
