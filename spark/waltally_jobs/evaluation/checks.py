@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from loader.source.asking import ask_server, read_server, read_slot_state
@@ -127,7 +127,7 @@ def table_findings(
     )
     forbidden = [read[place - 1] for (place,) in rows]
     if not forbidden:
-        return []
+        return [*_of_another(connection, table, read)]
     user = quoted(connection.info.user)
     columns = ", ".join(map(quoted, needed))
     schemas = dict.fromkeys(quoted(each.schema) for each in forbidden)
@@ -140,6 +140,33 @@ def table_findings(
             f" to {user};",
         )
     ]
+
+
+_OWNER = """
+select pg_get_userbyid(c.relowner)::text
+from pg_class as c
+inner join pg_roles as own on own.oid = c.relowner and not own.rolsuper
+where c.oid = any(%s::text[]::regclass[]) and current_setting('is_superuser')::boolean
+order by 1
+limit 1
+"""
+
+
+def _of_another(
+    connection: Connection, table: Table, read: Sequence[Table]
+) -> Iterator[LoaderError]:
+    """Yield why a superuser does not read the table: whoever plans a query runs its owner's code.
+
+    An expression or a condition of an index, and an expression of CREATE STATISTICS, may call any
+    function, and the planner calls it.
+    """
+    for (owner,) in connection.ask(_OWNER, ([each.quoted for each in read],)):
+        yield MissingRight(
+            f"role {connection.info.user} is a superuser, and {table} belongs to {owner}, which is"
+            f" none: a function of {owner} in an index of it would run as {connection.info.user}",
+            "run it as a role without rights: `psql -f ops/roles.sql` makes waltally_spark"
+            " (docs/roles.md), then `export PGUSER=waltally_spark`",
+        )
 
 
 def not_older(

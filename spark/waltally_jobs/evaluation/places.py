@@ -81,8 +81,9 @@ def _has_few_groups(
         return True
     percent = min(100 * SAMPLED_PAGES / leaf.pages, 100)
     share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
-    sample = f"from only {leaf.table.quoted} tablesample system ({percent}) repeatable (1)"
-    query = range_query(target, model, part, sample)
+    values = ranges.values(source, part.table, model.needed_columns(part))
+    sample = ranges.relation(leaf, values, f" tablesample system ({percent}) repeatable (1)")
+    query = range_query(target, model, part, f"from {sample}")
     try:
         with source.transaction():
             source.ask(f"set local lock_timeout = '{ranges.LOCK_TIMEOUT}'")

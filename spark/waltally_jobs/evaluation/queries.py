@@ -88,15 +88,16 @@ def at_source(
     size = ranges.pages_per_range(
         exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
     )
-    work = [
-        (Rows(model, part, f"only {leaf.table.quoted}", condition), min(size, leaf.pages))
-        for model in models
-        for part in model.tables
-        if (model, part) not in moved
-        for leaf in leaves[part.table]
-        for condition in ranges.cut(leaf, size)
-    ]
     with imported(for_readers(exported.conninfo), exported.name) as source:
+        work = [
+            (Rows(model, part, ranges.relation(leaf, values), condition), min(size, leaf.pages))
+            for model in models
+            for part in model.tables
+            if (model, part) not in moved
+            for values in [ranges.values(source, part.table, model.needed_columns(part))]
+            for leaf in leaves[part.table]
+            for condition in ranges.cut(leaf, size)
+        ]
         yield from evaluated(source, target, _followed(work, exported), take)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from loader.source.leaf_catalog import tree
-from waltally.tables import Table
+from waltally.tables import Table, quoted
 
 if TYPE_CHECKING:
     from waltally.database import Connection
@@ -51,6 +51,32 @@ _LEAVES = f"""
 """
 
 
+_VALUES = """
+with recursive bases as (
+    select a.attnum, a.attname, a.atttypid, a.atttypid as base
+    from pg_attribute as a
+    where a.attrelid = %s::regclass and a.attname = any(%s::text[]) and not a.attisdropped
+    union all
+    select bases.attnum, bases.attname, bases.atttypid, t.typbasetype
+    from bases
+    inner join pg_type as t on t.oid = bases.base and t.typtype = 'd'
+)
+
+select bases.attname::text, format(
+    case
+        -- Below are the oids of PostgreSQL itself: the casts of these types are its own.
+        when bases.base < 16384 then '%%1$I'
+        when t.typtype = 'e' and bases.base = bases.atttypid
+            then 'pg_catalog.textin(pg_catalog.enum_out(%%1$I))'
+        else 'case pg_catalog.num_nulls(%%1$I) when 0 then pg_catalog.format(''%%%%s'', %%1$I) end'
+    end,
+    bases.attname
+)
+from bases
+inner join pg_type as t on t.oid = bases.base and t.typtype <> 'd'
+"""
+
+
 @dataclass(frozen=True)
 class Leaf:
     """A table that holds rows itself; `pages` was its size when it was read from the catalog.
@@ -63,6 +89,21 @@ class Leaf:
     pages: int = field(compare=False)
     has_addresses: bool = True
     definition: str = ""
+
+
+def values(connection: Connection, table: Table, names: Sequence[str]) -> str:
+    """Return SQL: the columns of a table as they may be read, with ctid.
+
+    A value of a type that somebody made is the text that the type itself gives. A cast would run
+    what the owner of the type has made of it, with the rights of the session.
+    """
+    found: dict[str, str] = dict(connection.ask(_VALUES, (table.quoted, [*names])))
+    return ", ".join(["ctid", *(f"{found[name]} as {quoted(name)}" for name in names)])
+
+
+def relation(leaf: Leaf, values: str, sample: str = "") -> str:
+    """Return the FROM item that gives these values of a leaf, or of a sample of it."""
+    return f"(select {values} from only {leaf.table.quoted}{sample}) as own"
 
 
 def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
