@@ -67,7 +67,8 @@ class Root:
     """Leaves that were dropped, and a position after that: before it the log needs their changes.
     Only where every model ignores the table's deletes."""
     emptied_lsn: int | None = None
-    """A position after the last drop or TRUNCATE of a leaf whose rows the models still count."""
+    """A position after a leaf last went or was truncated, whose rows models that ignore deletes
+    still count."""
 
     @property
     def leaves(self) -> tuple[Table, ...]:
@@ -80,7 +81,7 @@ class Root:
         return tuple(member.table for member in self.members if member.is_unfit)
 
     def emptied_at(self, position: int) -> Root:
-        """Return the root after leaves with counted rows were dropped or emptied before it."""
+        """Return the root after leaves went or were truncated before the position."""
         return replace(self, emptied_lsn=max(self.emptied_lsn or 0, position))
 
 
@@ -130,14 +131,15 @@ def judge(
         ),
         *(f"{member.table} was detached or dropped" for member in left),
     ]
+    if went:
+        kept = kept.emptied_at(current.read_lsn)
     if events:
         return Judged(kept, True, "has other partitions: " + ", ".join(events))
     dropped = [(member.table, current.read_lsn) for member in went if member.kind != "p"]
     gone = (*(leaf for leaf in before.gone if leaf[1] > position_lsn), *dropped)
     if (current.members, gone) == (before.members, before.gone):
         return Judged(before, False)
-    kept = replace(kept, gone=gone)
-    return Judged(kept.emptied_at(current.read_lsn) if dropped else kept, False)
+    return Judged(replace(kept, gone=gone), False)
 
 
 def to_row(root: Root) -> dict[str, Any]:

@@ -31,7 +31,7 @@ EXPECTED = {
     *(
         (f"cdc.{name}", UNSANITIZED)
         for name in (
-            *("count_moved", "drop_stubs", "find_bad_images", "find_cause", "install_query"),
+            *("drop_stubs", "find_bad_images", "find_cause", "install_query"),
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
             "reshape_table",
             *("fill_downstream", "find_null_groups", "install_downstream", "keep_index"),

@@ -124,11 +124,9 @@ class Partitions:
             )
             yield table, Gap(position, what)
         for table, position in _taken(self.names.truncated).items():
+            self.roots[table] = self.roots[table].emptied_at(position)
             if self._has_deletes(table, ignored=False):
-                what = "had a partition truncated, and not all of it"
-                yield table, Gap(position, what)
-            else:
-                self.roots[table] = self.roots[table].emptied_at(position)
+                yield table, Gap(position, "had a partition truncated, and not all of it")
 
     def _has_deletes(self, table: Table, ignored: bool) -> bool:
         return any(

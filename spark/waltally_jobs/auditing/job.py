@@ -242,10 +242,9 @@ def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in emptied_parts(built.model, emptied, built.baseline_lsn):
         why = (
-            f"a partition of {part.table} was dropped or truncated before"
-            f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; after"
-            f" `spark-submit spark/seed.py --model {built.model.name}`, then `dbt build`, its rows"
-            " are known"
+            f"a partition of {part.table} was dropped, detached or truncated before"
+            f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; its rows stay"
+            " counted"
         )
         found |= {each.name: why for each in built.model.measures}
     return found

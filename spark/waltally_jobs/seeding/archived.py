@@ -15,6 +15,7 @@ from typing import Literal
 from loader.staging.records import builder
 from loader.staging.target_state import apply
 from waltally import lsn
+from waltally.errors import TableReplaced
 from waltally.models import Model
 from waltally.tables import literal
 from waltally_jobs.common.command import Settings
@@ -23,11 +24,9 @@ from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse.groups import summed
-from waltally_jobs.warehouse.model import is_gap
+from waltally_jobs.warehouse.model import counted, emptied_parts, is_gap
 
 FORGET = "--forget-purged counts the stored rows alone"
-WENT = "it went with a partition"
-"""The reason, in the incoming table, of rows that are to be written down like archived deletes."""
 _POLL_SECONDS = 0.2
 
 
@@ -73,6 +72,18 @@ def remembering(target: TargetSession, settings: Settings, models: Sequence[Mode
     if settings.forget_purged:
         return []
     return [model for model in models if find(target, model) is not None]
+
+
+def none_went_unseen(target: TargetSession, models: Sequence[Model]) -> None:
+    """Raise TableReplaced where counted rows went with a partition, and nothing says which."""
+    emptied = target.emptied()
+    for model in models:
+        for part in emptied_parts(model, emptied, counted(target, model)[0]):
+            raise TableReplaced(
+                f"a partition of {part.table} was dropped, detached or truncated, and a new"
+                f" baseline would lose its rows, which {model.relation} still counts",
+                f"seed the other models with --model; {FORGET}",
+            )
 
 
 def needs_changes(target: TargetSession, models: Sequence[Model]) -> bool:
@@ -145,13 +156,6 @@ def settle(
         raise CountingFailed(
             f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
         )
-    target.ask(
-        f"with went as (delete from {target.incoming.quoted}"
-        " where model = %s and reason = %s returning *)"
-        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
-        " select %s, %s, part, %s, dimensions, sums::numeric[] from went",
-        (model.name, WENT, target.slot, str(model.relation), lsn.show(position - 1)),
-    )
     ((rows, groups),) = target.ask(
         f"select coalesce(sum({_row_count(model)}), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"

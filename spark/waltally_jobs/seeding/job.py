@@ -40,7 +40,7 @@ from waltally_jobs.evaluation import checks, copies, evaluating, queries, ranges
 from waltally_jobs.evaluation import places as rows
 from waltally_jobs.evaluation.queries import Rows
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
-from waltally_jobs.seeding import archived, dropped_partitions, store
+from waltally_jobs.seeding import archived, store
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
@@ -94,6 +94,7 @@ def from_tables(
     checks.slot_goes_on(source, target)
     checks.tables(source, settings, models)
     remembering = archived.remembering(target, settings, models)
+    archived.none_went_unseen(target, remembering)
     if archived.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
         loader_progress.require_follower(target, settings, archived.FORGET)
@@ -104,9 +105,8 @@ def from_tables(
     # Again: a model may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, models)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
-    with spark_errors("seed"):
-        late = dropped_partitions.write(spark, target, remembering, counted.snapshot_lsn, gaps)
-    return replace(counted, slot=slot, gaps=gaps, written={**counted.written, **late})
+    archived.none_went_unseen(target, remembering)
+    return replace(counted, slot=slot, gaps=gaps)
 
 
 def count(

@@ -248,10 +248,10 @@ def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:
     listed = target.ask(
         f"insert into {rejections} (slot_name, declared_name, part, reason, row_count, example)"
         " select %s, model, part, reason, sum(row_count), min(example)::jsonb"
-        f" from {target.incoming.quoted} where model = %s and reason is not null and reason <> %s"
+        f" from {target.incoming.quoted} where model = %s and reason is not null"
         " group by model, part, reason having sum(row_count) > 0"
         " returning part, reason, row_count, example",
-        (*this, archived.WENT),
+        this,
     )
     return sorted(
         (Rejection(part, reason, int(count), example) for part, reason, count, example in listed),
