@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.proposing.sample import PERCENT, sample_of
+from loader.proposing.prove import Proof
+from loader.proposing.reading import is_clock
+from loader.proposing.sample import FEW_ROWS, PERCENT, sample_of
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.tables import format_table, quoted
-from waltally.units import size
+from waltally.units import duration, size
 
 # What a row takes of its pages: a pointer of 4 bytes and, aligned to 8, a header and the values.
 # Pages are filled to four fifths (cdc.write_table), those of an index to about three quarters.
@@ -29,35 +31,133 @@ _LITTLE = 0.25
 """The share of the largest table's rows from which a model saves little."""
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
+_FAST = 0.05
+"""A view that takes fewer seconds is fast enough."""
+_TIMES = 10
+"""How many times faster than its query a slower one has to be."""
+_TABLE_BYTES = """
+select coalesce(sum(pg_table_size(part.relid)), 0)
+from unnest(%s::text[]) as t (name)
+cross join lateral (
+    select t.name::regclass as relid
+    union select relid from pg_partition_tree(t.name::regclass)
+) as part
+"""
 
 
-def price_lines(book: Book) -> list[str]:
+@dataclass(frozen=True)
+class Size:
+    """What a model will hold."""
+
+    rows: float
+    width: float
+    """The bytes of a row with its index."""
+    sampled: float
+    """How many rows the sample gives."""
+
+    @property
+    def bytes(self) -> float:
+        """All of its bytes."""
+        return self.rows * self.width
+
+
+def sizes_of(book: Book) -> list[Size]:
+    """Return what each model will hold."""
+    sizes: list[Size] = []
+    for number, model in enumerate(book.models):
+        own = _size(book, number)
+        facts = [sizes[n].rows for n in book.inputs(model.text) if not book.models[n].copied]
+        sizes.append(replace(own, rows=min(own.rows, max(facts, default=own.rows))))
+    return sizes
+
+
+def price_lines(book: Book, sizes: list[Size]) -> list[str]:
     """Return a line for each model; the first ones say which saves little."""
     lines, warnings, small = [], [], []
     largest = max((one.rows for one in book.sources), default=0)
-    sizes: list[float] = []
-    for number, model in enumerate(book.models):
-        groups, width = _size(book, number)
-        facts = [sizes[n] for n in book.inputs(model.text) if not book.models[n].copied]
-        groups = min(groups, max(facts, default=groups))
-        sizes.append(groups)
-        if groups < _FEW and model.copied:
+    for model, own in zip(book.models, sizes, strict=True):
+        if own.rows < _FEW and model.copied:
             small.append(model.name)
             continue
         kind = next(
             (kind for kind in ("fact over models", "rows") if model.kind.startswith(kind)), "fact"
         )
-        held = f"about {groups:,.0f} rows, {size(groups * width)}"
+        held = f"about {own.rows:,.0f} rows, {size(own.bytes)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
         lines.append(f"  {model.kind}")
-        if groups > max(_FEW, _LITTLE * largest):
+        if own.rows > max(_FEW, _LITTLE * largest):
             warnings.append(
-                f"{model.name} saves little: about {groups:,.0f} rows, and the largest table has"
+                f"{model.name} saves little: about {own.rows:,.0f} rows, and the largest table has"
                 f" {largest:,.0f}"
             )
     if small:
         lines.append(f"{', '.join(small)}: fewer than {_FEW:,} rows")
     return [*warnings, *lines]
+
+
+@dataclass(frozen=True)
+class Price:
+    """What keeping a query costs beside asking it."""
+
+    kept: float
+    """Bytes of its models."""
+    read: float
+    """Bytes of the tables."""
+    rows: float
+    """How many rows the view reads."""
+    view_seconds: float
+    query_seconds: float
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether keeping costs more than it gives."""
+        is_slow = self.view_seconds > max(_FAST, self.query_seconds / _TIMES)
+        return is_slow or self.kept > self.read / 2
+
+    @property
+    def line(self) -> str:
+        """The price as one line."""
+        return (
+            f"keeps about {size(self.kept)} of {size(self.read)} that the query reads; the view"
+            f" reads about {self.rows:,.0f} rows in {duration(self.view_seconds)}, the query takes"
+            f" {duration(self.query_seconds)}"
+        )
+
+
+def price_of(
+    book: Book, original: str, reads: pb.SelectStmt, proof: Proof, sizes: list[Size]
+) -> Price | None:
+    """Return a query's price; None where its tables are small, and all is cheap."""
+    text = tree.statement(reads)
+    tables = book.tables(original)
+    if max((one.rows for one in tables), default=0) <= FEW_ROWS:
+        return None
+    ((read,),) = book.catalog.connection.ask(_TABLE_BYTES, ([one.table.quoted for one in tables],))
+    inputs = [sizes[n] for n in book.inputs(text)]
+    rows = sum(one.rows for one in inputs)
+    # The times of both grow with what they read.
+    growth = rows / max(1.0, sum(one.sampled for one in inputs)) if proof.sampled else 1.0
+    return Price(
+        sum(sizes[n].bytes for n in book.needed(text)),
+        float(read),
+        rows,
+        proof.view_seconds * growth,
+        proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0),
+    )
+
+
+def cheaper(book: Book, reads: pb.SelectStmt) -> str:
+    """Return what would make a query's models smaller."""
+    text = tree.statement(reads)
+    models = [book.models[n] for n in sorted(book.needed(text))]
+    ways = []
+    if any(is_clock(call) for call in tree.find(reads, pb.FuncCall)):
+        ways.append("ask by days, with current_date in place of now()")
+    if any(grain != "day" for model in models for grain in model.grains.values()):
+        ways.append("keep times by a coarser --grain")
+    keys = {name: None for model in models if not model.copied for name in model.keys}
+    ways.append(f"take a column or a parameter out of {', '.join(keys) or 'the query'}")
+    return f"{'; '.join(ways)}; or write it as it is by --anyway"
 
 
 def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
@@ -74,8 +174,8 @@ def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
         yield from (f"  {line}" for line in cost_lines(table, needed, columns))
 
 
-def _size(book: Book, number: int) -> tuple[float, float]:
-    """Return how many rows a model has, and the bytes of one with its index.
+def _size(book: Book, number: int) -> Size:
+    """Return what a model will hold.
 
     The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
     which a group is, since similar rows are often stored together. Groups that the sample often has
@@ -102,9 +202,10 @@ def _size(book: Book, number: int) -> tuple[float, float]:
         )
     )
     share = PERCENT / 100 if sample.relation else 1.0
+    rows = groups
     if model.keys and seen:
-        groups += rare_groups * (seen / (seen - once + once * share) - 1)
-    return groups, width
+        rows += rare_groups * (seen / (seen - once + once * share) - 1)
+    return Size(rows, width, groups)
 
 
 def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:

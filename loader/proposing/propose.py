@@ -15,7 +15,14 @@ from loader.proposing.catalog import Catalog, Relation
 from loader.proposing.compiling import compiler
 from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
-from loader.proposing.price import identity_lines, price_lines
+from loader.proposing.price import (
+    Size,
+    cheaper,
+    identity_lines,
+    price_lines,
+    price_of,
+    sizes_of,
+)
 from loader.proposing.prove import Proof, prove
 from loader.proposing.questions import (
     Ask,
@@ -71,8 +78,9 @@ def propose(
                 wish = answered
                 book, asked = _split(source, target, texts, wish)
         with text_lines.shown("proving what is proposed"):
-            proofs = _proofs(book, asked, wish.prove)
-            prices = price_lines(book)
+            sizes = sizes_of(book)
+            proofs = _proofs(book, asked, wish, sizes)
+            prices = price_lines(book, sizes)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
@@ -154,15 +162,19 @@ def _name_columns(book: Book, asked: Asked) -> None:
         target.res_target.name = own
 
 
-def _proofs(book: Book, asked: list[tuple[str, Asked]], how: str) -> list[str]:
-    """Return what the comparisons gave. Raises LoaderError where rows differ or time is over."""
-    if how == "none":
+def _proofs(book: Book, asked: list[tuple[str, Asked]], wish: Wish, sizes: list[Size]) -> list[str]:
+    """Return what the comparisons gave, and what keeping costs.
+
+    Raises LoaderError where rows differ, time is over, or keeping costs more than it gives.
+    """
+    if wish.prove == "none":
         return [f"{name}: not proven" for name, _ in asked]
     lines: dict[str, str] = {}
     for name, one in asked:
         try:
-            for proof in prove(book, one.original, one.select, how == "sample"):
+            for proof in prove(book, one.original, one.select, wish.prove == "sample"):
                 _judge(book, name, one, proof)
+                last = proof
                 lines[name] = f"{name}: {proof.line}"
         except Interrupted as error:
             said = str(error)
@@ -171,11 +183,16 @@ def _proofs(book: Book, asked: list[tuple[str, Asked]], how: str) -> list[str]:
                 f" {'; '.join(lines.values()) or 'nothing'}",
                 "give it more time by --timeout 1h, or compare nothing by --prove none",
             ) from error
-        if proof.is_empty:
+        if last.is_empty:
             raise SettingError(
                 f"{name}: neither the query nor the view has a row here, which proves nothing",
                 "give parameters values that the rows have, or leave it by --prove none",
             )
+        if price := price_of(book, one.original, one.select, last, sizes):
+            if price.is_dear and not wish.anyway:
+                said = f"{name} costs more than it gives: it {price.line}"
+                raise SettingError(said, cheaper(book, one.select))
+            lines[f"{name}'s price"] = f"{name}: {price.line}"
     return [*lines.values()]
 
 

@@ -38,7 +38,10 @@ _READERS: tuple[dict[str, str], ...] = (
     },
 )
 """Settings of the query's own session, and of others that read the view; they add up."""
-_ALL = "select count(*) from kept_{}"
+_TIMES = (
+    "select 0, 3, extract(epoch from ended.at - began.at)::text from began, ended",
+    "select 0, 4, extract(epoch from ready_1.at - ready_0.at)::text from ready_0, ready_1",
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Proof:
     """The table of which only some blocks were read; empty for none."""
     settings: str
     """Those in which the view's reader differs from the query's session; empty for none."""
+    query_seconds: float
+    view_seconds: float
 
     @property
     def is_empty(self) -> bool:
@@ -106,13 +111,16 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
     shown = ", ".join(_compared(name, type_) for name, type_ in zip(names, types, strict=True))
     query, reads = map(sample.over, texts)
     columns = ", ".join(names)
-    before = " + ".join(f"(select count(*) from {one})" for one in ("asked", *sample.models()))
-    ctes = [
-        *sample.ctes(),
-        f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns}))",
-        f"ready_0 as materialized (select {before})",
+    # Each is evaluated when the next one asks how many rows it has.
+    steps = [
+        _clock("began", [sample.book.source(sample.relation)] if sample.relation else []),
+        f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns})"
+        " where (select count(*) from began) > 0)",
+        _clock("ended", ["asked"]),
+        _clock("ready_0", ["ended", *sample.models()]),
     ]
-    asked = ["select 0, 0, count(*)::text from asked"]
+    ctes = [*sample.ctes(), *steps]
+    asked = [*_TIMES, "select 0, 0, count(*)::text from asked"]
     alone = (
         f"(select {{}}, {{}}, x::text from (select * from {{}} except all select * from {{}}) as x"
         f" limit {_MOST_SHOWN})"
@@ -120,9 +128,7 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
     for n, settings in enumerate(_READERS):
         if n:
             changed = ", ".join(f"set_config({literal(k)}, {v}, true)" for k, v in settings.items())
-            ctes.append(
-                f"ready_{n} as materialized (select {changed} from ({_ALL.format(n - 1)}) as b)"
-            )
+            ctes.append(_clock(f"ready_{n}", [f"kept_{n - 1}"], f"{changed}, "))
         ctes.append(
             f"kept_{n} ({columns}) as materialized (select {shown} from ({reads}) as q ({columns})"
             f" where (select count(*) from ready_{n}) > 0)"
@@ -131,12 +137,21 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
         asked.append(alone.format(n, 2, f"kept_{n}", "asked"))
     rows = sample.book.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
     (count,) = (int(value) for _, side, value in rows if side == 0)
+    seconds = [float(value) for _, side, value in rows if side in (3, 4)]
     for n, settings in enumerate(_READERS):
         missing, surplus = (
             [value for reader, own, value in rows if (reader, own) == (n, side)] for side in (1, 2)
         )
         sampled = str(sample.relation.table) if sample.relation else ""
-        yield Proof(count - len(missing), missing, surplus, sampled, ", ".join(settings))
+        others = ", ".join(settings)
+        yield Proof(count - len(missing), missing, surplus, sampled, others, *seconds)
+
+
+def _clock(name: str, after: list[str], more: str = "") -> str:
+    """Return a CTE with the time at which all of these CTEs were evaluated."""
+    counts = " + ".join(["0", *(f"(select count(*) from {one})" for one in after)])
+    before = f"from (select {counts} as n offset 0) as b where n >= 0"
+    return f"{name} as materialized (select {more}clock_timestamp() as at {before})"
 
 
 def _compared(name: str, type_: str) -> str:

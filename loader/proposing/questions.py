@@ -28,6 +28,8 @@ class Wish:
     values: dict[str, str] = field(default_factory=dict)
     timeout: int = 300
     """How many seconds a comparison may take."""
+    anyway: bool = False
+    """Whether to write also what costs more than it gives."""
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
 

@@ -18,6 +18,12 @@ def is_aggregate(book: Book, call: pb.FuncCall) -> bool:
     return tree.called(call) in book.catalog.aggregates and not call.HasField("over")
 
 
+def is_clock(call: pb.FuncCall) -> bool:
+    """Return whether a call's result depends on when it is asked."""
+    name = tree.called(call)
+    return name in CLOCKS and not (name == "age" and len(call.args) == 2)
+
+
 def is_read(book: Book, message: Message) -> bool:
     """Return whether an expression can only be computed when somebody reads."""
     for one in tree.walk(message):
@@ -25,9 +31,8 @@ def is_read(book: Book, message: Message) -> bool:
             return True
         if isinstance(one, pb.SubLink) and tree.find(one, pb.RangeVar):
             return True
-        if isinstance(one, pb.FuncCall):
-            name = tree.called(one)
-            is_clock = name in CLOCKS and not (name == "age" and len(one.args) == 2)
-            if is_clock or one.HasField("over") or name in book.catalog.aggregates:
-                return True
+        if isinstance(one, pb.FuncCall) and (
+            is_clock(one) or one.HasField("over") or tree.called(one) in book.catalog.aggregates
+        ):
+            return True
     return False

@@ -8,7 +8,7 @@ from loader.proposing.book import Book
 from loader.proposing.catalog import Relation
 
 PERCENT = 2
-_FEW_ROWS = 100_000
+FEW_ROWS = 100_000
 """A table with fewer rows is read whole."""
 
 
@@ -53,5 +53,5 @@ def sample_of(book: Book, texts: list[str]) -> Sample:
     tables = [
         one for t in (*texts, *(book.models[n].text for n in needed)) for one in book.tables(t)
     ]
-    large = [one for one in tables if one.rows > _FEW_ROWS and one.kind == "r"]
+    large = [one for one in tables if one.rows > FEW_ROWS and one.kind == "r"]
     return Sample(book, needed, max(large, key=lambda one: one.rows, default=None))

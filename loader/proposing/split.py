@@ -13,6 +13,7 @@ from loader.proposing.copies import copy_rows
 from loader.proposing.keep import Keep, complete_groups
 from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
+from loader.proposing.rollup import RollUp
 from loader.proposing.scope import Item, Scope, named_ctes
 from loader.proposing.stored import read_back
 from loader.proposing.zone import write_zone
@@ -118,6 +119,8 @@ class Split:
                 if way(scope.again(), is_grouped):
                     self.compile(self.book)
                     self.facts += is_grouped or self.has_aggregates
+                    if is_grouped:
+                        self._roll_up(scope)
                     return
             except LoaderError as error:
                 self.refusals.append(error)
@@ -125,6 +128,22 @@ class Split:
             select.CopyFrom(before)
         self._read_rows(scope)
         self.compile(self.book)
+
+    def _roll_up(self, scope: Scope) -> None:
+        """Keep the answer, where one model decides it and the compiler takes it."""
+        for keeps_expressions in (True, False):
+            select, models = deepcopy(scope.select), deepcopy(self.book.models)
+            keep = RollUp(scope.again(), f"{self.name}_answer", keeps_expressions)
+            if not keep.is_possible:
+                return
+            try:
+                keep.make(True)
+                self.compile(self.book)
+                return
+            except LoaderError as error:
+                self.refusals.append(error)
+                self.book.models[:] = models
+                scope.select.CopyFrom(select)
 
     def _read_rows(self, scope: Scope) -> None:
         copy_rows(self.book, scope)

@@ -107,6 +107,10 @@ def init_command(
             " or not.",
         ),
     ] = "sample",
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Write also what costs more than it gives."),
+    ] = False,
     timeout: Annotated[
         str,
         typer.Option(
@@ -153,7 +157,7 @@ def init_command(
     columns, tables = tuple(parameter or ()), tuple(ignore_deletes or ())
     taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
     seconds = parse_age(timeout, "--timeout")
-    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, taken)
+    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, anyway, taken)
     _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
 
 

@@ -26,7 +26,7 @@ def proposed(database: Database, query: str, name: str = "report", **wish: objec
     """Return what the command would write. Raises LoaderError."""
     dsn = database.cluster.dsn(database.name)
     settings = Settings.of(dsn, dsn, "waltally", "cdc")
-    wishes = {"prove": "all", "timezone": "UTC", **wish}
+    wishes = {"prove": "all", "timezone": "UTC", "anyway": True, **wish}
     return propose(settings, {name: query}, Wish(**wishes))  # type: ignore[arg-type]
 
 

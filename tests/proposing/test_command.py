@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -271,7 +272,15 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
         "select date_trunc('hour', at at time zone 'UTC') as hour, count(*) as n from visits group by 1"
     )
     query = asked(tmp_path, text)
-    said = shop.must("init", str(tmp_path / "live"), "--query", query).splitlines()
+    words = ("init", str(tmp_path / "live"), "--query", query)
+    refused = shop.refused_with(2, "sales_2 costs more than it gives: it keeps about", *words)
+    kept, read = (
+        float(one) for one in re.findall(r"([\d.]+) MB", refused.partition("; the view reads")[0])
+    )
+    assert 0.5 < kept / read < 3, refused
+    assert "out of id; or write it as it is by --anyway" in refused
+    assert not (tmp_path / "live").exists()
+    said = shop.must(*words, "--anyway").splitlines()
     assert any("of WAL to each update and delete" in line for line in said), said
     assert said[0].startswith("sales_2_counts saves little: about 1")
     assert any(line.startswith("sales_counts: about 3 rows") for line in said), said

@@ -44,6 +44,22 @@ CASES = {
     "a distinct count and a maximum have their value as a key": (
         "select count(distinct customer_id) as people, max(amount) as highest from orders",
         "SELECT customer_id AS customer_id, amount AS amount, count(*) AS row_count FROM orders orders GROUP BY 1, 2",
+        "SELECT count(DISTINCT orders.customer_id) AS people, max(orders.amount) AS highest FROM report orders",
+    ),
+    "what a group of a model decides is a roll-up, and a parameter that is compared by = is its key": (
+        "select status, count(distinct customer_id) as people, round(avg(amount), 2) as mean from orders"
+        " where channel = 'web' /* :c */ group by 1 having count(*) > 5 order by 2 limit 2",
+        "SELECT channel AS channel, status AS status, customer_id AS customer_id, sum(amount) AS amount_sum,"
+        " count(amount) AS amount_count, count(*) AS row_count FROM orders orders GROUP BY 1, 2, 3",
+        "SELECT orders.channel AS channel, orders.status AS status, count(DISTINCT orders.customer_id) AS people,"
+        " round(sum(orders.amount_sum)::numeric / (NULLIF(sum(orders.amount_count), 0)), 2) AS mean,"
+        " COALESCE(sum(orders.row_count), 0)::bigint AS value FROM report orders GROUP BY 1, 2",
+    ),
+    "but not where a parameter's range or a text's order decides": (
+        "select max(channel) as last, count(distinct customer_id) as people from orders where status = 'paid' /* :s */"
+        " and placed_at < '2026-11-10' /* :to */ group by status",
+        "SELECT status AS status, date_trunc('day', placed_at) AS day, channel AS channel, customer_id AS customer_id,"
+        " count(*) AS row_count FROM orders orders GROUP BY 1, 2, 3, 4",
     ),
     "a percentile has its value as a key, which stands for as many rows": (
         "select status, percentile_disc(0.5) within group (order by least(amount, 10) desc)"
@@ -210,7 +226,7 @@ def test_a_copied_table_has_its_key_and_all_rows_that_an_outer_join_may_leave_al
         "select c.id, max(o.amount) as most from customers as c left join orders as o"
         " on o.customer_id = c.id where o.status is null group by 1",
     )
-    customers, orders, _ = halves.book.models
+    customers, orders, *_ = halves.book.models
     assert (customers.columns, customers.where) == (("id",), "")
     assert (orders.columns, orders.where) == (("id", "customer_id", "status", "amount"), "")
 

@@ -1,0 +1,120 @@
+"""The answer is kept: what is added up over one model is a roll-up, with parameters as keys."""
+
+from __future__ import annotations
+
+from postgast import pg_query_pb2 as pb
+
+from loader.proposing import tree
+from loader.proposing.book import Model
+from loader.proposing.keep import Keep
+from loader.proposing.reading import is_aggregate, is_read
+from loader.proposing.scope import Scope
+
+_VALUES = ("a_expr", "func_call", "type_cast", "coalesce_expr", "case_expr")
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+class RollUp(Keep):
+    """A model of the groups of a query over one model, and the query over that."""
+
+    def __init__(self, scope: Scope, name: str, keeps_expressions: bool) -> None:
+        super().__init__(scope, scope.items, name)
+        self.keeps_expressions = keeps_expressions
+        self.is_final = True
+        self.answers = {tree.sql(node) for node in self.select.group_clause}
+        """The expressions that are its keys."""
+        self.asked = {tree.sql(one) for one in map(self._compared, self._conditions()) if one}
+
+    def _conditions(self) -> list[pb.Node]:
+        return tree.conjuncts(self.select.where_clause)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether groups of the model's rows decide the answer's rows, and are fewer."""
+        if [item.kind for item in self.scope.items] != ["model"]:
+            return False
+        mark = self.select.from_clause[0].range_var.relname
+        model = self.book.marked(mark)
+        conditions = self._conditions()
+        calls = tree.find(self.select, pb.FuncCall, tree.here(self.select))
+        aggregates = [call for call in calls if is_aggregate(self.book, call)]
+        summed = [
+            part for call in aggregates for part in (*call.args, *call.agg_order, call.agg_filter)
+        ]
+        parts = [*summed, *self.select.group_clause]
+        keys = {tree.sql(tree.column(self.alias, name)) for name in getattr(model, "keys", ())}
+        return (
+            isinstance(model, Model)
+            and not keys <= {*self.answers, *self.asked}
+            and all(map(self._compared, conditions))
+            # Where no row is found, a total is a row, and its group is none.
+            and bool(self.select.group_clause or (aggregates and not conditions))
+            and not any(is_read(self.book, part) or tree.find(part, pb.SubLink) for part in parts)
+            and not any(self.scope.refs(link) for link in tree.find(self.select, pb.SubLink))
+            and not self._are_spelled(mark, aggregates, summed)
+        )
+
+    def _are_spelled(self, mark: str, aggregates: list[pb.FuncCall], parts: list[pb.Node]) -> bool:
+        """Return whether the order or the spelling of a text matters, which a model's is not."""
+        shown = self.book.columns(tree.statement(self.select))
+        for (_, type_), target in zip(shown, self.select.target_list, strict=False):
+            is_summed = any(
+                is_aggregate(self.book, call) for call in tree.find(target, pb.FuncCall)
+            )
+            if is_summed and type_.startswith(("text", "char", "json", "xml")):
+                return True
+        types = dict(self.book.columns(f"select * from {mark}"))
+        counted = [
+            arg.column_ref
+            for call in aggregates
+            if tree.called(call) == "count"
+            for arg in call.args
+        ]
+        for ref in (ref for part in parts for ref in tree.find(part, pb.ColumnRef)):
+            type_ = types[tree.names(ref)[-1]]
+            is_text = type_.startswith(("text", "character")) or "." in type_
+            if is_text and not any(ref is one for one in counted):
+                return True
+        return any(
+            one.names[-1].string.sval == "text" for p in parts for one in tree.find(p, pb.TypeName)
+        )
+
+    def _compared(self, condition: pb.Node) -> pb.Node | None:
+        """Return the column that a condition compares with one value that somebody fills in."""
+        expr = condition.a_expr
+        if expr.kind != pb.AEXPR_OP or [one.string.sval for one in expr.name] != ["="]:
+            return None
+        for own, other in ((expr.lexpr, expr.rexpr), (expr.rexpr, expr.lexpr)):
+            if own.HasField("column_ref") and not tree.find(other, pb.ColumnRef):
+                return own
+        return None
+
+    def _rule(self, node: pb.Node) -> pb.Node | None:
+        text = tree.sql_of_value(node)
+        if text in self.answers or text in self.asked:
+            return self.key(node)
+        if is_aggregate(self.book, node.func_call) or (
+            self.keeps_expressions and self._is_answer(node)
+        ):
+            name = tree.called(node.func_call) or "value"
+            return tree.expression(self.measure(text, self.hints.get(text, name)))
+        return self._sub_link(node) if node.HasField("sub_link") else None
+
+    def _is_answer(self, node: pb.Node) -> bool:
+        """Return whether an expression is of aggregates and constants alone."""
+        calls = [call for call in tree.find(node, pb.FuncCall) if is_aggregate(self.book, call)]
+        is_comparison = node.a_expr.name and node.a_expr.name[-1].string.sval in _COMPARISONS
+        if not calls or is_comparison or node.WhichOneof("node") not in _VALUES:
+            return False
+
+        def one(part: pb.Node) -> pb.Node | None:
+            return tree.expression("null") if is_aggregate(self.book, part.func_call) else None
+
+        rest = tree.changed(node, one)
+        return not tree.find(rest, pb.ColumnRef) and not is_read(self.book, rest)
+
+    def make(self, is_grouped: bool) -> None:
+        """Note the model, and change the query to read it. Raises SettingError."""
+        self._rewrite(is_grouped)
+        self._note_model()
+        self.book.columns(tree.statement(self.select))
