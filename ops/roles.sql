@@ -166,11 +166,11 @@ from (
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'model_state', 'select', :'spark'),
-    (:'schema', 'downstream_model', 'select, update (audited_at, meaning)', :'spark'),
+    (:'schema', 'downstream_model', 'select, update (audited_at, major_version)', :'spark'),
     (:'schema', 'to_fill', 'select', :'spark'),
     (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
-    (:'schema', 'model_watermark', 'select, update (audited_at, meaning)', :'spark'),
+    (:'schema', 'model_watermark', 'select, update (audited_at, major_version)', :'spark'),
     (:'schema', 'computed_change', 'select, insert', :'spark'),
     (:'analytics', 'rejected_changes', 'select', :'spark')
 ) as given (place, name, rights, grantee)
@@ -190,8 +190,7 @@ from (
     ('plan_downstream', :'dbt'),
     ('apply_computed', :'spark'),
     ('baseline_limits', :'spark'),
-    ('meaning', :'spark'),
-    ('note_zones', :'spark'),
+    ('major_version', :'spark'),
     ('zone_data', :'spark'),
     ('held_since', :'spark'),
     ('lock_key', :'spark'),

@@ -240,7 +240,6 @@ def _connect(settings: Settings) -> Target:
     # the log still has the changes. What relies on a watermark commits later in the same WAL.
     target.ask("set synchronous_commit to off")
     target.ask(f"set application_name to '{APPLIER}'")
-    target.ask_staging("select {}.note_zones()")
     return target
 
 

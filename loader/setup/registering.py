@@ -160,7 +160,6 @@ def register_models(
     forgotten = registration.forget_downstream(
         target, declared.project, declared.downstream, schemas
     )
-    target.ask_staging("select {}.note_zones()")
     notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
     notes += _describe(changes, declared.kinds, is_first=not registered.models)
     known = {name for (name,) in target.ask_staging(_UPPER)}

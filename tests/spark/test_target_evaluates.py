@@ -127,7 +127,7 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
 def test_other_time_zone_data_are_told(source: Source, cluster: Cluster) -> None:
     """Servers of other encodings are in test_audit_queries.py."""
     zoned, plain = (
-        [Model("m", Table("lab", "m"), {"relies_on": on})] for on in (["time-zone data"], [])
+        [Model("m", Table("lab", "m"), {"is_zoned": is_zoned})] for is_zoned in (True, False)
     )
     with empty_database(cluster) as other, closing(connect_target(source.dsn)) as target:
         assert not places.differ(source.connection, target, zoned)

@@ -10,7 +10,7 @@ values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, registered_at)
-values ('s', 'ft', '{"query": "", "relies_on": ["collation version", "major version"]}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
+values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
 insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
 
 insert into cdc.installed_model
@@ -26,39 +26,15 @@ select 'app.ft', slot_name, '0/90', declaration, baseline_id from cdc.baseline;
 insert into got select 'built', words, 'follows: nothing' from verdict;
 
 -- The server changes under it.
-update cdc.model_watermark set meaning = cdc.meaning() || '{"major version": 12, "time-zone data": "1"}';
+update cdc.model_watermark set major_version = 12;
 insert into got select 'another major version', words, 'follows: `spark-submit spark/audit.py --model ft`' from verdict;
 insert into got
 select
     'what changed is said', reason || is_finding,
     'the server''s major version changed since it was counted or audited, and with that perhaps what its query givestrue'
 from cdc.explain_models('s');
-update cdc.model_watermark set meaning = cdc.meaning() || '{"collation version": "1"}';
-insert into got
-select
-    'another collation', words, format(
-        'follows: `reindex database concurrently %1$I; alter database %1$I refresh collation version`, then '
-        '`spark-submit spark/audit.py --model ft`', current_database()
-    )
-from verdict;
-update cdc.model_watermark set meaning = cdc.meaning();
+update cdc.model_watermark set major_version = cdc.major_version();
 insert into got select 'the same server', words, 'follows: nothing' from verdict;
-select cdc.note_zones() \g /dev/null
-insert into got select 'no model relies on zones', cdc.meaning() ->> 'time-zone data', null;
-insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
-values ('app.zoned', 'zoned', 'p', '{"relies_on": ["time-zone data"]}', 'g()', '[]');
-select cdc.note_zones() \g /dev/null
-insert into got
-select 'one does', cdc.meaning() ->> 'time-zone data', cdc.zone_data()
-union all
-select
-    'other time-zone data', cdc.explain_meaning(cdc.changed_meaning(declaration, '{"time-zone data": "1"}', cdc.meaning())),
-    'the server''s time-zone data changed since it was counted or audited, and with that perhaps what its query gives'
-from cdc.downstream_model
-union all
-select 'not known before', cdc.changed_meaning(declaration, '{"time-zone data": null}', cdc.meaning())::text, null
-from cdc.downstream_model;
-delete from cdc.downstream_model;
 
 update cdc.installed_model set error = 'no', remedy = 'do it', is_locked = true;
 insert into got select 'an error', words, 'failed: do it' from verdict;
@@ -71,8 +47,8 @@ insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, p
 values ('s', '0/30', 1, 1, '2026-01-01 00:00+00', ''), ('s', '0/95', 1, 2, '2026-01-02 00:00+00', '');
 insert into got
 select 'what is applied is exact until the next change', cdc.exact_as_of('s', 'ft')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
-insert into cdc.model_watermark (slot_name, model_name, applied_lsn, declaration, meaning)
-select slot_name, 'h.forgotten', '0/20', declaration, meaning from cdc.model_watermark;
+insert into cdc.model_watermark (slot_name, model_name, applied_lsn, declaration, major_version)
+select slot_name, 'h.forgotten', '0/20', declaration, major_version from cdc.model_watermark;
 insert into got
 select 'a model that setup has forgotten makes nothing older', cdc.exact_as_of('s')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
 delete from cdc.model_watermark where model_name = 'h.forgotten';

@@ -57,9 +57,6 @@ create table slot_position (
     stored_changes bigint not null default 0,
     -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
     registration bigint not null default 0,
-    -- The server's time-zone data as note_zones last read them, the same in each row; null until a model relies on
-    -- them.
-    zone_data text,
     check (position_lsn >= start_lsn)
 );
 
@@ -183,8 +180,8 @@ create table downstream_model (
     retry_at timestamptz,
     -- When an audit last found it equal to its query; null since it was built again.
     audited_at timestamptz,
-    -- As meaning() was then.
-    meaning jsonb
+    -- The server's then.
+    major_version integer
 );
 
 comment on table downstream_model is
@@ -247,8 +244,8 @@ create table model_watermark (
     rejected_lsn pg_lsn,
     -- When an audit last found it equal to its tables; null since it was built again.
     audited_at timestamptz,
-    -- As meaning() was when its rows were counted, or an audit last found it equal.
-    meaning jsonb,
+    -- The server's when its rows were counted, or an audit last found it equal.
+    major_version integer,
     -- From here on a change came without its old row: nobody knows from which group to take it away.
     lost_lsn pg_lsn,
     primary key (model_name, slot_name)
@@ -297,8 +294,8 @@ create table baseline (
     snapshot_lsn pg_lsn not null,
     system_identifier text not null,
     counted_at timestamptz not null default now(),
-    -- As meaning() was then.
-    meaning jsonb,
+    -- The target's then.
+    major_version integer,
     -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
     -- ..., "column_numbers": ...}}.
     table_identities jsonb,

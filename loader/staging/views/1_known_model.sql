@@ -52,7 +52,7 @@ select
     mark.declaration as built_by,
     mark.baseline_id as built_on,
     mark.lost_lsn,
-    mark.meaning,
+    mark.major_version,
     mark.xmin as watermark_version,
     baseline.baseline_id,
     baseline.declaration as counted_by,

@@ -52,7 +52,7 @@ select
                 when is_refresh_asked then 'dbt asked for a full refresh'
                 else 'it was not built on its newest baseline yet'
             end
-            when 'follows' then cdc.explain_meaning(tried.changed)
+            when 'follows' then tried.upgraded
         end
     end as reason,
     -- The steps of the remedy; null where it has one of its own. A seed is one of them unless there is a baseline of
@@ -71,13 +71,12 @@ select
         -- Setup says which SQL mends the replica identity.
         when planned.verdict = 'change without its old row' then array['setup', 'seed']
         when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
-        when tried.changed is not null then tried.changed || 'audit'::text
+        when tried.upgraded is not null then array['audit']
         when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot')
             then array['seed']
     end as needs,
     tried.is_failed
 from cdc.planned_model as planned
-cross join (select cdc.meaning() as meaning limit all offset 0) as server
 cross join lateral (
     select
         planned.error is not null and planned.step is not null as is_failed,
@@ -87,9 +86,6 @@ cross join lateral (
             end,
             false
         ) as is_seeded,
-        case
-            when planned.verdict = 'follows' and planned.meaning <> server.meaning
-                then cdc.changed_meaning(planned.compiled, planned.meaning, server.meaning)
-        end as changed
+        case when planned.verdict = 'follows' then cdc.explain_upgrade(planned.major_version) end as upgraded
     limit all offset 0
 ) as tried;

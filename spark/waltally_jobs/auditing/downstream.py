@@ -49,7 +49,7 @@ where
     and n.nspname || '.' || c.relname = state.relation
 """
 _NOTE = (
-    "update {0}.downstream_model set audited_at = now(), meaning = {0}.meaning()"
+    "update {0}.downstream_model set audited_at = now(), major_version = {0}.major_version()"
     " where model_name = %s and declaration = %s"
 )
 

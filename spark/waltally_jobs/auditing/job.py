@@ -83,7 +83,6 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
         target.position()
-        target.ask_staging("select {}.note_zones()")
         above = downstream.names(target, settings.models)
         if settings.models and not {*settings.models} - {*above}:
             refused: Refused = {}
@@ -228,7 +227,7 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
             at = None if each.baseline_lsn is None else lsn.show(each.baseline_lsn)
             target.ask(
                 f"update {target.table('model_watermark')} as mark set audited_at = now(),"
-                f" meaning = {target.table('meaning')}()"
+                f" major_version = {target.table('major_version')}()"
                 " where slot_name = %s and model_name = %s and (select snapshot_lsn"
                 f" from {target.table('baseline')} as own"
                 " where own.slot_name = mark.slot_name and own.baseline_id = mark.baseline_id"

@@ -53,7 +53,6 @@ def seed(settings: Settings) -> Summary:
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings)))
         slot = checks.staging(target, settings)
-        target.ask_staging("select {}.note_zones()")
         models = target.registered_models(settings.models)
         counted = from_tables(stack, target, settings, slot, models)
         stored = store.replace(target, settings, models, counted)

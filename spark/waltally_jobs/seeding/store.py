@@ -218,13 +218,13 @@ def _replace_one(
     known = counted.identities
     target.ask(
         f"insert into {target.table('baseline')} (slot_name, declared_name,"
-        " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities, meaning)"
-        f" values (%s, %s, %s, %s, %s, %s, %s, {target.table('meaning')}())"
+        " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities,"
+        f" major_version) values (%s, %s, %s, %s, %s, %s, %s, {target.table('major_version')}())"
         " on conflict (slot_name, declared_name) do update set"
         " baseline_id = excluded.baseline_id, declaration = excluded.declaration,"
         " snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier,"
         " counted_at = now(), table_identities = excluded.table_identities,"
-        " meaning = excluded.meaning",
+        " major_version = excluded.major_version",
         (
             *this,
             str(counted.baseline_id),

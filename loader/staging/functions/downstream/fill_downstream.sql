@@ -28,9 +28,8 @@ begin
             execute format('select from %s(cdc.unless_replaced($1, $2, $3), null, null::text[], null, null::text[])', target.name)
             using 'fill', target.oid, target.version;
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
-            perform cdc.note_zones();
             update cdc.downstream_model as own
-            set error = null, failures = 0, retry_at = null, audited_at = null, meaning = cdc.meaning()
+            set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()
             where own.model_name = plan.model_name;
             perform pg_notify('waltally', json_build_object('slot', slot, 'position', plan.applied_lsn)::text);
         exception

@@ -7,9 +7,8 @@ returns table (
     -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
     inputs text[], applied_lsn pg_lsn, newest_lsn pg_lsn, is_of_spark boolean,
     -- What is below it and does not follow, was never built, or is to be filled first; why it is to be filled itself;
-    -- an input that has other columns or another key than it was compiled for; what has changed in
-    -- the server of what it relies on.
-    waits_for text, not_built text, filled_after text, asked_because text, changed_meaning text[], changed_input text,
+    -- an input that has other columns or another key than it was compiled for; what another major version means.
+    waits_for text, not_built text, filled_after text, asked_because text, upgraded text, changed_input text,
     input_state text, input_reason text, input_remedy text, verdict text
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -43,23 +42,22 @@ begin
             min(below.input_name) filter (where upper.model_name is null and mark.is_built is not true) as not_built,
             min(below.input_name) filter (where upper.model_name is not null and cdc.is_to_be_filled(below.input_name)) as filled_after,
             (select asked.reason from cdc.to_fill as asked where asked.model_name = own.model_name order by asked.asked_at desc limit 1) as asked_because,
-            case when own.meaning <> server.meaning then cdc.changed_meaning(own.declaration, own.meaning, server.meaning) end as changed_meaning
+            cdc.explain_upgrade(own.major_version) as upgraded
         from cdc.downstream_model as own
-        cross join (select cdc.meaning() as meaning offset 0) as server
         inner join below on below.model_name = own.model_name
         left join plans on plans.model_name = below.input_name
         left join cdc.downstream_model as upper on upper.model_name = below.input_name
         left join lateral (
             select true as is_built from cdc.model_watermark as marked where marked.model_name = below.input_name limit 1
         ) as mark on true
-        group by own.model_name, server.meaning
+        group by own.model_name
         having count(plans.model_name) > 0
     )
 
     select
         found.model_name, found.name, found.routine, case when own.changed_input is null then found.error end, found.remedy,
         found.retry_at, found.inputs, found.applied_lsn, found.newest_lsn, found.is_of_spark,
-        coalesce(own.changing_input, failed.model_name, found.waits_for), found.not_built, found.filled_after, found.asked_because, found.changed_meaning, own.changed_input,
+        coalesce(own.changing_input, failed.model_name, found.waits_for), found.not_built, found.filled_after, found.asked_because, found.upgraded, own.changed_input,
         case when failed.error is null then waiting.state else 'failed' end, coalesce(failed.error, waiting.reason), coalesce(failed.remedy, waiting.remedy),
         case
             when found.not_built = found.waits_for then 'an input waits'

@@ -30,7 +30,7 @@ begin
             when 'inputs apart' then format(
                 'the models that it reads are at different positions, from %s to %s', found.applied_lsn, found.newest_lsn
             )
-            when 'follows' then cdc.explain_meaning(found.changed_meaning)
+            when 'follows' then found.upgraded
         end),
         case
             when found.error is not null then found.remedy
@@ -48,13 +48,13 @@ begin
                     (select own.name from cdc.downstream_model as own where own.model_name = found.changed_input)
                 )
             )
-            when found.verdict = 'follows' and found.changed_meaning is not null
-                then cdc.join_steps(found.changed_meaning || 'audit'::text, ' --model ' || found.name, false)
+            when found.verdict = 'follows' and found.upgraded is not null
+                then cdc.join_steps(array['audit'], ' --model ' || found.name, false)
             when found.verdict <> 'follows'
                 then cdc.name_builder(case when found.is_of_spark and found.applied_lsn < found.newest_lsn then 'spark' end)
         end,
         case when found.is_of_spark then 'spark' else 'database' end,
-        found.error is not null or found.verdict = 'compiled before' or found.verdict = 'follows' and found.changed_meaning is not null
+        found.error is not null or found.verdict = 'compiled before' or found.verdict = 'follows' and found.upgraded is not null
     from cdc.known_downstream(slot) as found;
 end
 $$;

@@ -25,7 +25,7 @@ begin
 
     insert into cdc.model_watermark (
         model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, audited_at,
-        meaning, lost_lsn
+        major_version, lost_lsn
     )
     select
         planned.model_name,
@@ -45,7 +45,7 @@ begin
             end
         ),
         case when planned.step = 'add' then mark.audited_at end,
-        case when planned.step = 'add' then mark.meaning else coalesce(baseline.meaning, cdc.meaning()) end,
+        case when planned.step = 'add' then mark.major_version else coalesce(baseline.major_version, cdc.major_version()) end,
         coalesce(
             case when planned.step = 'add' then mark.lost_lsn end,
             case when planned.lost_lsn is not null then planned.from_lsn end
@@ -67,7 +67,7 @@ begin
         declaration = excluded.declaration,
         rejected_lsn = excluded.rejected_lsn,
         audited_at = excluded.audited_at,
-        meaning = excluded.meaning,
+        major_version = excluded.major_version,
         lost_lsn = excluded.lost_lsn,
         moved_at = now();
     get diagnostics moved_count = row_count;

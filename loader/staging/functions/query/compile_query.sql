@@ -93,6 +93,6 @@ begin
     compiled := cdc.complete_model(compiled, options);
     perform cdc.check_options(compiled, options);
     perform cdc.drop_stubs(named.numbered);
-    return compiled || jsonb_build_object('relies_on', cdc.relied_on(nodes, compiled));
+    return compiled || jsonb_build_object('is_zoned', cdc.is_zoned(nodes));
 end
 $$;

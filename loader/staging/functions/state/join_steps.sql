@@ -1,5 +1,5 @@
 -- The steps of a remedy, in their order; `models` are the options of a seed or an audit. A seed that is counting
--- already has only to end. Of what has changed in the server a collation alone needs a step of its own.
+-- already has only to end.
 create or replace function cdc.join_steps(steps text[], models text, is_counted boolean) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -13,9 +13,6 @@ begin
                         when 'run' then 'see that `loader run` runs'
                         when 'seed' then case when is_counted then 'let the seed end' else format('`spark-submit spark/seed.py%s`', models) end
                         when 'build' then '`dbt build`'
-                        when 'collation version' then format(
-                            '`reindex database concurrently %1$I; alter database %1$I refresh collation version`', current_database()
-                        )
                         when 'audit' then format('`spark-submit spark/audit.py%s`', models)
                     end,
                     ', then ' order by place
