@@ -4,8 +4,8 @@ A setting that the client sends with the login (libpq's `options`) counts before
 the first statement and beats what a role, a database or the server's configuration says.
 
 Not pinned, because they change no number and stop nothing: memory, planner, parallel and I/O
-settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmloption`, `xmlbinary`,
-`lc_time`, `lc_numeric`, `backslash_quote` (of no use under standard_conforming_strings) and
+settings, tablespaces, TOAST compression, `plan_cache_mode`, `xmlbinary`, `lc_time`,
+`lc_numeric`, `backslash_quote` (of no use under standard_conforming_strings) and
 `wal_sender_timeout` (the loader reads it and answers in time).
 `session_replication_role` and `lc_messages` may be set by superusers only; the staging tables have
 no triggers, and errors are judged by SQLSTATE. `synchronous_commit` is set where rows are written.
@@ -51,6 +51,8 @@ _VALUES = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "lc_monetary": "C",
+    # With `document` a fragment is no xml.
+    "xmloption": "content",
     # It compiles short statements over many relations for seconds, also while others wait for us.
     "jit": "off",
     # wal2json reports what it drops as a warning and nowhere else.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from waltally.tables import Table
 
 BY_SESSION = (
-    *("money", "aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
+    *("aclitem", "regclass", "regcollation", "regconfig", "regdictionary"),
     *("regnamespace", "regoper", "regoperator", "regproc", "regprocedure", "regrole", "regtype"),
 )
-"""Types whose text depends on lc_monetary, search_path or a renaming, so on the session."""
+"""Types whose text depends on search_path or a renaming, so on the session."""
 
 READ_ALIKE = {
     "date": "date",

@@ -193,3 +193,9 @@ select (with v as (select unnest(tags) as x), w as (select * from v where x <> '
 -- collated_columns
 select upper(name) as up, name < 'b' as is_first, upper(label::text) as label,
     (select max(t) from unnest(tags) as t) as last, count(*) as n from {b} group by 1, 2, 3, 4
+
+-- expressions_of_keys
+select price, day, unnest(tags) as tag, price * 2 + 1 as more, round(price, 1) as near, nullif(price, 3) is null as x,
+    case when price > 2 then price end as large, price = any ('{1.5,3}') as some, upper(unnest(tags)) as upper,
+    extract(year from day) as year, price * sum(n) as s, price::text as text, price::text || count(*) as of_text, count(*) as n
+    from {a} group by price, day, price::text, unnest(tags)

@@ -220,7 +220,9 @@ class Model:
     def now(self) -> str:
         """Return a position after every change that is in the log."""
         return str(
-            self.lab.value("select coalesce(max(commit_lsn) + 1, '0/1') from cdc.change_log")
+            self.lab.value(
+                "select coalesce(max(commit_lsn) + 1::numeric, '0/1') from cdc.change_log"
+            )
         )
 
     def seed(self) -> None:

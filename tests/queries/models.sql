@@ -238,3 +238,42 @@ select a.role, count(*) as n from {membership} a join {membership} b on b.bits =
 -- friends_of_members
 select a.name, b.name as friend, count(*) as n from {customer} a
 join {membership} m on m.user_id = a.id join {customer} b on b.id = m.project_id group by 1, 2
+
+-- expressions_of_keys
+select amount, abs(amount) + 1 as more, amount > 1 as large, amount * count(*) as weight, max(id) as last
+from {priced} group by amount
+
+-- collected
+select customer_id, json_agg(amount order by day, channel, customer_id, hours) as amounts,
+array_agg(amount order by amount, day, channel, customer_id, hours) filter (where hours > 2) as sorted,
+string_agg(channel, ',' order by hours, channel) as channels, count(distinct (channel, hours)) as kinds,
+sum(hours * interval '1 day 20 hours') as span, avg(hours::float8 / 3) as mean, sum(hours::float8) + sum(hours) as twice,
+percentile_cont(0.4) within group (order by hours) as p40, max(hours * interval '1 day') as longest,
+corr(hours, customer_id) as related, range_agg(daterange(day, day + 1)) as days
+from {days} group by 1
+
+-- latest_of_each
+select distinct on (customer_id, channel) customer_id, channel, day, hours, amount * 2 as amount from {days}
+where hours > 1 order by customer_id, channel, day desc nulls last, hours
+
+-- many_only
+select project_id, role, count(*) as n, sum(id) as ids, json_agg(id order by id) as members, max(id) - min(id) as between
+from {membership} group by 1, 2 having count(*) > 1 or max(user_id) > 4
+
+-- kinds_of_role
+select distinct project_id, role from {membership} where id > 1
+
+-- windows
+select m.id, m.project_id as project, m.user_id, row_number() over w as place, sum(id) over (partition by project_id order by user_id) as running,
+lag(user_id) over w as former, round(id / sum(id) over (partition by project_id)::numeric, 3) as share, count(*) over (partition by project_id, role) as alike
+from {membership} m window w as (partition by project_id order by user_id desc nulls last, id)
+
+-- two_of_each
+with ranked as (select *, row_number() over (partition by region_id order by since desc nulls last, id) as place from {customer})
+select id, region_id, since, place * 2 as twice from ranked where place <= 2 and region_id is not null
+
+-- of_latest
+select l.channel, count(*) as n, sum(l.amount) as amount from {latest_of_each} l group by 1
+
+-- left_of_two_of_each
+select r.name, count(t.id) as n from {region} r left join {two_of_each} t on t.region_id = r.id group by 1

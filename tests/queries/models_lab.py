@@ -117,10 +117,12 @@ class Above:
 
     def differences(self) -> list[tuple[Any, ...]]:
         """Return rows of the model that its query does not give, and the other way round."""
-        names = ", ".join(
-            f'"{name}"' + ('::text collate "C"' if type_ in ("text", "character varying") else "")
-            for name, type_ in self.columns
+        spelled = dict.fromkeys(("text", "character varying", "json"), '"{}"::text collate "C"')
+        # The last digits depend on the order of rows.
+        spelled |= dict.fromkeys(
+            ("real", "double precision"), """to_char("{}", '9.99999999EEEE')"""
         )
+        names = ", ".join(spelled.get(type_, '"{}"').format(name) for name, type_ in self.columns)
         model = f"select {names} from lab.{self.name}"
         query = f"select {names} from ({self._named('lab')}) as query"
         with self.lab.zone(self.compiled["timezone"]):

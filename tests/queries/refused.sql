@@ -43,10 +43,10 @@ select flag, string_agg(name, ',') from {a} group by 1
 -- bool_or() cannot | rows model
 select flag, bool_or(flag) from {a} group by 1
 
--- floats | x::text::numeric
+-- sum() of floats depends on the order of rows (column sum) | x::text::numeric
 select flag, sum(ratio) from {a} group by 1
 
--- not known
+-- sum() cannot be taken back row by row (column sum) | rows model
 select flag, sum(span) from {a} group by 1
 
 -- GROUP BY below the top (column count) | a model of its own
@@ -526,6 +526,29 @@ select flag, case when count(n) filter (where flag) > 0 then sum(n) / count(n) e
 
 -- x: a column that is not grouped beside totals | add both up in a view
 select id, length(name) + sum(n) as x from {a} group by id
+
+---- Beside GROUP BY.
+
+-- could tell equal values of a group apart (1.5 and 1.50), of which it has one (column t) | the expression in GROUP BY too
+select price, price::text as t, count(*) from {a} group by price
+
+-- tell equal values of a group apart
+select price, length(coalesce(price, 1)::text) * count(*) as x from {a} group by price
+
+-- tell equal values of a group apart
+select price + 1 as more, (price + 1) / 7 as x, count(*) from {a} group by 1, price + 1
+
+-- tell equal values of a group apart
+select id, price, scale(price) + count(tag) as x from {a} left join unnest(tags) as tag on true group by id
+
+-- a sub-select over a grouped value | the sub-select in GROUP BY too
+select price, (select price::text) as x, count(*) from {a} group by price
+
+-- which makes rows of groups (column part) | cross join unnest
+select name, unnest(string_to_array(name, ',')) as part, count(*) from {a} group by name
+
+-- a set-returning function
+select id, unnest(tags) as tag, count(*) from {a} group by id
 
 ---- Rows, which may hold labels of an enum.
 

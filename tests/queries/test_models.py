@@ -303,3 +303,46 @@ def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) 
         for each in above:
             assert each.differences() == [], each.name
     assert followed > 20
+
+
+@pytest.mark.parametrize(
+    ("zone", "right", "day", "moment"),
+    [
+        (
+            "Europe/Berlin",
+            "since + time '02:30' + (id % 2) * interval '1 hour'",
+            "'2026-03-29'",
+            "'2026-03-29 01:30+00'",
+        ),
+        ("Pacific/Apia", "since + id % 2", "'2011-12-30'", "'2011-12-30 10:00+00'"),
+    ],
+    ids=["hour", "day"],
+)
+def test_a_left_join_finds_both_times_that_a_moment_equals(
+    lab: Lab, zone: str, right: str, day: str, moment: str
+) -> None:
+    """Where a zone skips an hour or a day, a timestamptz equals two of them, which differ."""
+    begin(lab)
+    rng = Random(1)
+    orders = Below(lab, "moments", "select id, at from {orders}", rng)
+    clock = Below(lab, "clock", f"select id, {right} as local from {{customers}}", rng)
+    query = "select o.id, count(c.id) as n, count(*) as rows from {moments} o"
+    on = f"{query} left join {{clock}} c on c.local = "
+    models = [
+        Above(lab, name, f"{on}{condition} group by 1", timezone=zone)
+        for name, condition in (("bare", "o.at"), ("computed", "coalesce(o.at, o.at)"))
+    ]
+    fill(lab)
+    lab.transact(f"insert into lab.orders (id, at) values (1, {moment})")
+    for change in (
+        f"insert into lab.customers (id, since) values (1, {day}), (2, {day})",
+        "delete from lab.customers where id = 1",
+        f"insert into lab.customers (id, since) values (3, {day})",
+        "delete from lab.customers where id = 2",
+        "update lab.customers set since = since + 700",
+    ):
+        lab.transact(change)
+        orders.catch_up()
+        clock.catch_up()
+        assert [model.differences() for model in models] == [[]] * len(models), change
+    assert fill(lab) == 0

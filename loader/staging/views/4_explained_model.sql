@@ -44,7 +44,8 @@ select
                 then format('the change log starts at %s, after its baseline at %s', start_lsn, snapshot_lsn)
             when 'log lacks columns after the baseline' then format(
                 'its baseline is at %s, and the change log holds its tables %s',
-                snapshot_lsn, coalesce('only from ' || held_lsn || ' on' || coalesce(': ' || gap_event, ''), 'not yet')
+                snapshot_lsn,
+                coalesce('only from ' || held_lsn::text || ' on' || coalesce(': ' || gap_event, ''), 'not yet')
             )
             when 'to be rebuilt' then case
                 when applied_lsn is null then 'it was not built yet'

@@ -20,6 +20,7 @@ set transform_null_equals from current
 set DateStyle from current
 set IntervalStyle from current
 set TimeZone from current
+set xmloption from current
 set extra_float_digits from current
 set bytea_output from current
 as $$

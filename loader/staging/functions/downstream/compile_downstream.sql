@@ -41,7 +41,7 @@ begin
         raise exception '% stands on both sides of a LEFT JOIN.', twice
             using errcode = 'WL003', hint = 'Write a second model of the same rows, and join that one.';
     end if;
-    if is_roll_up and (inner_tree ->> 'hasTargetSRFs')::boolean then
+    if is_roll_up and compiled ? 'select' and (inner_tree ->> 'hasTargetSRFs')::boolean then
         raise exception 'A roll-up whose list makes several rows of one.'
             using errcode = 'WL003', hint = 'Unfold the values in FROM: `cross join unnest(o.tags) as tag`.';
     end if;
@@ -50,8 +50,8 @@ begin
         'sources', '[]'::jsonb,
         'inputs', compiled -> 'sources',
         'joins', jsonb_build_object('terms', joins.terms, 'equal', joins.equal, 'nullable', joins.nullable, 'plain', joins.plain)
-    ) || case when is_roll_up then jsonb_build_object('select', compiled -> 'select', 'added', compiled -> 'added') else '{}' end;
-    if is_roll_up then
+    ) || case when is_roll_up and not compiled ? 'group' then jsonb_build_object('select', compiled -> 'select', 'added', compiled -> 'added') else '{}' end;
+    if compiled ? 'select' then
         parts := cdc.split_tail(compiled #>> '{select,tail}');
         compiled := jsonb_set(compiled, '{select}', (compiled -> 'select') - 'tail' || jsonb_build_object(
             'from', parts.from_part, 'where', parts.where_part, 'base', cdc.base_columns(tree, inner_tree)

@@ -32,6 +32,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             )
         )
     from words as own
-    inner join words as near on near.token = 'waltally_source_' || neighbour and near.next_word <> '('
-    where own.token = 'waltally_source_' || number and own.next_word = 'ON'
+    inner join words as near on near.token = 'waltally_source_' || neighbour::text and near.next_word <> '('
+    where own.token = 'waltally_source_' || number::text and own.next_word = 'ON'
 $$;

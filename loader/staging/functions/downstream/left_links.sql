@@ -1,5 +1,6 @@
 -- The columns that find a model on the right of a LEFT JOIN, each with its neighbour's: [["id", 1, "customer_id"]]. All
--- are of one neighbour; null where ON compares no column of the model with anything. `equal` is as read_joins has it.
+-- are of one neighbour; null where ON compares no column of the model with anything, and [["id", null, null, false]]
+-- where with none of a neighbour: see own_columns. `equal` is as read_joins has it.
 create or replace function cdc.left_links(
     equal jsonb, condition jsonb, query jsonb, ctes jsonb, right_model jsonb, right_side jsonb
 ) returns jsonb
@@ -12,8 +13,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select coalesce(jsonb_agg(pairs.pair order by pairs.place), (
         -- Compared with an expression: nothing finds the rows on the left.
-        select jsonb_agg(jsonb_build_array(own.name, null, null))
-        from cdc.own_columns(condition, query, ctes, right_model, right_side) as own (name)
+        select jsonb_agg(jsonb_build_array(own.name, null, null, own.is_twofold))
+        from cdc.own_columns(condition, query, ctes, right_model, right_side) as own
     ))
     from pairs
     where pairs.pair -> 1 = (select first.pair -> 1 from pairs as first order by first.place limit 1)

@@ -45,8 +45,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             where cdc.never_fails(case key.type when 'text' then own.expression else cdc.in_base(compiled, key.expression) end)
             order by key.place
         ) as keys
-        where compiled ->> 'kind' = 'roll-up' and not exists (
-            select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
+        where compiled ? 'select' and not exists (select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
             where cdc.in_base(compiled, key.expression) is null
         )
     ),
@@ -75,6 +74,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         from of_group
         left join of_values on of_values.expression is not null
         where of_group.keys <> '{}' or of_values.expression is not null
+        union
+        select format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree', array_to_string(cdc.group_forms(compiled, 'column'), ', '), null
+        where compiled ? 'group'
     )
 
     select coalesce(jsonb_agg(to_jsonb(listed) || jsonb_build_object('name', 'waltally_' || md5(relation || method || columns)) order by relation, columns), '[]')

@@ -1,10 +1,13 @@
 -- The columns of the model on one side of a join that its condition compares by = with something else, among all that
--- it demands.
+-- it demands. A moment may equal two times that differ, where a zone skips an hour or a day: is_twofold.
 create or replace function cdc.own_columns(
     condition jsonb, query jsonb, ctes jsonb, model jsonb, side jsonb
-) returns setof text
+) returns table (name text, is_twofold boolean)
 language sql stable set search_path = pg_catalog, pg_temp as $$
-    select own.origin ->> 1
+    select
+        own.origin ->> 1,
+        cdc.node_type(demanded.sides -> 0) <> cdc.node_type(demanded.sides -> 1)
+        and 'timestamptz'::regtype in (cdc.node_type(demanded.sides -> 0), cdc.node_type(demanded.sides -> 1))
     from cdc.equal_sides(condition) as demanded
     cross join generate_series(0, 1) as number
     cross join lateral (select cdc.origin_of(demanded.sides -> number, query, ctes) as origin) as own

@@ -1,31 +1,35 @@
 -- SQL that compares what a model over models keeps with what its query gives over its inputs, in a row: how many
 -- groups there are, how many values differ, and the first `most` of these as [keys, column, in the model, by the
--- query]. Numbers are compared by their value, all else by its text.
+-- query]. Values are compared as their types do, of floats so many digits as do not depend on the order of rows.
 create or replace function cdc.write_difference(compiled jsonb, relation text, most integer) returns text
-language sql immutable set search_path = pg_catalog, pg_temp as $$
+language sql stable set search_path = pg_catalog, pg_temp as $$
     with columns as (
         select
             place,
             value ->> 'name' as name,
             place <= jsonb_array_length(compiled -> 'keys') as is_key,
-            case
-                when value ->> 'type' = 'numeric' then 'trim_scale(%I)::text'
-                -- Equal values, and the weights of equal ones, come in any order.
-                when value ->> 'type' like '%[]' then format(
-                    'case when %%1$I is not null then array(select %s::text collate "C" from unnest(%%1$I) as one (value) order by 1)::text end',
-                    case value ->> 'type' when 'numeric[]' then 'trim_scale(value)' else 'value' end
-                )
-                else '%I::text'
-            end as spelled
+            format(
+                case
+                    when place <= jsonb_array_length(compiled -> 'keys') then '%I'
+                    when value ->> 'type' in ('real', 'double precision') and value ? 'again'
+                        then '(case when abs(%1$I) < ''Infinity'' then to_char(%1$I, ''9.99999999EEEE'') else %1$I::text end)'
+                    -- Equal values, and the weights of equal ones, come in any order.
+                    when value ->> 'type' like '%[]' then
+                        '(case when %1$I is not null then array(select value from unnest(%1$I) as one (value) order by value) end)'
+                    -- These have no = of their own.
+                    when value ->> 'type' ~ '^(json|xml|point|line|lseg|box|path|polygon|circle)$' then '%I::text'
+                    else '%I'
+                end, value ->> 'name'
+            ) as compared
         from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
     )
 
     select cdc.fill(
 $template$
 with together as (
-    select true as is_own, {texts} from {relation}
+    select true as is_own, {columns} from {relation}
     union all
-    select false, {texts} from (
+    select false, {columns} from (
         with {inputs}
 
 {query}
@@ -39,10 +43,10 @@ groups as materialized (
 ),
 
 differing as (
-    select groups.keys, value.*
+    select groups.keys, value.name, value.own, value.counted
     from groups
-    cross join lateral (values {values}) as value (name, own, counted)
-    where value.own is distinct from value.counted
+    cross join lateral (values {values}) as value (name, differs, own, counted)
+    where value.differs
 )
 
 select
@@ -58,13 +62,17 @@ $template$,
             'inputs', cdc.write_inputs(compiled),
             'query', compiled ->> 'query',
             'most', most,
-            'texts', string_agg(format('%s collate "C" as t%s', format(spelled, name), place), ', ' order by place),
-            'keys', coalesce(string_agg('t' || place, ', ' order by place) filter (where is_key), ''),
-            'grouped', coalesce('group by ' || string_agg('t' || place, ', ' order by place) filter (where is_key), ''),
-            'sides', string_agg(
-                format('min(t%1$s) filter (where is_own) as own_%1$s, min(t%1$s) filter (where not is_own) as counted_%1$s', place), ', ' order by place
-            ) filter (where not is_key),
-            'values', string_agg(format('(%L, own_%s, counted_%s)', name, place, place), ', ' order by place) filter (where not is_key)
+            'columns', string_agg(format('%s as t%s', compared, place), ', ' order by place),
+            'keys', coalesce(string_agg(format('t%s::text', place), ', ' order by place) filter (where is_key), ''),
+            'grouped', coalesce('group by ' || string_agg(format('t%s', place), ', ' order by place) filter (where is_key), ''),
+            'sides', concat_ws(', ', 'count(*) filter (where is_own) as own_rows, count(*) filter (where not is_own) as counted_rows', string_agg(format(
+                'max(t%1$s::text) filter (where is_own) as own_%1$s, max(t%1$s::text) filter (where not is_own) as counted_%1$s, '
+                'count(distinct t%1$s) > 1 or count(t%1$s) = 1 as differs_%1$s', place
+            ), ', ' order by place) filter (where not is_key)),
+            'values', concat_ws(
+                ', ', case when compiled ? 'group' then '(''rows'', own_rows <> counted_rows, own_rows::text, counted_rows::text)' end,
+                string_agg(format('(%L, differs_%s, own_%s, counted_%s)', name, place, place, place), ', ' order by place) filter (where not is_key)
+            )
         )
     )
     from columns

@@ -71,7 +71,8 @@ $template$,
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'branches', (
                 select string_agg(format(
-                    e'if $2 = %L then\n        %s\n    end if;', own.model, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')
+                    e'if $2 = %L then\n        %s\n    end if;', own.model, case when compiled ? 'group' then cdc.write_replaced(compiled, own.model, relation, '$5 is not null')
+                    else cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null') end
                 ), e'\n    ' order by own.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
             )

@@ -20,7 +20,8 @@ $template$after_ as materialized (
                     select string_agg(format('select %s from near', cdc.link_columns(compiled, n, 2)), ' union all ' order by n)
                     from unnest(numbers) as n
                 ))
-                when cardinality(numbers) = 1 then format('(%s) in (select %s from changed)', own.columns, own.columns)
+                when cardinality(numbers) = 1 and not compiled #> array['joins', 'nullable', numbers[1]::text] @? 'strict $[*] ? (@[3] == true)'
+                    then format('(%s) in (select %s from changed)', own.columns, own.columns)
                 else 'true'
             end,
             'columns', cdc.model_columns(held, 'stored'),

@@ -17,7 +17,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         from kept
         left join kept as counting on counting.name = kept.counted_by
         union all
-        select part.name, part.place + (select count(*) from kept), kept.place, 'source_no = ' || part.source_no, null
+        select part.name, part.place + (select count(*) from kept), kept.place, 'source_no = ' || part.source_no::text, null
         from cdc.part_columns(compiled) as part
         inner join kept on kept.name = part.kept_name and compiled ->> 'kind' <> 'rows'
     ),

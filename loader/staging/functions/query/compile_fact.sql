@@ -17,10 +17,7 @@ declare
     kept jsonb := jsonb '[]';
     derived jsonb := jsonb '[]';
     more_groups text;
-    entry jsonb;
-    expression text;
-    sum_of text;
-    count_of text;
+    entry jsonb; expression text; average text; sum_of text; count_of text;
     one record;
 begin
     if exists (
@@ -56,14 +53,16 @@ begin
             columns -> (series.place - 1) ->> 'type' as type,
             own.entry,
             own.pieces,
+            own.is_anew,
             coalesce(
-                own.pieces[1] = '' and own.pieces[3] = '' and own.pieces[2] !~ '^avg\((?!DISTINCT\s)' and own.pieces[4] is null, false
+                own.pieces[1] = '' and own.pieces[3] = '' and (own.is_anew or own.pieces[2] !~ '^avg\((?!DISTINCT\s)') and own.pieces[4] is null, false
             ) as is_single
         from generate_series(1, cardinality(numbers)) as series (place)
         cross join lateral (
             select
                 parts.entries[numbers[series.place]] as entry,
-                cdc.find_aggregates(parts.entries[numbers[series.place]]) as pieces
+                cdc.find_aggregates(parts.entries[numbers[series.place]]) as pieces,
+                cdc.has_other_sums(tree -> 'targetList' -> (numbers[series.place] - 1)) as is_anew
         ) as own
         where not keys @> jsonb_build_array(jsonb_build_object('name', names[series.place]))
         order by is_single desc, series.place
@@ -73,7 +72,7 @@ begin
                 using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
         end if;
         if one.is_single and cdc.kept_place(kept, one.pieces[2]) is null then
-            kept := kept || jsonb_build_object('name', one.name, 'expression', one.pieces[2]);
+            kept := kept || jsonb_build_object('name', one.name, 'expression', one.pieces[2], 'is_anew', one.is_anew);
             continue;
         end if;
         -- Each aggregate becomes what is kept for it.
@@ -83,11 +82,12 @@ begin
                 expression := expression || one.pieces[number_of];
                 continue;
             end if;
-            sum_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT\s)', 'sum(');
-            count_of := regexp_replace(one.pieces[number_of], '^avg\((?!DISTINCT\s)', 'count(');
-            kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of), count_of);
+            average := case when one.is_anew then '^$' else '^avg\((?!DISTINCT\s)' end;
+            sum_of := regexp_replace(one.pieces[number_of], average, 'sum(');
+            count_of := regexp_replace(one.pieces[number_of], average, 'count(');
+            kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of, one.is_anew), count_of, one.is_anew);
             expression := expression || case
-                when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)
+                when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)::text
                 else format('((waltally_kept_%s)::numeric / nullif(waltally_kept_%s, 0))', cdc.kept_place(kept, sum_of), cdc.kept_place(kept, count_of))
             end;
         end loop;
@@ -96,7 +96,7 @@ begin
     -- How many rows a group has, and how many values a sum.
     kept := cdc.keep_aggregate(kept, 'count(*)');
     for entry in select value from jsonb_array_elements(kept) loop
-        if entry ->> 'expression' ~ '^sum\((?!DISTINCT\s)' then
+        if entry ->> 'expression' ~ '^sum\((?!DISTINCT\s)' and not (entry ->> 'is_anew')::boolean then
             kept := cdc.keep_aggregate(kept, regexp_replace(entry ->> 'expression', '^sum\(', 'count('));
         end if;
     end loop;
@@ -107,9 +107,9 @@ begin
         'keys', keys,
         'kept', (
             select jsonb_agg(
-                value - 'expression' || case
+                value - 'expression' - 'is_anew' || case
                     -- Not added up: counted by value, or computed again.
-                    when value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT\s)'
+                    when (value ->> 'is_anew')::boolean or value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT\s)'
                         then jsonb_build_object('again', value -> 'expression')
                     when value ->> 'expression' ~ '^sum\('
                         then jsonb_build_object('counted_by', cdc.kept_name(kept, regexp_replace(value ->> 'expression', '^sum\(', 'count(')))
@@ -128,7 +128,7 @@ begin
         -- Without what is not added up.
         'added', place.before || parts.head || cdc.write_entries(keys || (
             select jsonb_agg(value order by place_no) from jsonb_array_elements(kept) with ordinality as one (value, place_no)
-            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT\s)'
+            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT\s)' and not (value ->> 'is_anew')::boolean
         )) || parts.tail || more_groups || place.after
     );
 end

@@ -22,13 +22,11 @@
 create or replace function cdc.compile_query(query text, inputs jsonb, options jsonb default '{}') returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp
-set row_security from current
+set row_security from current set quote_all_identifiers = off
 set standard_conforming_strings from current
 set transform_null_equals from current
 set array_nulls from current set timezone_abbreviations from current
-set DateStyle from current
-set IntervalStyle from current
-set TimeZone from current
+set DateStyle from current set IntervalStyle from current set TimeZone from current set xmloption from current
 as $$
 declare
     is_downstream constant boolean := inputs @? '$[*].model';
@@ -42,6 +40,7 @@ declare
     width integer;
     unwrapped record;
     compiled jsonb;
+    own record;
 begin
     if options ? 'timezone' then
         perform set_config('timezone', options ->> 'timezone', true);
@@ -62,12 +61,12 @@ begin
         perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;
     unwrapped := cdc.unwrap_query(tree);
+    select * into own from cdc.find_group(nodes, named.numbered);
     perform cdc.refuse_query(
-        named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null', options ? 'timezone',
-        case when is_downstream then jsonb_array_length(named.numbered) end
+        named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null',
+        array(select unwrapped.numbers[place] from jsonb_array_elements(read.columns) with ordinality as one (value, place) where value ? 'is_loose'),
+        options ? 'timezone', named.numbered
     );
-    perform cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
-    from cdc.judge_collations(nodes, named.numbered) as found;
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
     if not is_downstream then
         select max(jsonb_array_length(term.value)) into width
@@ -78,6 +77,10 @@ begin
         perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
     elsif width = 0 then
         raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source(), or a model by ref().';
+    elsif own.core is not null then
+        compiled := compiled || cdc.compile_group(
+            read.printed, read.columns, nodes, named.numbered -> 0, own.core, own.kind, own.grouped, unwrapped.top_path, unwrapped.numbers
+        );
     elsif (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null' then
         compiled := compiled || cdc.compile_fact(
             read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers

@@ -1,10 +1,8 @@
 -- An expression over totals as the tokens between its aggregates and the aggregates: pieces 2, 4, ... are aggregates.
 create or replace function cdc.find_aggregates(expression text) returns text[]
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
 declare
-    -- Those of is_orderless.
-    names constant text[] := '{count,sum,avg,min,max,bool_and,bool_or,every,bit_and,bit_or,bit_xor,stddev,stddev_pop,stddev_samp,variance,'
-        'var_pop,var_samp,array_agg,string_agg,percentile_disc,percentile_cont,mode}'::text[];
+    names constant text[] := array(select distinct p.proname from pg_proc as p where p.prokind = 'a' and p.pronamespace = 'pg_catalog'::regnamespace);
     pieces text[] := array[''];
     open_at bigint;
     one record;

@@ -7,9 +7,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select
             node.path,
             node.type,
-            coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'opfuncid')::oid as function_oid
+            coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'winfnoid', node.fields ->> 'opfuncid')::oid as function_oid
         from unnest(nodes) as node
-        where node.type in ('FUNCEXPR', 'AGGREF', 'OPEXPR', 'DISTINCTEXPR', 'NULLIFEXPR', 'SCALARARRAYOPEXPR')
+        where node.type in ('FUNCEXPR', 'AGGREF', 'WINDOWFUNC', 'OPEXPR', 'DISTINCTEXPR', 'NULLIFEXPR', 'SCALARARRAYOPEXPR')
     ),
 
     known as (
@@ -19,7 +19,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             p.proname as name,
             p.pronamespace = 'pg_catalog'::regnamespace
             or p.oid = 'cdc.percentile_disc(double precision, anyarray, numeric[])'::regprocedure as is_built_in,
-            p.pronamespace::regnamespace || '.' || p.proname as full_name,
+            p.pronamespace::regnamespace::text || '.' || p.proname as full_name,
             format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) as signature
         from calls
         inner join pg_proc as p on p.oid = calls.function_oid
@@ -43,14 +43,14 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             or known.signature ~ '^(timestamptz_(lt|le|eq|ge|gt|ne)_(date|timestamp)|(date|timestamp)_(lt|le|eq|ge|gt|ne)_timestamptz)\(|^(timezone|date_add|date_subtract)\(timestamp with time zone(, interval)?\)'
             as is_zoned,
             known.signature ~ '^(to_char|to_date|to_timestamp|to_number)\(.*text\)$' as is_formatted,
-            known.signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat)\(' as is_spelling,
+            known.signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat|jsonb?_agg|jsonb?_object_agg)\(' as is_spelling,
             known.signature ~ '^(generate_series|repeat|array_fill|lpad|rpad|pg_sleep)\(' as is_unbounded,
             -- What a value looks like depends on nothing that may change.
             not exists (
                 select from unnest(nodes) as argument
                 where
-                    argument.parent = known.path
-                    and argument.path ~ '\.args\.[0-9]+$'
+                    starts_with(argument.path, known.path || '.args.') and argument.type <> 'TARGETENTRY'
+                    and substr(argument.path, length(known.path) + 1) ~ '^\.args\.[0-9]+(\.expr)?$'
                     and not cdc.has_plain_text(cdc.node_type(argument.fields))
             ) as has_plain_values,
             exists (

@@ -9,7 +9,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         variable.path
     from cdc.follow_columns(nodes) as followed
     inner join jsonb_array_elements(sources) with ordinality as source (value, place)
-        on followed.relation = to_regclass('pg_temp.waltally_source_' || source.place)
+        on followed.relation = to_regclass('pg_temp.waltally_source_' || source.place::text)
     cross join lateral (select source.value -> 'columns' -> (followed.column_number - 1) as value) as own
     inner join unnest(nodes) as variable on variable.path = followed.variable
     inner join unnest(nodes) as parent on parent.path = variable.parent

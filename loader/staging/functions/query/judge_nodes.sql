@@ -1,19 +1,17 @@
 -- What stands in a query's tree and may not, by a list of what may: what nobody thought of is refused.
-create or replace function cdc.judge_nodes(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
+create or replace function cdc.judge_nodes(nodes cdc.tree_node[], core text default null) returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         -- What a query consists of: a clause and its node, or a property.
         select
             node.path,
+            node.parent,
             split_part(substr(node.path, length(node.parent) + 2), '.', 1) as clause,
             node.parent ~ '\.subselect$' as is_asked_of_row
         from unnest(nodes) as node
         inner join unnest(nodes) as parent on parent.path = node.parent and parent.type = 'QUERY'
         union
-        select
-            node.path,
-            field.key,
-            node.path ~ '\.subselect$'
+        select node.path, null, field.key, node.path ~ '\.subselect$'
         from unnest(nodes) as node
         cross join lateral jsonb_each_text(node.fields) as field
         where node.type = 'QUERY' and field.value = 'true'
@@ -22,11 +20,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     refused_parts (clause, reason, remedy) as (
         values
         ('havingQual', 'HAVING: which groups there are would depend on totals',
-            'a view, or the query that reads the model'),
-        ('windowClause', 'a window function', 'a view, or the query that reads the model'),
+            'the same query over a rows model; or a view, or the query that reads the model'),
+        ('windowClause', 'a window function', 'windows alone over one model, in a model of their own; or a view'),
         ('limitCount', 'LIMIT', 'a view, or the query that reads the model'),
         ('limitOffset', 'OFFSET', 'a view, or the query that reads the model'),
-        ('distinctClause', 'DISTINCT', 'GROUP BY the columns, with count(*)'),
+        ('distinctClause', 'DISTINCT', 'GROUP BY the columns, with count(*); or the same query over a rows model'),
         ('hasDistinctOn', 'DISTINCT ON', 'a roll-up over a rows model'),
         ('groupingSets', 'grouping sets', 'a model for each of them'),
         ('groupDistinct', 'grouping sets', 'a model for each of them'),
@@ -57,6 +55,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             -- Beside the clauses that are refused.
             'hasWindowFuncs', 'hasForUpdate'
         )
+        -- What a group of rows decides: see find_group.
+        and not (parts.clause in ('havingQual', 'windowClause', 'distinctClause', 'hasDistinctOn') and coalesce(core in (parts.path, parts.parent), false))
         -- Over a row's own values each of them has the same result at any time.
         and not (parts.is_asked_of_row and parts.clause in ('distinctClause', 'havingQual', 'limitCount', 'limitOffset'))
     union

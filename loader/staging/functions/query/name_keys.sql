@@ -36,7 +36,7 @@ begin
             named := named || tokens[code[place]];
             place := place + 1;
         else
-            named := named || 'waltally_key_' || key.number;
+            named := named || 'waltally_key_' || key.number::text;
             place := place + key.size;
         end if;
     end loop;

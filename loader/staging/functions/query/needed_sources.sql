@@ -29,7 +29,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)
                 inner join cdc.read_columns(nodes) as read
                     on
-                        read.relation = to_regclass('pg_temp.waltally_source_' || source.place)
+                        read.relation = to_regclass('pg_temp.waltally_source_' || source.place::text)
                         and read.column_number = listed.place
             ), '[]')
         )

@@ -31,10 +31,10 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
             (entries.fields ->> 'relid')::oid as relation,
             variables.column_no,
             case entries.fields ->> 'rtekind'
-                when '1' then entries.path || '.subquery.targetList.' || variables.column_no
-                when '2' then entries.path || '.joinaliasvars.' || variables.column_no
-                when '6' then named.path || '.ctequery.targetList.' || variables.column_no
-                else entries.path || '.groupexprs.' || variables.column_no
+                when '1' then entries.path || '.subquery.targetList.' || variables.column_no::text
+                when '2' then entries.path || '.joinaliasvars.' || variables.column_no::text
+                when '6' then named.path || '.ctequery.targetList.' || variables.column_no::text
+                else entries.path || '.groupexprs.' || variables.column_no::text
             end as target
         from variables
         inner join entries on entries.query = variables.query and entries.table_no = variables.table_no

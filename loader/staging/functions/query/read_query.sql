@@ -25,7 +25,9 @@ begin
     from pg_rewrite as rule
     where rule.ev_class = to_regclass('pg_temp.waltally_query');
     select jsonb_agg(
-        jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid)) order by a.attnum
+        jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid))
+        || case when cdc.equal_is_identical(a.atttypid, a.atttypmod, a.attcollation) then '{}' else '{"is_loose": true}' end::jsonb
+        order by a.attnum
     ) into columns
     from pg_attribute as a
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;

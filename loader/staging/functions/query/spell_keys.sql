@@ -10,7 +10,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             case
                 when is_key and cdc.is_text(type) then format(e'\n    %s as %I', cdc.short_text(format('query.%I::text', name), (compiled ->> 'text_share')::integer), name)
                 when is_key and type in ('numeric', 'bytea') and compiled ->> 'kind' <> 'rows' then format(
-                    e'\n    case when octet_length(query.%1$I::text) > %2$s then (''a value to group by has '' || length(query.%1$I::text)'
+                    e'\n    case when octet_length(query.%1$I::text) > %2$s then (''a value to group by has '' || length(query.%1$I::text)::text'
                     ' || '' characters, too many for an index'')::numeric::text::%3$s else %4$s end as %1$I',
                     name, compiled ->> 'long_share', type, format(case type when 'numeric' then 'trim_scale(query.%I)' else 'query.%I' end, name)
                 )

@@ -71,7 +71,7 @@ $template$,
                 select string_agg(format(
                     case value ->> 'type' when 'numeric'
                         then cdc.write_finite(
-                            'query.%1$I', 'query.%1$I::text', '(''a sum would be '' || query.%1$I)::numeric::text'
+                            'query.%1$I', 'query.%1$I::text', '(''a sum would be '' || query.%1$I::text)::numeric::text'
                         )
                         else 'query.%I::text'
                     end, value ->> 'name'

@@ -6,7 +6,7 @@ create or replace function cdc.reshape_table(target regclass, definitions jsonb,
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     -- A name that is free: whoever calls apply may have made temporary tables before.
-    pattern constant text := 'pattern_' || gen_random_uuid();
+    pattern constant text := 'pattern_' || gen_random_uuid()::text;
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
 begin
