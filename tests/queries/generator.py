@@ -79,6 +79,10 @@ _OF_TOTALS = (
     "{0} * 100.0", "case when {0} > 1 then {1} else 0 end", "greatest({0}, {1})", "{0} / {1}",
     "({0})::text", "{0} is null", "abs({0})", "{0} / 3", "({0})::double precision",
 )  # fmt: skip
+_OF_KEYS = (
+    "({0})::text", "({0}) is null", "coalesce({0}, {0})", "nullif({0}, {0})", "count(*) || ({0})::text", "array[{0}]",
+    "({0}) = ({0})", "greatest({0}, {0})", "case when count(*) > 1 then {0} end", "(select {0})", "unnest(array[{0}, {0}])",
+)  # fmt: skip
 _OF_TWO = (
     "case when {2} then {0} else {1} end", "coalesce({0}, {1})", "greatest({0}, {1})", "nullif({0}, {1})",
 )  # fmt: skip
@@ -174,10 +178,12 @@ class Queries:
         if keys and rng.random() < 0.05:
             totals = []
         listed = [f"{key} as k{n}" for n, key in enumerate(keys, 1)]
+        if keys and rng.random() < 0.3:
+            listed += [f"{rng.choice(_OF_KEYS).format(rng.choice(keys))} as e{n}" for n in (1, 2)]
         listed += [f"{total} as t{n}" for n, total in enumerate(totals, 1)]
         rest = f" where {self._expression('boolean', 2, scope)}" if rng.random() < 0.4 else ""
         if keys:
-            rest += " group by " + ", ".join(str(n) for n in range(1, len(keys) + 1))
+            rest += " group by " + ", ".join(keys)
         text = f"select {', '.join(listed)} from {source}{rest}"
         if rng.random() < 0.1:
             ctes.append(f"final as ({text})")
@@ -230,6 +236,12 @@ class Queries:
             f"{self._expression(type_, rng.choice((0, 0, 1)), inner)}::{type_} as c{n}"
             for n, type_ in enumerate(types, 1)
         ]
+        if rng.random() < 0.03:
+            # Aggregates of the rows around a sub-select.
+            listed = [
+                f"(select max({rng.choice([name for name, _ in inner])}::text))::{type_} as c{n}"
+                for n, type_ in enumerate(types, 1)
+            ]
         where = f" where {self._expression('boolean', 1, inner)}" if rng.random() < 0.3 else ""
         return (
             f"select {', '.join(listed)} from {{{table}}} as r{where}",

@@ -34,6 +34,11 @@ _OF_TYPE = {
     "numeric": ("stddev({})", "var_pop({})", "sum(distinct {})"),
     "integer": ("bit_or({})", "stddev_samp({})", "avg(distinct {})"),
 }
+_NOT_GROUPED = ("text[]", "jsonb", "json", "double precision", "interval")
+_WINDOWS = (
+    "row_number()", "rank()", "dense_rank()", "lag({0})", "lead({0}, 2)", "first_value({1})", "last_value({0})", "ntile(2)",
+    "count(*)", "count({0})", "max({0}::text)", "sum(length({0}::text))", "array_agg({1})", "percent_rank()", "nth_value({0}, 2)",
+)  # fmt: skip
 
 
 class ModelQueries(Queries):
@@ -44,11 +49,56 @@ class ModelQueries(Queries):
         self.catalog = Catalog.of(lab)
         self.tables: dict[str, Scope] = {}
         self.is_roll_up = False
+        self.keys: dict[str, list[str]] = {}
+        """Of each model."""
 
     def query(self) -> tuple[str, dict[str, Any]]:
+        if self.rng.random() < 0.15:
+            return self._by_group(), {}
         text, options = super().query()
         options.pop("ignore_deletes", None)
         return text, options
+
+    def _by_group(self) -> str:
+        """Return a query of which the rows of a group decide the result: no totals alone."""
+        rng = self.rng
+        self.ctes = []
+        name = rng.choice([name for name, keys in self.keys.items() if keys])
+        scope = self._named("s", self.tables[name])
+        keys = [f"s.{key}" for key in self.keys[name]]
+        parts = [column for column, type_ in scope if type_ not in _NOT_GROUPED]
+        parts = rng.sample(parts, min(len(parts), rng.choice((1, 1, 2))))
+        where = f" where {self._condition(scope)}" if rng.random() < 0.4 else ""
+        source = f"from {{{name}}} as s{where}"
+        value, other = (rng.choice(scope)[0] for _ in range(2))
+        sort = f"{value}{rng.choice(('', ' desc', ' desc nulls last'))}"
+        order = rng.choice((f"{sort}, {', '.join(keys)}", ", ".join(keys), sort))
+        split = ", ".join(parts)
+        kind = rng.random()
+        if kind < 0.2:
+            return f"select distinct {split}, {value} as chosen {source}"
+        if kind < 0.4:
+            return f"select distinct on ({split}) {split}, {value} as chosen, {other} as beside {source} order by {split}, {order}"
+        if kind < 0.6:
+            total = f"json_agg({value} order by {order}) as together, count(distinct ({value}, {other})) as many"
+            having = rng.choice(
+                ("count(*) > 1", f"max({keys[0]}::text) > 'b'", f"count({value}) = 1")
+            )
+            return f"select {split}, {total} {source} group by {split} having {having}"
+        calls = rng.sample(_WINDOWS, 3)
+        over = f"partition by {split}" + (f" order by {order}" if kind < 0.9 else "")
+        windows = ", ".join(
+            f"{call.format(value, other)} over ({over}) as w{n}" for n, call in enumerate(calls)
+        )
+        listed = ", ".join(f"{column} as c{n}" for n, column in enumerate({*keys, *parts, value}))
+        text = f"select {listed}, {windows} {source}"
+        return (
+            text
+            if rng.random() < 0.6
+            else f"select * from ({text}) as x where {rng.choice(('w0 is not null', 'w1::text < $q$3$q$', 'c0 is not null'))}".replace(
+                "$q$", "'"
+            )
+        )
 
     def _from(self) -> tuple[list[str], str, Scope]:
         rng = self.rng
@@ -154,7 +204,9 @@ class ModelQueries(Queries):
             f"{one} = {other}"
             for one, type_ in left
             for other, own in right
-            if own == type_ or {own, type_} <= {"integer", "bigint", "smallint"}
+            if own == type_
+            or {own, type_} <= {"integer", "bigint", "smallint"}
+            or {own, type_} == {"date", "timestamp with time zone"}
         ]
         named = [pair for pair in pairs if re.search(r"id|\.[ab]\b|owner", pair)]
         return self.rng.choice((self.rng.random() < 0.8 and named) or pairs or ["true"])
@@ -238,9 +290,13 @@ class ModelTrial(Trial[Above]):
         columns = [(name, type_) for name, type_, *_ in model.columns if type_ in TYPES]
         if columns:
             self.queries.tables[model.name] = columns
+            self.queries.keys[model.name] = [key["name"] for key in model.compiled["keys"]]
 
     def clear(self) -> None:
         self.queries.tables = dict(self.tables)
+        self.queries.keys = {
+            name: keys for name, keys in self.queries.keys.items() if name in self.tables
+        }
         self.lab.execute("delete from cdc.downstream_model; truncate cdc.to_fill")
         self.lab.drop_made("^m[0-9]+(__apply.*)?$")
         self.lab.execute("select cdc.drop_unused_indexes('lab')")

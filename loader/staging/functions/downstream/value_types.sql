@@ -1,5 +1,5 @@
--- A compiled roll-up with the type of the values that each count(distinct), min() and max() is of: `value_type`. Rows are
--- not values: those that differ are counted anew, in brackets, by which nothing takes it for a number that is added to.
+-- A compiled roll-up with the type of the values that each count(distinct), min() and max() is of: `value_type`. Rows
+-- are no values: those that differ are counted anew, in brackets, by which nothing takes it for what is added to.
 create or replace function cdc.value_types(compiled jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

@@ -3,7 +3,8 @@
 --
 -- group  by what such rows are found: {"name": the column of the result, "column": that of the model, "type"}
 create or replace function cdc.compile_group(
-    printed text, columns jsonb, nodes cdc.tree_node[], input jsonb, core text, kind text, grouped text[], top_path text, numbers integer[]
+    printed text, columns jsonb, nodes cdc.tree_node[], input jsonb, core text, kind text, grouped text[],
+    top_path text, numbers integer[]
 ) returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare

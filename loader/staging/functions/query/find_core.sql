@@ -1,5 +1,5 @@
--- The select of a query over one model that does more with a group of rows than to aggregate it, where it is the only
--- one, and no other one aggregates: `kind` is having, distinct, first (DISTINCT ON) or window. No row for other queries.
+-- The select of a query over one model that does more with a group of rows than to aggregate it, where no other one
+-- does, nor aggregates: `kind` is having, distinct, first (DISTINCT ON) or window. No row for any other query.
 create or replace function cdc.find_core(nodes cdc.tree_node[], inputs jsonb) returns table (path text, kind text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with selects as (

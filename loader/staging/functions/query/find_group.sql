@@ -1,5 +1,5 @@
--- Of a query over one model that does more with a group of rows than to aggregate it: how its rows fall into groups, each
--- of which decides its rows of the result alone. No row for any other query.
+-- Of a query over one model that does more with a group of rows than to aggregate it: how its rows fall into groups,
+-- each of which decides its rows of the result alone. No row for any other query.
 --
 -- core     the path of the select that does it; `kind` is as find_core gives it
 -- grouped  the model's columns of which each group has one value

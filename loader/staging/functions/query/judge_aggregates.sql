@@ -1,5 +1,5 @@
 -- Aggregates at the top of a query that cannot be kept there. A sum or count over rows is added to; what else the rows
--- of a group decide is computed again for a group that changed, over one model. `inputs` are the models, null over sources.
+-- of a group decide is computed again for a group that changed, over one model. `inputs` are models, null over sources.
 create or replace function cdc.judge_aggregates(nodes cdc.tree_node[], top_path text, inputs jsonb)
 returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$

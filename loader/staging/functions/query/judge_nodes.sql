@@ -1,5 +1,6 @@
 -- What stands in a query's tree and may not, by a list of what may: what nobody thought of is refused.
-create or replace function cdc.judge_nodes(nodes cdc.tree_node[], core text default null) returns table (reason text, remedy text, path text)
+create or replace function cdc.judge_nodes(nodes cdc.tree_node[], core text default null)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with parts as (
         -- What a query consists of: a clause and its node, or a property.

@@ -1,6 +1,7 @@
 -- Refuse a query for all that is wrong with it. `inputs` are what it reads.
 create or replace function cdc.refuse_query(
-    query text, tree text, nodes cdc.tree_node[], top_path text, is_total boolean, loose integer[], has_zone boolean, inputs jsonb
+    query text, tree text, nodes cdc.tree_node[], top_path text, is_total boolean, loose integer[],
+    has_zone boolean, inputs jsonb
 ) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
     select cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
