@@ -53,8 +53,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         parts.clause not in (
             'canSetTag', 'targetList', 'rtable', 'rteperminfos', 'jointree', 'cteList', 'groupClause', 'sortClause',
             'setOperations', 'hasAggs', 'hasTargetSRFs', 'hasSubLinks', 'hasGroupRTE',
-            -- Beside the clauses that are refused.
-            'hasWindowFuncs', 'hasForUpdate'
+            'hasWindowFuncs', 'hasForUpdate' -- Beside the clauses that are refused.
         )
         -- What a group of rows decides: see find_group.
         and not (parts.clause in ('havingQual', 'windowClause', 'distinctClause', 'hasDistinctOn') and coalesce(core in (parts.path, parts.parent), false))
