@@ -76,7 +76,7 @@ def history(lab: Lab, rng: Random) -> Iterator[None]:
 
 
 def test_the_page_has_a_query_and_its_recipes() -> None:
-    assert len(MODELS) == 12
+    assert len(MODELS) == 11
 
 
 @pytest.mark.parametrize("title", MODELS)
@@ -145,7 +145,10 @@ def test_what_collects_values_needs_an_order_that_leaves_no_choice(lab: Lab, cal
 
 
 def test_every_other_aggregate_is_one_of_a_roll_up(lab: Lab) -> None:
-    asked = ", ".join(f"{call} as a{place}" for place, (call, *_) in enumerate(calls_of(lab)))
+    calls = [
+        call for call, name, _ in calls_of(lab) if not re.match("array_|string_|json|xml", name)
+    ]
+    asked = ", ".join(f"{call} as a{place}" for place, call in enumerate(calls))
     with pytest.raises(psycopg2.Error) as refused:
         lab.compile(f"select {asked} from {{orders}}")
     said = str(refused.value.diag.message_primary)
