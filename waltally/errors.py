@@ -1,6 +1,8 @@
 """Every error of the loader: a sentence, a remedy, an exit code.
 
-A docstring is also what the table of exit codes in docs/runbook.md says: `make fix` writes it.
+An exit code is for what a program would do: ask a person, try again, set up, seed. The sentence has
+the rest. A docstring is also what the table of exit codes in docs/runbook.md says: `make fix`
+writes it.
 """
 
 from __future__ import annotations
@@ -55,13 +57,13 @@ class CannotConnect(LoaderError):
 class TargetReadOnly(CannotConnect):
     """The target takes no writes: it is a standby, or read-only for now."""
 
-    exit_code = 39
+    exit_code = 10
 
 
 class LoginRefused(LoaderError):
     """The source or the target refuses the login, or a pooling proxy is in between."""
 
-    exit_code = 45
+    exit_code = 15
 
 
 class WalLevelTooLow(LoaderError):
@@ -73,19 +75,19 @@ class WalLevelTooLow(LoaderError):
 class PluginMissing(LoaderError):
     """wal2json is not installed on the source."""
 
-    exit_code = 12
+    exit_code = 11
 
 
 class PluginNotAllowed(LoaderError):
     """The source's `output_plugin_libraries` lacks wal2json."""
 
-    exit_code = 13
+    exit_code = 11
 
 
 class NoFreeSlot(LoaderError):
     """The source has no free replication slot or no free WAL sender."""
 
-    exit_code = 14
+    exit_code = 11
 
 
 class MissingRight(LoaderError):
@@ -97,7 +99,7 @@ class MissingRight(LoaderError):
 class IsStandby(LoaderError):
     """The source is a standby."""
 
-    exit_code = 16
+    exit_code = 11
 
 
 class TableUnfit(LoaderError):
@@ -109,13 +111,13 @@ class TableUnfit(LoaderError):
 class IdentityTooNarrow(LoaderError):
     """A table's replica identity lacks columns that the models need of an old row."""
 
-    exit_code = 18
+    exit_code = 17
 
 
 class SlotCreationBlocked(LoaderError):
     """A long transaction keeps the slot from being made."""
 
-    exit_code = 19
+    exit_code = 29
 
 
 class NotSetUp(LoaderError):
@@ -136,7 +138,7 @@ class SlotMoved(LoaderError):
     Somebody moved it or made it again, or the target was restored.
     """
 
-    exit_code = 22
+    exit_code = 21
 
 
 class AnotherCluster(LoaderError):
@@ -157,7 +159,7 @@ class SourceBehind(LoaderError):
     It was restored, a failover lost them, or it is a former primary.
     """
 
-    exit_code = 25
+    exit_code = 23
 
 
 class DiskFull(LoaderError):
@@ -199,13 +201,13 @@ class EncodingUnfit(LoaderError):
 class SynchronousStandby(LoaderError):
     """The source's commits would wait for the loader: `synchronous_standby_names` matches it."""
 
-    exit_code = 37
+    exit_code = 10
 
 
 class NotReached(LoaderError):
     """`loader wait`: a model did not come to hold what is committed within --timeout."""
 
-    exit_code = 48
+    exit_code = 41
 
 
 def unexpected(error: BaseException) -> LoaderError:
@@ -219,7 +221,7 @@ def unexpected(error: BaseException) -> LoaderError:
 class RowTooLarge(LoaderError):
     """A row is too large for the stream: as JSON it has more than 1 GB."""
 
-    exit_code = 43
+    exit_code = 36
 
 
 class NotOurs(LoaderError):

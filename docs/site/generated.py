@@ -32,14 +32,17 @@ def alerts(rules: str) -> str:
 
 
 def meanings() -> dict[int, str]:
-    """Return what each exit code means, by the docstring of its error."""
+    """Return what each exit code means, by the docstrings of its errors."""
     kinds = [
         kind
         for module in (errors, of_jobs)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, LoaderError)
     ]
-    return {kind.exit_code: " ".join((kind.__doc__ or "").split()) for kind in kinds}
+    said: dict[int, list[str]] = {}
+    for kind in dict.fromkeys(kinds):
+        said.setdefault(kind.exit_code, []).append(" ".join((kind.__doc__ or "").split()))
+    return {code: " ".join(sentences) for code, sentences in said.items()}
 
 
 def runbook(page: str) -> str:

@@ -43,7 +43,7 @@ def wait_command(
 ) -> None:
     """Wait until all models of the slot, or the named ones, hold what is committed at the source.
 
-    The exit code is 48 if that did not happen in time; the error names the models that do not
+    The exit code is 41 if that did not happen in time; the error names the models that do not
     follow, or says how far the slot is.
 
     Example: loader wait --model ft_orders --timeout 30s

@@ -36,7 +36,7 @@ def test_the_trouble_of_one_schema_is_not_that_of_another(pipeline: Pipeline) ->
     pipeline.must("wait", "--lsn", position)
     pipeline.must("wait", "--lsn", position, "--model", "ft_service_stats")
     code, said = pipeline.refused("wait", "--lsn", position, "--model", MODEL, "--timeout", "0s")
-    assert (code, f"{MODEL} failed: " in said) == (48, True)
+    assert (code, f"{MODEL} failed: " in said) == (41, True)
     fresh = "select cdc.exact_as_of(%s) = cdc.exact_as_of(%s, 'ft_service_stats')"
     assert pipeline.target.value(fresh, pipeline.slot, pipeline.slot)
     is_older = "select cdc.exact_as_of(%s, %s) < cdc.exact_as_of(%s)"

@@ -158,7 +158,7 @@ def test_the_row_is_named_and_a_new_slot_passes_it(pipeline: Pipeline) -> None:
         "where id = (select id from notifications order by id limit 1); commit"
     )
     pipeline.source.insert(1)
-    said = pipeline.refused_with(43, "`loader setup --renew`", "run", "--once")
+    said = pipeline.refused_with(36, "`loader setup --renew`", "run", "--once")
     change = r"change 3 of transaction \d+, which commits at [0-9A-F]+/[0-9A-F]+, "
     assert re.search(rf'{change}after a change of "public"."notifications"', said), said
     assert pipeline.staged() == 2

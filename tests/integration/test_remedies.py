@@ -67,7 +67,7 @@ def test_the_plugin_list_keeps_what_others_need() -> None:
             bare.configure({PLUGINS: f"'{listed}'"})
             database.execute("select pg_reload_conf()")
             wait_until(lambda: database.value(f"show {PLUGINS}") == listed, "it is reloaded")  # noqa: B023
-            (remedy,) = remedies(database.refused_with(13, "", "setup", PGUSER=user))
+            (remedy,) = remedies(database.refused_with(11, "", "setup", PGUSER=user))
             assert ("gexec" in remedy) == (user == "plain")
             paste(bare, "here", remedy)
             kept = f"{listed}, wal2json"
@@ -132,7 +132,7 @@ def test_identities_that_are_too_narrow(source: Database) -> None:
         query = NOTIFY.query.replace("{public.notifications}", f"{{public.{table}}}")
         declared[f"ft_{len(declared)}"] = replace(NOTIFY, query=query)
     source.declare(**declared)
-    found = remedies(source.refused_with(18, "", "setup"))
+    found = remedies(source.refused_with(17, "", "setup"))
     assert len(found) == len(IDENTITIES), found
     for remedy in found:
         paste(source.cluster, source.name, remedy)

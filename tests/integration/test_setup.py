@@ -36,7 +36,7 @@ def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None
     """And refuses one of another plugin."""
     make = "select lsn from pg_create_logical_replication_slot(%s, %s)"
     source.value(make, source.slot, "test_decoding")
-    source.refused_with(22, "test_decoding", "setup")
+    source.refused_with(21, "test_decoding", "setup")
     source.execute("select pg_drop_replication_slot(%s)", source.slot)
     made = source.value(make, source.slot, "wal2json")
     source.insert(3)
@@ -89,10 +89,10 @@ def test_whoever_holds_the_slot_up_is_named_and_how_it_ends(source: Database) ->
     """A forgotten prepared transaction has no process that could be ended."""
     insert, once = "insert into unrelated (note) values ('open')", ("setup", "--timeout", "1")
     with source.holding(insert) as writer:
-        source.refused_with(19, f"pid {writer.info.backend_pid}", *once)
+        source.refused_with(29, f"pid {writer.info.backend_pid}", *once)
     source.execute(f"begin; {insert}; prepare transaction 'it''s forgotten'")
     open_for = "now prepared transaction 'it''s forgotten' (postgres) open for"
-    said = source.refused_with(19, open_for, *once)
+    said = source.refused_with(29, open_for, *once)
     paste(source.cluster, source.name, said.split(f"in database {source.name}: ")[1])
     assert source.value("select count(*) from unrelated") == 1
     assert source.execute("select 1 from pg_prepared_xacts") == []
@@ -154,7 +154,7 @@ def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_with
     pipeline.must("setup", "--check")
     run("alter table cdc.archived_delete replica identity nothing")
     lacks = 'has "cdc"."archived_delete", which lack a replica identity'
-    said = pipeline.refused_with(18, lacks, "setup", "--check")
+    said = pipeline.refused_with(17, lacks, "setup", "--check")
     paste(pipeline.target.cluster, pipeline.target.name, said.split("Try: ")[1])
     pipeline.must("setup", "--check")
     run("alter table cdc.archived_delete replica identity nothing")

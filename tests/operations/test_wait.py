@@ -60,7 +60,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     pipeline.refused_with(20, "loader setup", "wait")
     pipeline.set_up()
     waits = "ft_service_stats waits: dbt has not installed it\nTry: `dbt build`"
-    pipeline.refused_with(48, waits, "wait", "--timeout", "0s")
+    pipeline.refused_with(41, waits, "wait", "--timeout", "0s")
     pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())
 
@@ -69,11 +69,11 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
         pipeline.source.insert(1)
         pipeline.wait_for_staged(1)
         late = "within 1.0 s: ft_service_stats holds what was committed before"
-        said = pipeline.refused_with(48, late, "wait", "--timeout", "1s")
+        said = pipeline.refused_with(41, late, "wait", "--timeout", "1s")
     assert f"{applied}\nTry: see that `loader run --build`" in said
     pipeline.target.execute("alter table analytics.ft_service_stats rename live_count to gone")
     assert pipeline.loader("run", "--once", "--build").returncode == 28
-    said = pipeline.refused_with(48, "ft_service_stats failed: ", "wait", "--timeout", "0s")
+    said = pipeline.refused_with(41, "ft_service_stats failed: ", "wait", "--timeout", "0s")
     assert "live_count" in said
 
 

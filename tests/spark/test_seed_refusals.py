@@ -39,16 +39,16 @@ PARTITIONED = """
         ("delete from cdc.slot_position", 20, "has no row", ()),
         (f"{SLOT_POSITION} system_identifier = '1'", 23, "cluster", ()),
         (f"{SLOT_POSITION} source_database = 'x'", 23, "log is of x of", ()),
-        (f"{SLOT_POSITION} timeline = 7", 25, "follows timeline 7", ()),
-        (f"{SLOT_POSITION} position_lsn = 'F000/0'", 25, "WAL ends", ()),
-        (f"{SLOT_POSITION} (position_lsn, start_lsn) = ('0/1', '0/1')", 22, "restored", ()),
+        (f"{SLOT_POSITION} timeline = 7", 23, "follows timeline 7", ()),
+        (f"{SLOT_POSITION} position_lsn = 'F000/0'", 23, "WAL ends", ()),
+        (f"{SLOT_POSITION} (position_lsn, start_lsn) = ('0/1', '0/1')", 21, "restored", ()),
         (f"select pg_drop_replication_slot('{SLOT}')", 21, "no longer exists", ()),
         ("drop table notifications", 17, "does not exist", ()),
         ("alter table notifications drop service_id", 17, "no column service_id", ()),
         ("select", 2, "ft_service_stats", ("--model", "ft_nothing")),
         (
             LOCK.format(locks.key("seed", "cdc", SLOT)),
-            *(33, "another seed", ("--timeout", "0.1", "--forget-purged")),
+            *(24, "another seed", ("--timeout", "0.1", "--forget-purged")),
         ),
         # A running loader that is not ready for it.
         (

@@ -64,7 +64,7 @@ def test_the_seed_fails_when_a_holder_is_terminated(
 
     meanwhile(monkeypatch, "evaluation.places.parts_to_move", before=terminate)
     code, _, err = source.seed("--forget-purged")
-    assert code == 30, err
+    assert code == 29, err
     assert "the session that holds the snapshot or the table locks has ended" in err
     assert "Traceback" not in err and "\tat " not in err
     assert source.has_previous_seed()
@@ -83,7 +83,7 @@ def test_what_came_from_data_stays_in_its_line(capsys: pytest.CaptureFixture[str
 def test_an_error_of_spark_is_one_sentence(source: Source) -> None:
     source.fill_many()
     code, out, err = source.submit(conf={"spark.driver.maxResultSize": "1"})
-    assert (code, out) == (34, ""), err
+    assert (code, out) == (29, ""), err
     *_, failed, remedy, intact = err.splitlines()
     assert failed.startswith("Error: Spark failed: ")
     assert remedy == "Try: run the seed again"

@@ -194,7 +194,7 @@ def test_a_proxy_is_refused_whatever_the_role_s_own_settings_are(
         through[f"LOADER_{place.upper()}_DSN"] = dsn
         for words in (("setup", "--check"), ("setup",), ("run", "--once"), ("status",), ("wait",)):
             proxy = f"The {place} is reached through a pooling proxy: "
-            assert "name the server itself" in pipeline.refused_with(45, proxy, *words, **through)
+            assert "name the server itself" in pipeline.refused_with(15, proxy, *words, **through)
         with pytest.raises(LoginRefused, match="pooling proxy"):
             pipeline.spark_job("spark-submit spark/seed.py", **through)
 

@@ -89,8 +89,8 @@ def test_no_commit_waits_beside_a_real_standby(family: Family, make_pipeline: Ma
         with pipeline.follow() as running, names(source, "ANY 1 (*)"):
             running.wait_for("takes the loader")
             for command in (("setup",), ("run", "--once")):
-                pipeline.refused_with(37, "synchronous standby", *command)
-            assert pipeline.status()["findings"][0]["code"] == 37
+                pipeline.refused_with(10, "synchronous standby", *command)
+            assert pipeline.status()["findings"][0]["code"] == 10
             some_more()
             source.insert(4)
             assert pipeline.staged() == 11

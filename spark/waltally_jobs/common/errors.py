@@ -30,37 +30,37 @@ FAILURES = (PySparkException, Py4JError, OSError)
 class SnapshotLost(LoaderError):
     """The seed lost its snapshot or its locks before the last row was read."""
 
-    exit_code = 30
+    exit_code = 29
 
 
 class SnapshotBlocked(LoaderError):
     """Writers or a lock kept the seed's snapshot from being made within --timeout."""
 
-    exit_code = 31
+    exit_code = 29
 
 
 class SnapshotTooOld(LoaderError):
     """The snapshot is older than the change log, or than the present baseline."""
 
-    exit_code = 32
+    exit_code = 35
 
 
 class AnotherSeed(LoaderError):
     """Another seed of the slot is at work."""
 
-    exit_code = 33
+    exit_code = 24
 
 
 class CountingFailed(LoaderError):
     """A task of the Spark job failed: a row could not be read, or a count not stored."""
 
-    exit_code = 34
+    exit_code = 29
 
 
 class NoExecutor(LoaderError):
     """The Spark cluster has no room, or lost its executors."""
 
-    exit_code = 47
+    exit_code = 29
 
 
 class AuditIncomplete(LoaderError):
