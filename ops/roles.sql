@@ -4,8 +4,8 @@
 --   psql -d notify -v part=source -f ops/roles.sql       at the source alone
 --   psql -d warehouse -v part=target -f ops/roles.sql    at the target alone
 --
--- Run it as a superuser, or as the administrator of a managed server: before `loader setup`, after it, and
--- after the first `dbt build`. It can grant only on tables that exist. Safe to repeat. It sets no password:
+-- Run it as a superuser, or as the administrator of a managed server, at any moment, also beside a running loader, and
+-- again after you add a model: it can grant only on tables that exist. It sets no password:
 -- use \password waltally_loader at the source and at the target. docs/roles.md says what each right is for.
 --
 -- What it grants on the source's tables and on the models follows from what `loader setup` registered.
@@ -43,10 +43,13 @@ select
 do $$ begin raise exception 'part is not one of both, source, target'; end $$;
 \endif
 
-begin;
--- A change of owner waits for a running loader. It must not block other sessions for long.
-set local lock_timeout = '30s';
-set local client_min_messages = error;
+set client_min_messages = error;
+select
+    set_config('waltally.loader', :'loader', false) as loader,
+    set_config('waltally.dbt', :'dbt', false) as dbt,
+    set_config('waltally.schema', :'schema', false) as schema,
+    set_config('waltally.analytics', :'analytics', false) as analytics
+\gset given_
 
 \if :at_source
 -- The loader: follows the slot. It reads no row of a table; the slot gives it the changes.
@@ -94,34 +97,51 @@ from (
 ) as owned (name, owner)
 inner join pg_namespace as n on n.nspname = owned.name
 where n.nspowner <> to_regrole(quote_ident(owned.owner)) \gexec
-select format(
-    'alter %s %I.%I owner to %I',
-    case c.relkind when 'v' then 'view' when 'c' then 'type' else 'table' end,
-    owned.name,
-    c.relname,
-    owned.owner
-)
-from (values (:'schema', :'loader'), (:'analytics', :'dbt')) as owned (name, owner)
-inner join pg_namespace as n on n.nspname = owned.name
-inner join pg_class as c on c.relnamespace = n.oid
-where
-    c.relkind in ('r', 'p', 'v', 'c')
-    and c.relowner <> to_regrole(quote_ident(owned.owner)) \gexec
-select format('alter function %s owner to %I', p.oid::regprocedure, :'loader')
-from pg_proc as p
-where
-    p.pronamespace = to_regnamespace(quote_ident(:'schema'))
-    and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
-\if :is_registered
--- The functions and hidden tables of the models, in whatever schema. dbt grants this too, to the owner that it finds.
--- For tables of models in another schema, run this again with analytics=that schema.
-select format('alter %s %s owner to %I', made.kind, made.name, :'dbt')
-from :"schema".marked_object as made
-where made.kind <> 'index' \gexec
-select format('grant execute on function %s to %I', made.name, :'loader')
-from :"schema".marked_object as made
-where made.kind = 'function' \gexec
-\endif
+-- One after the other, each in a transaction of its own: whoever holds one table and waits for another may wait in a
+-- circle with a loader. It does not wait long, because who comes later waits behind it.
+set lock_timeout = '1s';
+do $$
+declare
+    change text;
+    tries integer := 0;
+begin
+    loop
+        change := (
+            select format(
+                'alter %s %s owner to %I',
+                case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'c' then 'type' else 'table' end,
+                c.oid::regclass,
+                owned.owner
+            )
+            from (
+                values
+                (current_setting('waltally.schema'), current_setting('waltally.loader')),
+                (current_setting('waltally.analytics'), current_setting('waltally.dbt'))
+            ) as owned (name, owner)
+            inner join pg_namespace as n on n.nspname = owned.name
+            inner join pg_class as c on c.relnamespace = n.oid
+            where c.relkind in ('r', 'p', 'v', 'm', 'c') and c.relowner <> to_regrole(quote_ident(owned.owner))
+            order by c.oid
+            limit 1
+        );
+        exit when change is null;
+        begin
+            execute change;
+            tries := 0;
+        exception
+            -- Somebody else changes the same object at this moment.
+            when lock_not_available or deadlock_detected or internal_error then
+                tries := tries + 1;
+                if tries = 60 then
+                    raise exception '% (%)', sqlerrm, change using hint = 'Run the file again when what keeps it locked has ended.';
+                end if;
+        end;
+        commit;
+        perform pg_sleep(0.1 * sign(tries));
+    end loop;
+end
+$$;
+reset lock_timeout;
 
 -- Tables that the loader makes later, such as the change log's next partitions.
 alter default privileges for role :"loader" in schema :"schema"
@@ -198,6 +218,8 @@ from (
     ('explain_models', :'spark'),
     ('plan_downstream', :'spark'),
     ('batch_end', :'spark'),
+    ('part_end', :'spark'),
+    ('batch_bytes', :'spark'),
     ('explain_models', :'reader'),
     ('plan_downstream', :'reader'),
     ('wait_for', :'reader')
@@ -231,6 +253,21 @@ from :"schema".downstream_model as own
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 where n.nspname || '.' || c.relname = own.model_name \gexec
+-- The views over models, as `loader init` writes them. A later build grants by itself: see grant_to_reader of the package.
+select distinct
+    format('grant usage on schema %s to %I', c.relnamespace::regnamespace, :'reader'),
+    format('grant select on %s to %I', c.oid::regclass, :'reader')
+from (
+    select relation_schema || '.' || relation_name as name from :"schema".registered_model
+    union
+    select model_name from :"schema".downstream_model
+) as model
+cross join pg_class as read
+inner join pg_namespace as n on n.oid = read.relnamespace and n.nspname || '.' || read.relname = model.name
+inner join pg_depend as d on d.refclassid = 'pg_class'::regclass and d.refobjid = read.oid and d.classid = 'pg_rewrite'::regclass
+inner join pg_rewrite as r on r.oid = d.objid
+inner join pg_class as c on c.oid = r.ev_class
+where c.relkind = 'v' and c.relowner = to_regrole(quote_ident(:'dbt')) \gexec
 
 -- The columns that the models need of the source's tables, and the address of each row.
 prepare source_grants as
@@ -294,7 +331,28 @@ grant execute on function
     pg_replication_origin_session_setup(text)
 to :"loader";
 \endif
+
+\if :at_target
+-- Last, because what dbt's functions read was granted above; and all at once, because a function of ours that runs as the
+-- loader calls others. No session waits for it.
+begin;
+select format('alter function %s owner to %I', p.oid::regprocedure, :'loader')
+from pg_proc as p
+where
+    p.pronamespace = to_regnamespace(quote_ident(:'schema'))
+    and p.proowner <> to_regrole(quote_ident(:'loader')) \gexec
+\if :is_registered
+-- The functions of the models, in whatever schema. dbt grants this too, to the owner that it finds. The reader of the log
+-- is in ours. For tables of models in another schema, run this again with analytics=that schema.
+select
+    format('grant execute on function %s to %I', made.name, :'loader'),
+    format('alter function %s owner to %I', made.name, :'dbt')
+from :"schema".marked_object as made
+inner join pg_proc as p on p.oid = to_regprocedure(made.name)
+where made.kind = 'function' and p.pronamespace <> to_regnamespace(quote_ident(:'schema')) \gexec
+\endif
 commit;
+\endif
 
 \if :at_target
 \if :is_registered

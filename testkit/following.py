@@ -21,7 +21,11 @@ def is_copying(database: Database) -> bool:
 
 def peak_memory(loader: RunningLoader) -> int:
     """Return the most memory its process has held so far, in KiB."""
-    status = Path(f"/proc/{loader.process.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return memory(loader.process.pid)
+
+
+def memory(process: int, name: str = "VmHWM") -> int:
+    """Return the most memory that a process has held so far, or another figure, in KiB."""
+    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     assert found
     return int(found[1])

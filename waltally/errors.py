@@ -240,5 +240,8 @@ def combine(findings: Sequence[_Finding]) -> _Finding:
     return first
 
 
+BROKEN = (SlotLost, SlotMoved, AnotherCluster, SourceBehind)
+"""Errors that say that the change log does not go on at its position."""
+
 TRANSIENT = (CannotConnect, SlotInUse, DiskFull, Interrupted, SynchronousStandby)
 """Errors that may end by themselves: `loader run` tries again with backoff and loses nothing."""

@@ -1,4 +1,5 @@
--- Each model of the slot follows, or this warns of what it waits for: a new one for its seed.
+-- Each model of the slot follows, or this warns of what it waits for: a new one for its seed. dbt itself says how many do
+-- not and names none, so the log does.
 -- Named here: what is built before it, and a source that no model reads, as in no_rejected_changes.
 {{ config(severity='warn') }}
 {%- if var('notify_models', project_name == 'waltally') %}
@@ -6,6 +7,7 @@
 {%- endif %}
 -- depends_on: {{ source('cdc', 'slot_position') }}
 -- depends_on: {{ ref('waltally', 'rejected_changes') }}
+{% set waiting %}
 select
     models.model_name,
     models.state,
@@ -15,3 +17,10 @@ from {{ waltally.get_staging_schema() }}.model_state as models
 where
     models.slot_name = {{ waltally.quote_literal(waltally.get_slot_name()) }}
     and models.state <> 'follows'
+{% endset %}
+{% if execute and flags.WHICH in ('build', 'test') %}
+    {% for model in run_query(waiting).rows %}
+        {% do log(model.model_name ~ ' ' ~ model.state ~ ': ' ~ model.reason ~ '. Try: ' ~ model.remedy, info=true) %}
+    {% endfor %}
+{% endif %}
+{{ waiting }}

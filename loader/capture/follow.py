@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event
 
 from loader.capture.events import Failed, Following, Notify, RunState, ignore
 from loader.capture.session import Session
 from waltally import lsn
-from waltally.database import connect
-from waltally.errors import TRANSIENT, LoaderError, SlotInUse
+from waltally.database import connect, connect_target
+from waltally.errors import BROKEN, TRANSIENT, LoaderError, SlotInUse
 from waltally.limits import limits
 from waltally.settings import Settings
 
@@ -43,6 +43,8 @@ def follow(
         except LoaderError as error:
             if run_state.position.stored and not error.safe:
                 error.safe = f"everything before {lsn.show(run_state.position.stored)} is stored"
+            if isinstance(error, BROKEN):
+                _note(settings, error)
             if not isinstance(error, TRANSIENT):
                 raise
             failures = 1 if run_state.batches > stored else failures + 1
@@ -75,6 +77,15 @@ def _one_session(
             return True
         log.info(session.outdated)
         return False
+
+
+def _note(settings: Settings, error: LoaderError) -> None:
+    """Write down that the log does not go on, for cdc.wait_for, which asks the target alone."""
+    with suppress(LoaderError), closing(connect_target(settings)) as target:
+        target.ask_staging(
+            "update {}.slot_position set broken = %s where slot_name = %s",
+            (str(error), settings.slot),
+        )
 
 
 def _is_held_for_good(settings: Settings, seconds: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import sys
@@ -82,7 +83,7 @@ def watch(look: Callable[[], Report], positions: bool) -> None:
 
 
 def _models(models: Sequence[ModelStatus]) -> list[str]:
-    rows = [("model", "rows", "as of", "behind", "baseline", "audited", "kept as")]
+    rows = [("model", "rows", "as of", "behind", "audited", "kept as")]
     for model in models:
         age, audited = model.exact_age_seconds, model.audited_age_seconds
         rows.append(
@@ -95,9 +96,9 @@ def _models(models: Sequence[ModelStatus]) -> list[str]:
                 if age is None
                 else f"{duration(age)} ago",
                 duration(model.lag_seconds) if model.lag_bytes else "no",
-                "none" if model.baseline is None else f"{duration(model.baseline.age_seconds)} old",
                 "never" if audited is None else f"{duration(audited)} ago",
-                model.kind or "",
+                # Setup and dbt say of what.
+                re.split(r" of |:", model.kind or "")[0],
             )
         )
     return aligned(rows, right=[1])

@@ -86,7 +86,8 @@ def _states(target: Target, named: Sequence[str] | None) -> list[ModelState]:
             "the target",
             "run `loader setup`",
         )
-    return states
+    # As cdc.wait_for: a new model has no rows yet.
+    return [model for model in states if named or model.applied_lsn is not None] or states
 
 
 def _not_reached(states: list[ModelState], slot: str, position: int, timeout: float) -> NotReached:

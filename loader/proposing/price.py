@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,7 @@ _OFTEN = 5
 """Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _LITTLE = 0.25
 """The share of the largest table's rows from which a model saves little."""
+_UNFOLDS = re.compile(r"unnest|_elements|_each|_keys|_to_table|_matches|generate_")
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
 _FAST = 0.05
@@ -67,7 +69,11 @@ def sizes_of(book: Book) -> list[Size]:
     for number, model in enumerate(book.models):
         own = _size(book, number)
         facts = [sizes[n].rows for n in book.inputs(model.text) if not book.models[n].copied]
-        sizes.append(replace(own, rows=min(own.rows, max(facts, default=own.rows))))
+        rows = min(own.rows, max(facts, default=own.rows))
+        if (tables := book.tables(model.text)) and not _UNFOLDS.search(model.text):
+            # One row of a table is in one group; what is estimated may be more.
+            rows = min(rows, sum(one.rows for one in tables))
+        sizes.append(replace(own, rows=rows))
     return sizes
 
 

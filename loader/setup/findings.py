@@ -162,7 +162,7 @@ def slot_is_free(state: State, declared: Declared) -> Iterator[LoaderError]:
     elif slot.confirmed_flush_lsn is None or slot.wal_status == "lost":
         yield SlotMoved(
             f"A slot {name} exists already and has lost its WAL",
-            f"select pg_drop_replication_slot('{name}'); -- then `loader setup`",
+            another,
         )
     elif not declared.take_slot:
         yield NotOurs(

@@ -26,6 +26,9 @@ dispatch: [{{macro_namespace: dbt, search_order: [{name}, waltally, dbt]}}]
 models:
   # psql's \\d+ shows the descriptions of tables and columns.
   +persist_docs: {{relation: true, columns: true}}
+  {name}:
+    # Once the roles of ops/roles.sql are there, waltally_reader may read each model and view.
+    +post-hook: "{{{{ waltally.grant_to_reader() }}}}"
 
 flags:
   send_anonymous_usage_stats: false

@@ -113,6 +113,7 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
         _delete(target, ("slot_position",))
         return deleted
     keep_applies_out(target)
+    deleted += _models(target)
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
         _delete(target, _OF_A_SLOT)
@@ -133,6 +134,22 @@ def _said(record: SlotPosition) -> str:
         f"deleted the record of the slot {record.slot_name}, of database {record.source_database} "
         f"in cluster {record.system_identifier}, which was at {lsn.show(record.position_lsn)}"
     )
+
+
+def _models(target: Target) -> list[str]:
+    """Return what to say of the models' tables, which stay: they are dbt's."""
+    names = target.ask_staging(
+        "select format('%%I.%%I', n.nspname, c.relname) from pg_class as c "
+        "inner join pg_namespace as n on n.oid = c.relnamespace "
+        "where n.nspname || '.' || c.relname in ("
+        "select model_name from {0}.installed_model where slot_name = %s "
+        "union select model_name from {0}.downstream_model) order by 1",
+        (target.slot,),
+    )
+    if not names:
+        return []
+    listed = ", ".join(name for (name,) in names)
+    return [f"the models' tables stay, with the rows that they had: {listed}"]
 
 
 def _delete(target: Target, tables: tuple[str, ...]) -> None:
@@ -167,7 +184,7 @@ def _still_needed(error: psycopg2.Error, schema: str) -> NotOurs:
     return NotOurs(
         f"Other objects depend on the tables of schema {schema}, so nothing there is dropped: "
         + "; ".join(lines),
-        "drop these first, or keep the tables: `loader teardown` without --drop-data",
+        "`loader teardown` without --drop-data keeps the tables; ask who made what depends on them",
     )
 
 

@@ -181,8 +181,7 @@ def plugin_remedy(listed: str | None, provider: Provider | None = None) -> str:
 
 def slots_remedy(limit: int = 15, provider: Provider | None = None) -> str:
     """Return how the server gets more replication slots."""
-    more = setting_remedy(provider, "max_replication_slots", str(limit + 5), needs_restart=True)
-    return f"{more}; or drop a slot that nobody needs"
+    return setting_remedy(provider, "max_replication_slots", str(limit + 5), needs_restart=True)
 
 
 def senders_remedy(limit: int = 15, provider: Provider | None = None) -> str:

@@ -137,9 +137,7 @@ def foreign_slot_finding(slot: SlotInfo, source_is_gone: bool = False) -> Loader
         return None
     return NotOurs(
         f"The slot {name} {what}, so it is not dropped",
-        "choose another name: "
-        f"export LOADER_SLOT={another_name(name, server.database)}; or, if nobody needs the slot: "
-        f"psql -c \"select pg_drop_replication_slot('{name}')\" at the source",
+        f"choose another name: export LOADER_SLOT={another_name(name, server.database)}",
     )
 
 
@@ -147,8 +145,8 @@ def left_slot(record: SlotPosition) -> str:
     """Return what to say of a slot that another server may still have."""
     return (
         f"the slot {record.slot_name} is left, in database {record.source_database} of cluster "
-        f"{record.system_identifier}; if that server still runs or comes back, drop it there, or "
-        f"it holds WAL: psql -c \"select pg_drop_replication_slot('{record.slot_name}')\""
+        f"{record.system_identifier}; if that server still runs or comes back, it holds WAL there "
+        "until it is dropped"
     )
 
 

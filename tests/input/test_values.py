@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from testkit.databases import ARCHIVE
-from testkit.following import peak_memory
+from testkit.commands import wait_until
+from testkit.databases import ARCHIVE, Database
+from testkit.following import memory, peak_memory
 from testkit.hostile import VALUES
 from testkit.pipeline import Pipeline
+from testkit.queries import QuerySystem
+from testkit.servers import connect
 from testkit.source import set_identity
 
 ODD_COLUMNS = r"""
@@ -144,6 +149,100 @@ def test_large_values_pass_in_bounded_memory_and_one_takes_three_times_its_size(
         # libpq's buffer, its copy and ours; it is sent in parts.
         assert (peak_memory(running) - idle) * 1024 < 3.5 * 60_000_000
     pipeline.must_be_exact()
+
+
+LETTERS = """
+create schema lab;
+create table lab.letter (
+    id int primary key, status text, body text, "odd ""name"" \\" text, price numeric, note text
+)
+"""
+UNREAD: dict[str, tuple[str, dict[str, str]]] = {
+    "counted": (
+        'select status, "odd ""name"" \\" as odd, count(*) as n, sum(price) as price'
+        " from {letter} group by 1, 2",
+        {},
+    ),
+    "listed": ("select id, status, note from {letter}", {}),
+}
+READ: dict[str, tuple[str, dict[str, str]]] = {
+    "sized": ("select status, sum(length(body)) as n from {letter} group by 1", {}),
+    "copied": ("select id, status, body from {letter}", {}),
+}
+
+
+def applied_in(system: QuerySystem) -> int:
+    """Apply what is staged, and return how many bytes of memory that took its session."""
+    cluster = system.target.cluster
+    with closing(connect(cluster.dsn(system.target.name))) as session, session.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        [(pid,)] = cursor.fetchall()
+        cursor.execute("select from cdc.apply(%s)", (system.slot,))
+        before = memory(pid, "VmRSS")
+        system.must("run", "--once")
+        cursor.execute("select state, reason from cdc.apply(%s)", (system.slot,))
+        assert {state for state, _ in cursor.fetchall()} == {"follows"}
+        return (memory(pid) - before) * 1024
+
+
+@pytest.mark.parametrize(("models", "share"), [(UNREAD, 3), (READ, 16)])
+@pytest.mark.parametrize("identity", ["default", "full"])
+def test_one_large_value_costs_an_apply_little(
+    database: Database,
+    tmp_path: Path,
+    models: dict[str, tuple[str, dict[str, str]]],
+    share: int,
+    identity: str,
+) -> None:
+    """A model that needs none of it must not even notice."""
+    run = database.execute
+    run(f"{LETTERS}; alter table lab.letter replica identity {identity}")
+    if identity == "default":
+        models = {name: model for name, model in models.items() if "group by" not in model[0]}
+    system = QuerySystem(database, tmp_path)
+    system.keep(models)
+    database.take_baseline()
+    system.catch_up()
+    body = "repeat(E'ab\"é\\n', 2000000)"
+    for statement, images in (
+        (f"insert into lab.letter values (1, 'new', {body}, 'x', 1.5, 'n')", 1),
+        ("update lab.letter set status = 'sent', note = null", 2),
+        ("update lab.letter set body = body || 'x', price = 2.5", 2),
+        ("update lab.letter set id = 2", 2),
+        ("delete from lab.letter", 1),
+    ):
+        run(statement)
+        # In the message a value takes a third more; what else an apply needs is some 40 MB.
+        assert applied_in(system) < share * 16_000_000 * images + 40_000_000, statement
+        assert system.differing() == {}
+
+
+def test_a_model_for_which_the_disk_is_full_goes_on_by_itself(
+    database: Database, tmp_path: Path
+) -> None:
+    database.execute(LETTERS)
+    system = QuerySystem(database, tmp_path)
+    system.keep({"copied": READ["copied"]})
+    database.take_baseline()
+    system.catch_up()
+    database.execute("insert into lab.letter values (1, 'new', repeat('x', 12000000))")
+    system.must("run", "--once")
+    limit = f"alter database {database.name} set temp_file_limit = 0"
+    state = "select state, remedy from cdc.apply(%s) where model_name = %s"
+    database.execute(limit)
+    with (
+        closing(connect(database.cluster.dsn(database.name))) as session,
+        session,
+        session.cursor() as cursor,
+    ):
+        cursor.execute(state, (system.slot, "copied"))
+        [(said, remedy)] = cursor.fetchall()
+    assert said == "failed" and "then it goes on by itself" in remedy, remedy
+    database.execute(limit.replace("set temp_file_limit = 0", "reset temp_file_limit"))
+    wait_until(
+        lambda: database.execute(state, system.slot, "copied") == [("follows", None)], "it goes on"
+    )
+    assert system.differing() == {}
 
 
 @pytest.mark.slow

@@ -120,6 +120,21 @@ insert into got
 select 'a report', concat_ws(' ', model_name, relation, state, applied_lsn, engine, is_locked, is_behind),
     'ft app.ft follows 0/90 database f f'
 from cdc.report_models('s', false, null);
+
+-- Who names no model waits for those that have rows.
+create temporary table marks as select * from cdc.model_watermark;
+create temporary view held as select concat_ws(' ', cdc.wait_for('s', '0/90', '0'), cdc.wait_for('s', '0/90', '0', '{new}')) as words;
+insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed)
+select slot_name, 'new', declaration, 'app', 'new', needed from cdc.registered_model;
+insert into got select 'a new model waits for its seed', words, 't f' from held;
+update cdc.slot_position set broken = 'the source was restored';
+insert into got select 'positions mean nothing', words, 'f f' from held;
+delete from cdc.model_watermark;
+update cdc.slot_position set broken = null;
+insert into got select 'no model was ever built', words, 'f f' from held;
+insert into cdc.model_watermark select * from marks;
+delete from cdc.registered_model where declared_name = 'new';
+
 update cdc.slot_position set position_lsn = '0/A0';
 insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true, null);
 

@@ -14,18 +14,28 @@ from (
     ('0/30', 2, 'I', '{"action":"I","schema":"public","table":"b"}'),
     ('0/30', 3, 'I', '{"action":"I","schema":"public","table":"b"}'),
     ('0/40', 1, null, '{ "action": "T", "schema": "public", "table": "b" }'),
-    ('0/50', 1, null, 'no JSON')
+    ('0/50', 1, null, 'no JSON'),
+    ('0/60', 1, 'I', repeat('x', 1100000)),
+    ('0/70', 1, 'I', repeat('x', 1100000)),
+    ('0/70', 2, 'I', 'short'),
+    ('0/70', 3, 'I', repeat('x', 1100000))
 ) as staged (lsn, ordinal, action, payload);
+create or replace function cdc.batch_bytes() returns bigint language sql immutable as 'select 2000000::bigint';
 
 select failed.*
 from (
     values
     -- batch_end: whole transactions
-    ('all of it fits', cdc.batch_end('s', '0/10', '0/90', 100)::text, '(0/90,f)'),
+    ('all of it fits', cdc.batch_end('s', '0/10', '0/60', 100)::text, '(0/60,f)'),
     ('it ends where a transaction begins', cdc.batch_end('s', '0/10', '0/90', 3)::text, '(0/30,f)'),
     ('a transaction that is larger goes whole', cdc.batch_end('s', '0/30', '0/90', 2)::text, '(0/40,t)'),
-    ('nothing is staged', cdc.batch_end('s', '0/60', '0/90', 2)::text, '(0/90,f)'),
+    ('nothing is staged', cdc.batch_end('s', '0/80', '0/90', 2)::text, '(0/90,f)'),
     ('another slot', cdc.batch_end('t', '0/10', '0/90', 2)::text, '(0/90,f)'),
+    ('long ones that are too many bytes', cdc.batch_end('s', '0/10', '0/90', 100)::text, '(0/70,f)'),
+    ('one is never too many', cdc.batch_end('s', '0/60', '0/70', 100)::text, '(0/70,f)'),
+    ('two of one transaction are two parts', cdc.batch_end('s', '0/70', '0/90', 100)::text, '(0/90,t)'),
+    ('which end before the second', cdc.part_end('s', '0/70', 1, '0/90', 100)::text, '(0/70,3)'),
+    ('or before that where changes are too many', cdc.part_end('s', '0/70', 1, '0/90', 1)::text, '(0/70,2)'),
     -- truncated_tables
     ('tables that are truncated', cdc.truncated_tables('s', '0/10', '0/90')::text, '{public.a,public.b}'),
     ('only those of the part', cdc.truncated_tables('s', '0/30', '0/90')::text, '{public.b}'),
@@ -49,7 +59,19 @@ from (
     ('no JSON', cdc.jsonb_or_null('{"a": ')::text, null),
     ('a character that no text holds', cdc.jsonb_or_null('"\u0000"')::text, null),
     -- json_string
-    ('the last of a message', cdc.json_string('"a\n]}"}]}'), e'a\n]}')
+    ('the last of a message', cdc.json_string('"a\n]}"}]}'), e'a\n]}'),
+    ('only brackets', cdc.json_string('"]}]}"}]}'), ']}]}'),
+    -- cut_tokens: what a long message holds of columns
+    ('of an insert', cdc.cut_tokens('{"columns":[{"name":"a","value":1},{"name":"b\"","value":"2"}]}', false, 'new', '{a,"b\"",c}')::text, array['1}', '"2"}]}', null]::text),
+    ('of a delete', cdc.cut_tokens('{"action":"D","identity":[{"name":"a","value":1}]}', false, 'old', '{a}')::text, array['1}]}']::text),
+    ('of the new row of an update', cdc.cut_tokens('{"columns":[{"name":"a","value":1},{"name":"b","value":3}],"identity":[{"name":"a","value":0},{"name":"b","value":2}]}', true, 'new', '{a,b}')::text, array['1}', '3}]']::text),
+    ('of its old row', cdc.cut_tokens('{"columns":[{"name":"a","value":1},{"name":"b","value":3}],"identity":[{"name":"a","value":0},{"name":"b","value":2}]}', true, 'old', '{a,b}')::text, array['0}', '2}]}']::text),
+    ('what the new row lacks', cdc.cut_tokens('{"columns":[{"name":"a","value":1}],"identity":[{"name":"a","value":0},{"name":"b","value":2}]}', true, 'new', '{a,b}')::text, array['1}]', '2}]}']::text),
+    ('which is the old one''s', cdc.cut_tokens('{"columns":[{"name":"a","value":1}],"identity":[{"name":"a","value":0},{"name":"b","value":2}]}', true, 'old', '{a,b}')::text, array['0}', '2}]}']::text),
+    ('what the old row lacks', cdc.cut_tokens('{"columns":[{"name":"a","value":1},{"name":"b","value":3}],"identity":[{"name":"a","value":0}]}', true, 'old', '{a,b}')::text, array['0}]}', null]::text),
+    ('an update without its old row', cdc.cut_tokens('{"columns":[{"name":"a","value":1}]}', true, 'old', '{a}')::text, null),
+    ('no column is needed', cdc.cut_tokens('{"columns":[],"identity":[]}', true, 'old', '{}')::text, '{}'),
+    ('there is no image', cdc.cut_tokens(null, false, 'old', '{a}')::text, null)
 ) as failed (what, got, wanted)
 where got is distinct from wanted;
 rollback;

@@ -20,6 +20,7 @@ from loader.source.standbys.actions import parse_history
 from loader.source.standbys.names import judge_standby_names
 from loader.source.table import TableInfo, Writes
 from loader.staging.records import SlotPosition
+from testkit.commands import ROOT
 from testkit.model import parsed
 from waltally import errors
 from waltally.errors import TRANSIENT, CannotConnect, LoaderError, SlotLost
@@ -321,3 +322,16 @@ def test_a_decoder_that_fails_for_good_is_not_waited_for_and_any_other_end_of_a_
     assert "loader setup --renew" in found.remedy
     ended = protocol_error(ProtocolError("the server ended the stream"), "a_slot")
     assert isinstance(ended, CannotConnect)
+
+
+def test_no_remedy_drops_what_another_may_need() -> None:
+    """`loader teardown` and `setup --renew` drop a slot, after they have seen that it is ours."""
+    dropping = {
+        str(path.relative_to(ROOT)): path.read_text().count("pg_drop_replication_slot")
+        for folder in ("loader", "waltally", "spark")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".py", ".sql")
+    }
+    assert {name: count for name, count in dropping.items() if count} == {
+        "loader/source/slot_admin.py": 1
+    }

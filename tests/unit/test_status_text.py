@@ -209,3 +209,10 @@ def test_a_record_of_the_log_has_the_lines_that_its_message_has() -> None:
     assert second == f"WARNING {escaped(FORGED.replace(chr(10), ' '))}"
     assert broke == "INFO it broke"
     assert trace and all(line.startswith("  ") and escaped(line) == line for line in trace)
+
+
+def test_ten_models_are_one_screen() -> None:
+    kind = "fact over models: order_lines and orders, found by order_id"
+    models = [model(name=f"customers_with_children{n}", kind=kind) for n in range(10)]
+    lines = render(report(*models), positions=False)
+    assert len(lines) < 24 and max(map(len, lines)) < 80

@@ -14,10 +14,11 @@ from waltally.settings import Settings
 
 _WRITE = """
 update {}.slot_position
-set timeline = %(timeline)s, timeline_began_lsn = %(began_at)s
+set timeline = %(timeline)s, timeline_began_lsn = %(began_at)s, broken = null
 where
     slot_name = %(slot)s
-    and (timeline, timeline_began_lsn) is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn)
+    and (timeline, timeline_began_lsn, broken)
+    is distinct from (%(timeline)s::bigint, %(began_at)s::pg_lsn, null)
 """
 
 

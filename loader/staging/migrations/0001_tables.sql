@@ -39,6 +39,9 @@ comment on column change_log.action is
 create index change_log_truncates on change_log (slot_name, commit_lsn, ordinal)
     where action is null or action = 'T';
 
+-- Few changes are so long that they count when a batch is measured: see part_end.
+create index change_log_long on change_log (slot_name, commit_lsn, ordinal) where octet_length(payload) > 1000000;
+
 create table slot_position (
     slot_name text collate "C" primary key,
     system_identifier text not null,
@@ -57,6 +60,9 @@ create table slot_position (
     stored_changes bigint not null default 0,
     -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
     registration bigint not null default 0,
+    -- Why the log does not go on at position_lsn, as the last loader found: the source was replaced or restored, or its
+    -- slot is not what it was. Null where it does, as far as is known.
+    broken text,
     check (position_lsn >= start_lsn)
 );
 

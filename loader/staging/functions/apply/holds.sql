@@ -6,7 +6,7 @@ begin
     -- partition, and find the position that lies in it.
     if not exists (
         select from cdc.slot_position as log
-        where log.slot_name = slot and log.position_lsn >= lsn
+        where log.slot_name = slot and log.position_lsn >= lsn and log.broken is null
     ) then
         return false;
     end if;

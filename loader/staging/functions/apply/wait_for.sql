@@ -1,5 +1,5 @@
--- Wait until every model of the slot but copies, or each of these, by their names in model_state, and what they are
--- made of, holds what was committed before lsn; false where the time is over. The lock tells the loader that somebody
+-- Wait until every model of the slot that was ever built, but copies, or each of these, by their names in model_state,
+-- and what they are made of, holds what was committed before lsn; false where the time is over. The lock tells the loader that somebody
 -- waits: it then stores its position also where the source has written nothing but little WAL of others.
 create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval, models text[] default null)
 returns boolean
@@ -32,7 +32,8 @@ begin
                 select known.relation from cdc.model_state as known
                 where
                     known.slot_name = slot
-                    and case when models is null then known.model_name <> known.relation
+                    -- A new one has no rows that anybody could read: it waits for its seed.
+                    and case when models is null then known.model_name <> known.relation and known.applied_lsn is not null
                         else known.model_name = any (models) end
             );
             wanted := wanted || array(
@@ -41,7 +42,9 @@ begin
             );
         end if;
         is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
-        if cdc.holds(slot, wanted, lsn) then
+        if wanted = '{}' then
+            wanted := null;
+        elsif cdc.holds(slot, wanted, lsn) then
             return true;
         end if;
         exit when clock_timestamp() >= deadline;

@@ -8,13 +8,8 @@ declare
     first_lsn pg_lsn;
 begin
     is_large := false;
-    select log.commit_lsn into end_lsn
-    from cdc.change_log as log
-    where log.slot_name = slot and log.commit_lsn >= from_lsn and log.commit_lsn < to_lsn
-    order by log.slot_name, log.commit_lsn, log.ordinal
-    offset size
-    limit 1;
-    if not found then
+    end_lsn := (cdc.part_end(slot, from_lsn, 0, to_lsn, size)).end_lsn;
+    if end_lsn is null then
         end_lsn := to_lsn;
         return;
     end if;

@@ -24,6 +24,7 @@ begin
                 when code = '22003' then 'cast what is summed to numeric in the query (`sum(x::numeric)`), or its total to a wider type, then `dbt build`'
                 when code ~ '^(22|21|0A|54)' then 'compute it in the rows model below, where a row that it cannot take is listed in '
                     'rejected_changes, then `dbt build`'
+                when code like '53%' then 'give the target''s server more of it (disk, memory, `temp_file_limit`); then it goes on by itself'
                 else '`dbt build` tries it at once'
             end,
             failures = case when message is null then 0 else failures + 1 end,

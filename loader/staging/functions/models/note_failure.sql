@@ -26,6 +26,8 @@ begin
                     '`spark-submit spark/seed.py --model %s`, `dbt build`',
                     plan.declared_name
                 )
+                -- A hint of the server's is of the SQL; these are of the machine.
+                when code like '53%' then 'give the target''s server more of it (disk, memory, `temp_file_limit`); then it goes on by itself'
                 when code = '42501' then 'grant it as docs/roles.md says, then `dbt build`'
                 -- A seed would wait for it to write down the deletes that it ignores.
                 when code = 'WL004' and plan.declaration @? '$.sources[*].keeps_deleted ? (@ == true)' then format(

@@ -14,17 +14,8 @@ declare
     is_last boolean := false;
 begin
     while not is_last loop
-        select log.commit_lsn, log.ordinal into end_lsn, end_ordinal
-        from cdc.change_log as log
-        where
-            log.slot_name = plan.slot_name
-            and log.commit_lsn >= first_lsn
-            and log.commit_lsn < to_lsn
-            and (log.commit_lsn, log.ordinal) >= (first_lsn, first_ordinal)
-        order by log.slot_name, log.commit_lsn, log.ordinal
-        offset chunk_size
-        limit 1;
-        is_last := not found;
+        select * into end_lsn, end_ordinal from cdc.part_end(plan.slot_name, first_lsn, first_ordinal, to_lsn, chunk_size);
+        is_last := end_lsn is null;
         if is_last then
             end_lsn := to_lsn;
             end_ordinal := 0;

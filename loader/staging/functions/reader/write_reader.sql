@@ -35,8 +35,9 @@ begin
             commit_lsn,
             ordinal,
             action,
-            -- A long payload is stored compressed or out of line: read it once, not at each use.
-            payload || '' as payload,
+            octet_length(payload) > 1000000 and action is not null as is_long,
+            -- It may be stored compressed or out of line: read it once, not at each use. A long one stays there: see cut_tokens.
+            case when octet_length(payload) > 1000000 and action is not null then payload else payload || '' end as payload,
             case when action is null then cdc.jsonb_or_null(payload) end as message
         from cdc.change_log
         where
@@ -53,7 +54,7 @@ begin
             *,
             coalesce(action::text, message ->> 'action') as said_action,
             -- Of the plugin's own message: the names, and what of it comes before the first row.
-            split_part(split_part(payload, '":[', 1), ',"schema":', 2) as header
+            split_part(split_part(case when is_long then left(payload, 2000) else payload end, '":[', 1), ',"schema":', 2) as header
         from change_log
         offset 0
     ),
@@ -70,7 +71,9 @@ begin
                         {tables}
                         else case when parsed.message ? 'schema' and parsed.message ? 'table' then 0 end
                     end
-                    from (select coalesce(message, cdc.jsonb_or_null(payload)) as message) as parsed
+                    from (
+                        select coalesce(message, cdc.jsonb_or_null(case when is_long then format('{"schema":%s":[]}', header) else payload end)) as message
+                    ) as parsed
                 )
             end as table_no
         from headed
@@ -102,7 +105,7 @@ begin
             named.commit_lsn,
             named.ordinal,
             named.said_action as action,
-            named.table_no,
+            named.table_no, named.is_long,
             case
                 when named.action is null and named.message is null then 'the payload is not valid JSON'
                 -- Of a row that the target cannot hold as text the loader keeps the bytes under this name.
@@ -113,16 +116,16 @@ begin
             end as problem,
             -- wal2json prints the columns before the identity, so the new image is what comes before. Where there is
             -- only one image, the whole text is searched. Not by strpos: on a long text it counts the characters.
-            case named.action
-                when 'I' then null
-                when 'U' then nullif(split_part(named.payload, ',"identity":[', 2), '')
-                when 'D' then named.payload
+            case
+                when named.action = 'I' then null
+                when named.action = 'D' or named.is_long then named.payload
+                when named.action = 'U' then nullif(split_part(named.payload, ',"identity":[', 2), '')
                 else cdc.plain_image(named.message -> 'identity')
             end as old_image,
-            case named.action
-                when 'I' then named.payload
-                when 'U' then split_part(named.payload, ',"identity":[', 1)
-                when 'D' then null
+            case
+                when named.action = 'D' then null
+                when named.action = 'I' or named.is_long then named.payload
+                when named.action = 'U' then split_part(named.payload, ',"identity":[', 1)
                 else cdc.plain_image(named.message -> 'columns')
             end as new_image,
             ((named.commit_lsn, named.ordinal) < (truncates.commit_lsn, truncates.ordinal)) is true as is_cancelled
@@ -139,12 +142,12 @@ begin
     tokens as (
         select
             *,
-            case table_no
+            case when is_long then cdc.cut_tokens(old_image, action = 'U', 'old', {columns}) else case table_no
                 {old_tokens}
-            end as old_tokens,
-            case table_no
+            end end as old_tokens,
+            case when is_long then cdc.cut_tokens(new_image, action = 'U', 'new', {columns}) else case table_no
                 {new_tokens}
-            end as new_tokens
+            end end as new_tokens
         from images
         -- Without this the planner repeats each search wherever its result is used.
         offset 0
@@ -159,7 +162,7 @@ begin
             case when $8 or table_no is null{each} then ordinal end as ordinal,
             is_cancelled,
             problem,
-            old_image is null as lacks_old,
+            old_image is null or is_long and old_tokens is null as lacks_old,
             new_image is null as lacks_new,
             old_tokens,
             new_tokens,
@@ -236,14 +239,12 @@ $template$,
                 ), e'\n                ' order by split.place), 'when false then 0'),
                 'tables', coalesce(string_agg(format('when %L then %s', split.name, split.place), e'\n                        ' order by split.place), 'when null then 0'),
                 'numbered', coalesce(string_agg(format('(%s, %L)', split.place, split.name), ', ' order by split.place), '(0, '''')'),
+                'columns', coalesce(format('case table_no %s end', string_agg(format('when %s then %L::text[]', split.place, array(select jsonb_array_elements_text(split.columns))), ' ' order by split.place)), 'null::text[]'),
                 'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['old'])), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['new', 'old'])), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'alone', coalesce(string_agg(
-                    format(' or table_no = %s%s', split.place, case split.alone when 'true' then ' and action = ''D''' else '' end),
-                    '' order by split.place
-                ) filter (where split.alone <> 'false'), ''),
+                'alone', coalesce(string_agg(format(' or table_no = %s%s', split.place, case split.alone when 'true' then ' and action = ''D''' else '' end), '' order by split.place) filter (where split.alone <> 'false'), ''),
                 'each', coalesce(string_agg(format(' or table_no = %s', split.place), '' order by split.place) filter (where split.alone = 'each'), '')
             )
             from (

@@ -40,7 +40,7 @@ begin
             case
                 when mark.applied_lsn is null then null
                 -- The log may lack what came next.
-                when mark.is_stopped then newest.committed_at
+                when mark.is_stopped or log.broken is not null then newest.committed_at
                 -- Everything before this one is applied.
                 when waiting.committed_at is not null then waiting.committed_at
                 -- An idle loader leaves so little WAL unread.

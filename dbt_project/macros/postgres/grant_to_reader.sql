@@ -1,0 +1,14 @@
+{# As a post-hook: the role of ops/roles.sql that reads models may read this model too, or this view, as soon as it is
+   there. #}
+{% macro grant_to_reader() %}
+    {%- set reader = waltally.quote_literal(waltally.quote_name(var('reader', 'waltally_reader'))) -%}
+    {%- set relation = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(this.identifier) -%}
+do $grant$
+begin
+    if not has_table_privilege(to_regrole({{ reader }}), {{ waltally.quote_literal(relation) }}, 'select') then
+        execute format('grant usage on schema %s to %s', {{ waltally.quote_literal(waltally.quote_name(this.schema)) }}, {{ reader }});
+        execute format('grant select on %s to %s', {{ waltally.quote_literal(relation) }}, {{ reader }});
+    end if;
+end
+$grant$
+{% endmacro %}
