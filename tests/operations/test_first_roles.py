@@ -29,8 +29,10 @@ def test_a_superuser_s_project_goes_on_by_the_roles(tmp_path: Path) -> None:
         for system in (made, first):
             system.project = tmp_path / "live"
             system.given["LOADER_MANIFEST"] = ""
+        run("delete from notifications")
         first.do("loader", "setup")
         made.source.take_baseline()
+        made.source.insert(4)
         first.do("dbt", "build")
 
         followed = first.follow("--build")
@@ -50,20 +52,16 @@ def test_a_superuser_s_project_goes_on_by_the_roles(tmp_path: Path) -> None:
         finally:
             over.set()
             writer.join()
-        state = "select distinct state, reason from cdc.model_state"
 
         def follow() -> bool:
-            said.append(run(state))
-            return said[-1] == [("follows", None)]
+            state = "select distinct state, reason from cdc.model_state"
+            return run(state) == [("follows", None)]
 
-        said: list[object] = []
-        try:
-            wait_until(follow, "all follow")
-        finally:
-            print(said[-1])
-        followed.stop()
+        wait_until(follow, "all follow")
+        followed.end()
 
         with made.follow("--build"):
+            run("delete from notifications")
             (tmp_path / "live" / "models" / "added.sql").write_text(ADDED)
             made.do("loader", "setup")
             made.by(roles.DBT).do("dbt", "build")
