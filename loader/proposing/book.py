@@ -9,7 +9,7 @@ from itertools import chain, count
 
 from loader.proposing import tree
 from loader.proposing.catalog import Catalog, Relation
-from loader.setup.proposal import rendered
+from loader.setup.dbt_text import rendered
 
 _MARKS = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""

@@ -9,7 +9,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
-from loader.setup.proposal import described, rendered, source_call
+from loader.setup.dbt_text import described, rendered, source_call
 from waltally.tables import literal
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from loader.setup.proposal import Column
 from waltally.tables import Table, format_names
 from waltally.units import size
 
@@ -21,6 +21,18 @@ _TEXT_WIDTHS = {
     "timestamp without time zone": 28, "timestamp with time zone": 31,
 }  # fmt: skip
 """As JSON has the value; others are about as wide as stored."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table."""
+
+    name: str
+    type_: str
+    """As SQL writes it, without its length."""
+    is_key: bool
+    width: int | None
+    """Its values' mean size in bytes; None where the server does not know."""
 
 
 def cost_lines(table: Table, counted: Collection[str], columns: Sequence[Column]) -> list[str]:

@@ -65,7 +65,7 @@ def find_project(environment: Mapping[str, str]) -> Path:
     raise SettingError(
         f"There is no dbt project here: {Path.cwd()} has no dbt_project.yml",
         "run this in the folder of your dbt project, or set DBT_PROJECT_DIR to it; a new one: "
-        "`loader init live --table public.orders`, with a table of yours",
+        "`loader init live --query report.sql`, with a query of yours",
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes a small dbt project with one model, or one more into it, and what a person types next."""
+"""Writes a small dbt project with models, or more of them into it, and what a person types next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
-from loader.setup.proposal import Proposal, model_sql, model_yaml, plain, source_yaml
+from loader.setup.dbt_text import plain, source_yaml
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -51,29 +51,8 @@ _IGNORED = f"""\
 """
 
 
-def model_name(folder: Path, of: str, names: Sequence[str]) -> str:
-    """Return the first name that is free, or is of a model over this source.
-
-    Raises SettingError where the project's models have all of them.
-    """
-    for name in names:
-        if all(of in path.read_text(encoding="utf-8") for path in _models(folder, name)):
-            return name
-    raise SettingError(
-        f"A model of {of} would be named {' or '.join(names)}, and other models have such names",
-        f"rename {', '.join(str(path) for name in names for path in _models(folder, name))}",
-    )
-
-
 def _models(folder: Path, name: str, kind: str = "sql") -> list[Path]:
     return sorted(folder.glob(f"models/**/{name}.{kind}"))
-
-
-def write_fact(folder: Path, proposal: Proposal) -> bool:
-    """Write the model of a table as `write_project` does."""
-    texts = {"sql": model_sql(proposal), "yml": model_yaml(proposal)}
-    files = {f"models/{proposal.name}.{kind}": text for kind, text in texts.items()}
-    return write_project(folder, files, [proposal.table])
 
 
 def write_project(folder: Path, models: Mapping[str, str], tables: Sequence[Table]) -> bool:

@@ -1,9 +1,8 @@
-"""`loader init`: write a dbt project with the models of a query, or a first model of a table."""
+"""`loader init`: write a dbt project with the models of a query."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -35,35 +34,11 @@ def init_command(
             " repeatable: the queries then share models.",
         ),
     ] = None,
-    table: Annotated[
-        str,
-        typer.Option(
-            show_default="none",
-            help="In place of a query: a table whose rows are counted, schema.table.",
-        ),
-    ] = "",
-    by: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMNS",
-            show_default="the day and those with the fewest values",
-            help="The columns to count by: column,column; a time by its day.",
-        ),
-    ] = "",
-    sum_: Annotated[
-        str,
-        typer.Option(
-            "--sum",
-            metavar="COLUMNS",
-            show_default="none",
-            help="The columns to add up: column,column.",
-        ),
-    ] = "",
     timezone: Annotated[
         str,
         typer.Option(
             metavar="ZONE",
-            show_default="asked where a query needs it; UTC for a table",
+            show_default="asked where a query needs it",
             help="Where a day begins: Europe/Berlin.",
         ),
     ] = "",
@@ -131,20 +106,14 @@ def init_command(
     1 /* :store */, is a parameter: one model answers every value. On a terminal it asks what
     neither query nor statistics say; each question has a flag.
 
-    With --table it writes one model, which counts the table's rows by a few columns; it reads no
-    row. To a project that it made it adds models, and changes no other file but sources.yml.
+    To a project that it made it adds models, and changes no other file but sources.yml.
 
     Example: loader init sales --query report.sql
-
-    Example: loader init live --table public.orders --by created_at,status --sum amount
     """
     from waltally.errors import SettingError
 
-    if bool(query) == bool(table):
-        raise SettingError("init needs a query or a table", "give --query FILE or --table TABLE")
     if not query:
-        _init_table(folder, table, by, sum_, timezone or "UTC", source)
-        return
+        raise SettingError("init needs a query", "give --query FILE, or - for standard input")
     if find_spec("postgast") is None:
         raise SettingError(
             "Reading a query needs PostgreSQL's grammar, which is not installed",
@@ -194,7 +163,7 @@ def _ask(question: str, proposal: str | bool) -> str | bool:
 
 
 def _name(path: str) -> str:
-    from loader.setup.proposal import plain
+    from loader.setup.dbt_text import plain
 
     name = plain("query" if path == "-" else Path(path).stem) or "query"
     return (f"q_{name}" if name[0].isdigit() else name)[:48]
@@ -210,44 +179,3 @@ def _read(path: str) -> str:
     if "\0" in text:
         raise SettingError(f"{path} has a NUL byte, which no SQL has", "name a file with SQL")
     return text
-
-
-def _init_table(folder: Path, table: str, by: str, sum_: str, timezone: str, source: str) -> None:
-    from contextlib import closing
-
-    from loader.setup.cost import cost_lines
-    from loader.setup.project import model_name, write_fact
-    from loader.setup.proposal import MOST_VALUES, model_names, propose, source_call
-    from loader.setup.read_catalog import read_columns
-    from waltally.database import connect
-    from waltally.tables import format_names, parse_names, parse_table
-
-    counted = parse_table(table if "." in table else f"public.{table}")
-    with closing(connect(source, "source")) as connection:
-        connection.give_up_locks()
-        columns = read_columns(connection, counted)
-    named = parse_names(by, "--by", "--by")
-    proposal = propose(counted, columns, named, parse_names(sum_, "--sum", "--sum"), timezone)
-    name = model_name(folder, source_call(counted), model_names(counted))
-    proposal = replace(proposal, name=name)
-    is_new = write_fact(folder, proposal)
-    lines = [f"{proposal.name} counts the rows of {counted}:"]
-    for one in proposal.dimensions:
-        values = "" if one.values is None else f", about {one.values:,.0f} values"
-        of = "" if one.name == one.column.name else f" of {one.column.name}"
-        lines.append(f"  by {one.name}, {one.meaning}{of}{values}")
-    if proposal.others and not named:
-        lines.append(f"  --by could name {format_names(proposal.others)} too")
-    lines += [f"  with the sum of {column.name}" for column in proposal.sums]
-    summable = [] if proposal.sums else [column.name for column in columns if column.can_be_summed]
-    if summable:
-        lines.append(f"  with no sum; --sum could name {format_names(summable)}")
-    if many := [one.name for one in proposal.dimensions if (one.values or 0) > MOST_VALUES]:
-        lines.append(
-            f"{format_names(many)} has many values: the model may have nearly as many rows as the"
-            " table; leave it out unless somebody asks by it"
-        )
-    lines += cost_lines(counted, proposal.columns, columns)
-    what = f"the dbt project {folder}, with the model" if is_new else "the model"
-    text_lines.echo([*lines, f"Wrote {what} in {folder / 'models' / proposal.name}.sql"])
-    _write_steps(folder, [proposal.name], is_new)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from loader.setup.dbt_text import described, rendered, source_call
+from loader.setup.project import write_project
 from testkit.databases import Database, paste
 from testkit.hostile import ATTACK, NAMES, SECRET
 from testkit.system import System
-from waltally.escapes import escaped
-from waltally.tables import format_names, quoted
+from waltally.tables import Table, format_names, quoted
 
 STAGING = f'c"d\\ {{{{ 7 * 7 }}}} $a$; {ATTACK}; --'
 MARTS = "2024.x\\ {{ 7 * 7 }} $a$ 100% %s; --"
@@ -33,7 +35,7 @@ class Counted:
         self.amount, self.moment = roles[2:]
         self.texts = [numbered(name, 2) for name in names]
         self.table = f"{quoted(self.schema)}.{quoted(self.name)}"
-        self.model = ""
+        self.model = f"ft_{sha256(self.table.encode()).hexdigest()[:8]}"
 
 
 @pytest.fixture
@@ -62,11 +64,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     project = tmp_path / "project"
     system = System(database, tmp_path)
     for each in tables:
-        by = ("--by", format_names([*each.texts, each.moment]), "--sum", quoted(each.amount))
-        known = {*project.glob("models/*.sql")}
-        system.must("init", str(project), "--table", each.table, *by)
-        (model,) = {*project.glob("models/*.sql")} - known
-        each.model = model.stem
+        write_model(project, each)
     system.given = {"LOADER_MANIFEST": "", "LOADER_SCHEMA": STAGING, "DBT_SCHEMA": MARTS}
     system.given |= dict.fromkeys(("DBT_PROJECT_DIR", "DBT_PROFILES_DIR"), str(project))
     system.given["PGPASSWORD"] = SECRET
@@ -117,6 +115,23 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     assert database.value(described, SECRET) == 0
 
 
+def write_model(project: Path, counted: Counted) -> None:
+    """Write a model of the table as `loader init` writes files."""
+    table = Table(counted.schema, counted.name)
+    amount, moment = (rendered(quoted(name)) for name in (counted.amount, counted.moment))
+    listed = [
+        *(rendered(quoted(text)) for text in counted.texts),
+        f"({moment} at time zone 'UTC')::date as day",
+        f"count(*) as row_count, sum({amount}) as {amount}",
+    ]
+    keys = ", ".join(str(place + 1) for place in range(len(counted.texts) + 1))
+    sql = "{{ config(materialized='waltally') }}\nselect " + ", ".join(listed)
+    sql += f" from {{{{ {source_call(table)} }}}} group by {keys}"
+    texts = {"sql": sql, "yml": described(counted.model, "a model", {counted.amount: "a sum"})}
+    files = {f"models/{counted.model}.{kind}": text for kind, text in texts.items()}
+    write_project(project, files, [table])
+
+
 def prunes(system: System, tables: list[Counted]) -> None:
     """Prune while the loader runs."""
     database = system.source
@@ -125,30 +140,3 @@ def prunes(system: System, tables: list[Counted]) -> None:
     system.must("wait")
     # One, or two where the WAL came to the end of its 16 MB in between.
     assert "\nDropped " in system.must("prune", "--keep", "0s")
-
-
-def test_a_name_with_a_control_character_is_not_proposed_and_not_printed(
-    database: Database, tmp_path: Path
-) -> None:
-    database.execute(
-        'create table wide (id int primary key, "a\n  by forged (text)" boolean, "\u009b31m" text,'
-        ' "\u202egpj.exe" numeric, plain boolean, row_count bigint);'
-        'create table "\x1b]0;title\x07" (id int, plain boolean);'
-        'create table "it\'s" (id int, plain boolean)'
-    )
-    said = database.must("init", str(tmp_path / "wide"), "--table", "wide")
-    assert [line for line in said.splitlines() if line.startswith("  by ")] == [
-        "  by plain, as the rows have it"
-    ]
-    files = [*(tmp_path / "wide" / "models").iterdir()]
-    assert len(files) == 3
-    for text in (said, *(each.read_text() for each in files)):
-        assert escaped(text.replace("\n", "")) == text.replace("\n", "")
-        assert "forged" not in text
-    for name, *words in (
-        ("a\\n  by forged (text)", "wide", "--by", '"a\n  by forged (text)"'),
-        ("row_count", "wide", "--by", "row_count"),
-        ("\\x1b]0;title\\x07", 'public."\x1b]0;title\x07"'),
-        ("has a '", 'public."it\'s"'),
-    ):
-        database.refused_with(2, name, "init", str(tmp_path / "other"), "--table", *words)

@@ -149,7 +149,6 @@ ZONE = "--timezone UTC "
     [
         ("select string_agg(country, ',') from customers", "string_agg() needs each row", ""),
         ("select count(*) from orders where shop_id = 9 group by state", "proves nothing", ""),
-        (SALES, "a query or a table", "--table orders"),
         ("select \0 1", "a NUL byte", ""),
         (DAYS, "of which time zone", ""),
         ("select max(placed_at)::text from orders", "a session with another TimeZone", ""),

@@ -82,7 +82,7 @@ def test_the_project_is_the_named_one_or_the_present_one(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError, match="There is no dbt project here") as caught:
         find_project({})
-    assert "`loader init live --table " in caught.value.remedy
+    assert "`loader init live --query " in caught.value.remedy
     (tmp_path / "dbt_project.yml").write_text("name: mine")
     assert find_project({}) == tmp_path
     monkeypatch.chdir(ROOT)

@@ -69,7 +69,7 @@ def test_a_password_in_a_flag_is_refused_and_not_repeated() -> None:
 def test_an_option_is_not_given_twice_where_one_of_its_values_would_not_count() -> None:
     for words in (
         ["wait", "--timeout", "1s", "--timeout=2s"],
-        ["init", "folder", "--table", "orders", "--by", "status", "--by", "country"],
+        ["init", "folder", "--query", "a", "--timezone", "UTC", "--timezone", "Asia/Tokyo"],
         ["stats", "ft_orders", "--by", "a", "--by", "b"],
     ):
         done = CliRunner().invoke(app, words)
