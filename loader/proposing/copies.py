@@ -54,6 +54,8 @@ def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
             ref.CopyFrom(tree.column(tree.names(ref)[-1]).column_ref)
         where = tree.sql(condition)
     name = f"{relation.table.name}_rows"
+    if any(known.name == name and known.copied not in ("", mark) for known in book.models):
+        name = f"{relation.table.schema}_{name}"
     item.node.range_var.relname = book.model(Model(name, columns=columns, copied=mark, where=where))
 
 

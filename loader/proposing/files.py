@@ -17,15 +17,18 @@ def model_files(book: Book) -> dict[str, str]:
     """Return the models' files by path."""
     files = {}
     for model in book.models:
-        options = "".join(f", {name}={value!r}" for name, value in model.options.items())
-        config = f"{{{{ config(materialized='waltally'{options}) }}}}"
-        files[f"models/{model.name}.sql"] = (
-            f"{config}\n\n{_text(book, tree.parse(model.text)[0])}\n"
-        )
+        files[f"models/{model.name}.sql"] = model_text(book, model)
         meanings = {name: rendered(_meaning(model, name)) for name in model.columns}
         about = f"{model.kind[:1].upper()}{model.kind[1:]}."
         files[f"models/{model.name}.yml"] = described(model.name, about, meanings)
     return files
+
+
+def model_text(book: Book, model: Model) -> str:
+    """Return a model's file."""
+    options = "".join(f", {name}={value!r}" for name, value in model.options.items())
+    config = f"{{{{ config(materialized='waltally'{options}) }}}}"
+    return f"{config}\n\n{_text(book, tree.parse(model.text)[0])}\n"
 
 
 def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from postgast import pg_query_pb2 as pb
 
 from loader.monitoring import text_lines
 from loader.proposing import tree
 from loader.proposing.book import Book, free
-from loader.proposing.catalog import Catalog, Relation
+from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
 from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
@@ -31,6 +31,7 @@ from loader.proposing.questions import (
     with_parameters,
     with_timezone,
 )
+from loader.proposing.sharing import share
 from loader.proposing.split import Split
 from loader.source.table_shape import read_shapes
 from waltally.database import Connection, Target, connect, connect_target
@@ -51,6 +52,8 @@ class Proposed:
     seeded: list[str]
     """The models over tables."""
     lines: list[str]
+    keys: dict[str, list[str]]
+    """By model, the columns of its unique index."""
 
 
 def propose(
@@ -78,24 +81,27 @@ def propose(
                 wish = answered
                 book, asked = _split(source, target, texts, wish)
         with text_lines.shown("proving what is proposed"):
+            kept = share(book, wish.written)
             sizes = sizes_of(book)
             proofs = _proofs(book, asked, wish, sizes)
             prices = price_lines(book, sizes)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        notes = [*book.notes, *_copied_again(book, wish)]
-        lines = [*prices, *notes, *proofs, *identity_lines(book, old_rows)]
+        lines = [*prices, *book.notes, *proofs, *identity_lines(book, old_rows)]
     views: dict[str, str] = {}
     for name, one in asked:
         views |= view_files(book, name, one.select, one.original)
+    models = [model.name for model in book.models if model.name not in kept]
+    files = model_files(book)
     return Proposed(
-        model_files(book) | views,
+        {path: text for path, text in files.items() if Path(path).stem in models} | views,
         [path for path in views if path.endswith(".sql")],
         tables,
-        [model.name for model in book.models],
-        [model.name for model in book.models if book.tables(model.text)],
+        models,
+        [model.name for model in book.models if model.name in models and book.tables(model.text)],
         lines,
+        {model.name: model.keys for model in book.models},
     )
 
 
@@ -104,7 +110,7 @@ def _prepared(
 ) -> tuple[Book, list[tuple[str, Asked]]]:
     """Return the queries with their names, before anything is kept of them."""
     catalog = Catalog(source, wish.timezone)
-    book = Book(catalog, wish.grain, taken=wish.taken, purged=wish.ignore_deletes)
+    book = Book(catalog, wish.grain, taken=frozenset(wish.written), purged=wish.ignore_deletes)
     asked: dict[str, Asked] = {}
     for name, text in texts.items():
         for one in prepare(book, text, wish.values, wish.parameter):
@@ -135,16 +141,6 @@ def _require_enums(target: Target, select: pb.SelectStmt) -> None:
             raise SettingError(
                 f"The view has values of the enum {type_}, which the target has not",
                 "write the column as column::text in the query, or make the type there too",
-            )
-
-
-def _copied_again(book: Book, wish: Wish) -> Iterator[str]:
-    for model in book.models:
-        table = book.marked(model.copied)
-        if isinstance(table, Relation) and (known := f"{table.table.name}_rows") in wish.taken:
-            yield (
-                f"{model.name}: {known} keeps rows of this table already; one model does for both "
-                "where a new folder gets all queries at once, each by --query"
             )
 
 

@@ -30,8 +30,8 @@ class Wish:
     """How many seconds a comparison may take."""
     anyway: bool = False
     """Whether to write also what costs more than it gives."""
-    taken: frozenset[str] = frozenset()
-    """Names that other models have."""
+    written: dict[str, str] = field(default_factory=dict)
+    """By name, the texts of the models that the folder has."""
 
 
 def with_parameters(book: Book, wish: Wish, ask: Ask | None) -> Wish:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,11 +55,17 @@ def _models(folder: Path, name: str, kind: str = "sql") -> list[Path]:
     return sorted(folder.glob(f"models/**/{name}.{kind}"))
 
 
-def write_project(folder: Path, models: Mapping[str, str], tables: Sequence[Table]) -> bool:
+def write_project(
+    folder: Path,
+    models: Mapping[str, str],
+    tables: Sequence[Table],
+    replaced: Collection[str] = (),
+) -> bool:
     """Write the models, and the project around them where the folder is new or empty; say which.
 
     A new project gets links to the installed files and to the Spark jobs too. In a project that
-    this made, no file that is there changes but sources.yml, to which a table is added.
+    this made, no file that is there changes but those of the `replaced` models, and sources.yml, to
+    which a table is added.
 
     Raises SettingError where the folder has other files or such a model, or cannot be written.
     """
@@ -74,7 +80,7 @@ def write_project(folder: Path, models: Mapping[str, str], tables: Sequence[Tabl
                 "name a new folder",
             )
         for name in dict.fromkeys(Path(path).stem for path in models):
-            if there := _models(folder, name, "*"):
+            if name not in replaced and (there := _models(folder, name, "*")):
                 raise SettingError(
                     f"The project has a model {name} already, {there[0]}",
                     "edit it, or delete its .sql and .yml to have them written again",

@@ -124,9 +124,10 @@ def init_command(
 
     values = {name: literal(own) for name, _, own in (one.partition("=") for one in value or [])}
     columns, tables = tuple(parameter or ()), tuple(ignore_deletes or ())
-    taken = frozenset(path.stem for path in folder.glob("models/**/*.sql"))
+    paths = folder.glob("models/**/*.sql")
+    written = {path.stem: path.read_text(encoding="utf-8") for path in paths}
     seconds = parse_age(timeout, "--timeout")
-    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, anyway, taken)
+    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, anyway, written)
     _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
 
 
@@ -143,7 +144,7 @@ def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) 
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with stopped_by_signals():
         made = propose(settings, texts, wish, _ask if is_terminal else None)
-    is_new = write_project(folder, made.files, made.tables)
+    is_new = write_project(folder, made.files, made.tables, {*wish.written} & {*made.models})
     wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
     text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])
     _write_steps(folder, made.models if is_new else made.seeded, is_new)

@@ -199,10 +199,32 @@ def test_two_queries_share_the_rows_that_they_join(shop: Database, tmp_path: Pat
     shop.must("init", str(tmp_path / "live"), "--query", asked(tmp_path, SALES + second))
     names = [Path(name).stem for name in contents(tmp_path / "live") if "rows.sql" in name]
     assert names == ["customers_rows"]
+    # What a later call needs too is kept once, and a wider need widens it.
     later = tmp_path / "later.sql"
-    later.write_text(second)
+    wider = SALES.replace("c.country", "c.city")
+    shop.execute("alter table customers add city text default 'Berlin'")
+    later.write_text(second + wider)
     said = shop.must("init", str(tmp_path / "live"), "--query", str(later))
-    assert "customers_rows_2: customers_rows keeps rows of this table already" in said
+    files = contents(tmp_path / "live")
+    assert [name for name in files if "rows" in name and name.endswith(".sql")] == [
+        "models/customers_rows.sql"
+    ]
+    assert "city" in files["models/customers_rows.sql"]
+    assert "country" in files["models/customers_rows.sql"]
+    assert "customers_rows is written anew" in said
+    assert "ref('sales_2_counts')" in files["models/later.sql"], "it is the same"
+
+
+def test_tables_of_two_schemas_are_two(shop: Database, tmp_path: Path) -> None:
+    shop.execute(
+        "create schema b; create table b.customers as table customers;"
+        "alter table b.customers add primary key (id)"
+    )
+    second = SALES.replace("customers as c", "b.customers as c")
+    shop.must("init", str(tmp_path / "live"), "--query", asked(tmp_path, SALES + second))
+    files = contents(tmp_path / "live")
+    assert "source('public', 'customers')" in files["models/customers_rows.sql"]
+    assert "source('b', 'customers')" in files["models/b_customers_rows.sql"]
 
 
 def on_terminal(shop: Database, answers: str, *arguments: str) -> str:

@@ -43,7 +43,8 @@ class Case(NamedTuple):
     values: dict[str, list[str]]
 
 
-def _read(name: str) -> Case:
+def read_case(name: str) -> Case:
+    """Return a case of the corpus."""
     _, tables, query, *values = re.split(
         r"^-- (?:tables|query|values)\n", (CORPUS / f"{name}.sql").read_text(), flags=re.M
     )
@@ -127,7 +128,7 @@ def _differences(lab: Lab, reads: str, query: str) -> tuple[list[tuple[Any, ...]
 @pytest.mark.parametrize("name", CASES)
 def test_a_query_of_an_application_is_kept(database: Database, lab: Lab, name: str) -> None:
     rng = Random(name)
-    case = _read(name)
+    case = read_case(name)
     writer = _begin(lab, case, rng)
     made = proposed(database, case.query, prove="none").files
     models, reads = _rendered(

@@ -1,0 +1,173 @@
+"""What `loader init --query` keeps of the corpus, beside asking the queries themselves.
+
+python -m benchmarks.queries --rows 1000000 --cases 045-mattermost-posts-by-team
+
+Each case of tests/queries/corpus gets so many rows in its largest table, and the others fewer: a
+parent has a tenth. Values have the widths that applications have: a text some 30 bytes, columns
+that the query does not read 150 together; a day is one of two years. The models are made as plain
+tables with their unique index, as dbt would, and query and view are asked three times; the least
+counts. *Time* is the query's over the view's, *bytes* the models' with indexes over the tables'
+without.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks.report import Table, main, show
+from loader.proposing.propose import propose
+from loader.proposing.questions import Wish
+from testkit.databases import Database, empty_database
+from testkit.servers import Cluster
+from tests.queries.cases import rendered
+from tests.queries.test_corpus import CASES, Case, read_case
+from waltally.settings import Settings
+from waltally.tables import quoted
+
+_COLUMNS = """
+select a.attname::text, format_type(a.atttypid, null), a.attnum = any(i.indkey),
+    (select confrelid::regclass::text from pg_constraint
+     where conrelid = c.oid and contype = 'f' and conkey = array[a.attnum] limit 1)
+from pg_class as c inner join pg_attribute as a on a.attrelid = c.oid
+left join pg_index as i on i.indrelid = c.oid and i.indisprimary
+where c.oid = %s::regclass and a.attnum > 0 and a.attgenerated = '' and a.attidentity = ''
+order by a.attnum
+"""
+
+
+def values_of(type_: str, number: str) -> str:
+    """Return a value of a type, by a number."""
+    ago = f"(({number}) % 1051200) * interval '1 minute'"
+    return {
+        "uuid": f"md5(({number})::text)::uuid",
+        "boolean": f"({number}) % 3 = 0",
+        "text": f"'a text of usual length ' || ({number}) % 1000",
+        "character varying": f"'text ' || ({number}) % 50",
+        "text[]": f"array['a' || ({number}) % 9, 'b' || ({number}) % 5]",
+        "jsonb": f"jsonb_build_object('k', ({number}) % 20)",
+        "numeric": f"round((({number}) % 10000) / 100.0, 2)",
+        "date": f"current_date - (({number}) % 730)::int",
+        "timestamp without time zone": f"localtimestamp - {ago}",
+        "timestamp with time zone": f"now() - {ago}",
+    }.get(type_, f"(({number}) % 1000)::{type_}")
+
+
+def fill(database: Database, case: Case, rows: int) -> None:
+    """Make the tables of a case and their rows."""
+    database.execute("drop schema if exists lab cascade; create schema lab; set search_path = lab")
+    database.execute(case.tables)
+    tables = re.findall(r"create table (\w+)", case.tables)
+    for place, table in enumerate(tables):
+        # What the application has beside the columns that its query reads.
+        database.execute(f"alter table {table} add other_columns text default repeat('x', 150)")
+        count = (
+            rows if place == len(tables) - 1 else max(rows // 10 ** (len(tables) - 1 - place), 10)
+        )
+        columns, texts = [], []
+        for n, (name, type_, is_key, parent) in enumerate(database.execute(_COLUMNS, table)):
+            pool = case.values.get(f"{table}.{name}") or case.values.get(name)
+            # Another order in each column, the same in each run.
+            number = f"abs(hashint8extended(g, {n})) % 1000000007"
+            if is_key:
+                text = values_of(type_, "g") if type_ != "integer" and type_ != "bigint" else "g"
+            elif parent:
+                number = f"1 + ({number}) % {max(count // 10, 10)}"
+                text = values_of(type_, number) if type_ not in ("integer", "bigint") else number
+            else:
+                text = values_of(type_, number)
+            if pool and not is_key:
+                listed = ", ".join(f"({one})::{type_}" for one in pool)
+                text = f"(array[{listed}])[1 + ({number}) % {len(pool)}]"
+            columns.append(quoted(name))
+            texts.append(text)
+        with_keys = "on conflict do nothing"
+        database.execute("set session_replication_role = replica")
+        database.execute(
+            f"insert into {table} ({', '.join(columns)}) select {', '.join(texts)}"
+            f" from generate_series(1, {count}) as g {with_keys}"
+        )
+    database.execute("analyze")
+
+
+def least(database: Database, query: str) -> float:
+    """Return the least time of three."""
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        database.execute(query)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def measure_case(database: Database, name: str, rows: int) -> dict[str, float]:
+    """Return the times of query and view in ms, and how both and the bytes are to one another."""
+    case = read_case(name)
+    fill(database, case, rows)
+    dsn = database.cluster.dsn(database.name)
+    made = propose(
+        Settings.of(dsn, dsn, "waltally", "cdc"),
+        {"report": case.query},
+        Wish(timezone="UTC", prove="none", anyway=True),
+    )
+    database.execute("set timezone to 'UTC'")
+    for model in made.models:
+        text, _ = _plain(made.files[f"models/{model}.sql"])
+        database.execute(f"create table {quoted(model)} as {text}")
+        if keys := made.keys[model]:
+            listed = ", ".join(map(quoted, keys))
+            database.execute(
+                f"create unique index on {quoted(model)} ({listed}) nulls not distinct"
+            )
+    database.execute("analyze")
+    kept = sum(_bytes(database, "pg_total_relation_size", quoted(model)) for model in made.models)
+    tables = sum(_bytes(database, "pg_table_size", one.quoted) for one in made.tables)
+    query, view = (
+        least(database, case.query),
+        least(database, _plain(made.files[made.readers[0]])[0]),
+    )
+    return {
+        "query, ms": 1000 * query,
+        "view, ms": 1000 * view,
+        "time": query / view,
+        "bytes": kept / tables,
+    }
+
+
+def _plain(text: str) -> tuple[str, dict[str, object]]:
+    query, options = rendered(text)
+    return re.sub(r"\{(\w+)\}", r'"\1"', query), options
+
+
+def _bytes(database: Database, function: str, name: str) -> float:
+    return float(database.value(f"select {function}(%s::regclass)", name))
+
+
+def measure(rows: int, cases: list[str]) -> Iterator[Table]:
+    """Measure the cases; all of the corpus where none is named."""
+    found: dict[str, dict[str, float]] = {}
+    with Cluster() as cluster, empty_database(cluster) as database:
+        database.with_functions()
+        for name in cases or CASES:
+            found[name] = measure_case(database, name, rows)
+            show(f"{rows:,} rows", [{"query": name, **found[name]}])
+    times, sizes = ([one[what] for one in found.values()] for what in ("time", "bytes"))
+    summary = [
+        {"of each query": name, "median": median(values), "worst": worst}
+        for name, values, worst in (
+            ("query's time : view's time", times, min(times)),
+            ("bytes kept : bytes of the tables", sizes, max(sizes)),
+        )
+    ]
+    yield Table("queries", summary, {"cases": found})
+
+
+if __name__ == "__main__":
+    main(
+        __doc__,
+        measure,
+        rows=(1_000_000, "of a case's largest table"),
+        cases=(CASES, "cases of the corpus"),
+    )
