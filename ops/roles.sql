@@ -185,6 +185,7 @@ from (
     (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
+    (:'schema', 'reader_position', 'select, insert, update', :'spark'),
     (:'schema', 'model_state', 'select', :'spark'),
     (:'schema', 'downstream_model', 'select, update (audited_at, major_version)', :'spark'),
     (:'schema', 'to_fill', 'select', :'spark'),

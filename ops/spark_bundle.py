@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 from waltally_jobs.common import session
 
 SPARK = Path(__file__).parents[1] / "spark"
-JOBS = ("seed.py", "apply.py", "audit.py")
+JOBS = ("seed.py", "apply.py", "audit.py", "history.py")
 IMPORTED = (
     *("typer", "psycopg", "psycopg-binary", "psycopg2-binary", "msgspec"),
     *("pyarrow", "adbc-driver-manager", "adbc-driver-postgresql", "pandas", "tzdata"),

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from waltally_jobs.applying import job as applying
 from waltally_jobs.auditing import job as auditing
 from waltally_jobs.common import session
+from waltally_jobs.history import job as history
 from waltally_jobs.seeding import job as seeding
 
 from testkit.commands import only_environment
@@ -57,6 +58,7 @@ APPS = {
     "spark/seed.py": seeding.app,
     "spark/apply.py": applying.app,
     "spark/audit.py": auditing.app,
+    "spark/history.py": history.app,
 }
 
 

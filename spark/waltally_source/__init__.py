@@ -50,7 +50,7 @@ def _with(code: bytes) -> type[DataSource]:
         made.__dict__.update(pickle.loads(state))
         return made
 
-    def source(options: MutableMapping[str, str]) -> DataSource:
+    def source(options: MutableMapping[str, str], is_whole: bool = False) -> DataSource:
         find()
         import copyreg
 
@@ -58,21 +58,27 @@ def _with(code: bytes) -> type[DataSource]:
 
         # A task reads the stream's reader first, and then finds the classes of its partitions.
         copyreg.pickle(Stream, lambda reader: (stream, (pickle.dumps(reader.__getstate__()),)))
-        return ChangeLogSource(options)
+        made = ChangeLogSource(options)
+        made.is_whole = is_whole
+        return made
 
     class WithCode(DataSource):
         @classmethod
         def name(cls) -> str:
             return "waltally"
 
+        is_whole = False
+
         def schema(self) -> StructType | str:
+            # What is local here is pickled after this, with what it has noted.
+            self.is_whole = True
             return source(self.options).schema()
 
         def reader(self, schema: StructType) -> DataSourceReader:
             return source(self.options).reader(schema)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            return source(self.options).streamReader(schema)
+            return source(self.options, self.is_whole).streamReader(schema)
 
     return WithCode
 

@@ -22,7 +22,7 @@ from testkit.spark_cluster import SparkCluster, spark_cluster
 from testkit.spark_connect import connect_server
 from testkit.spark_jobs import running, shared_session
 from tests.spark.kept import MODELS, Kept
-from tests.spark.log import Log
+from tests.spark.log import Log, Stream
 from tests.spark.odd import LAB
 from tests.spark.support import TEMPLATE, Clock, Source
 from waltally.settings import SlotSettings
@@ -115,6 +115,13 @@ def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
 def log(source: Source) -> Log:
     """A change log that the test writes itself."""
     return Log(source)
+
+
+@pytest.fixture
+def stream(log: Log) -> Iterator[Stream]:
+    """Tables whose changes are staged when the test says so."""
+    yield Stream(log)
+    log.run("select pg_drop_replication_slot('typed')")
 
 
 @pytest.fixture

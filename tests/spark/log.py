@@ -60,6 +60,54 @@ class Log:
         )
 
 
+NAME = r'public."Odd\one"'
+TABLE = f"""
+    create domain public.cents as numeric(12, 2);
+    create type public.mood as enum ('so so', 'fine');
+    create table {NAME} (
+        id bigint primary key, small smallint, "the name" text, price public.cents, exact numeric,
+        ratio real, share double precision, mood public.mood, is_paid boolean, day date,
+        at timestamp, seen timestamptz, raw bytea, tags text[], long text, document jsonb
+    );
+    alter table {NAME} alter column long set storage external;
+    create table public.other (id int primary key, text text);
+    create table public.numbers (
+        a numeric(38, 10), b numeric(39, 2), c numeric(3, -2), d numeric(2, 5), e numeric
+    );
+    create table public.orders (id int primary key, state text);
+    alter table public.orders replica identity full;
+    create table public.named ("Op" text);
+    create table public.twins (id int, "Name" text, name text);
+"""
+
+
+class Stream:
+    """A slot of the test's database, whose messages it stages as the loader does."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        log.run("select pg_create_logical_replication_slot('typed', 'wal2json')")
+        log.run(TABLE)
+
+    def stage(self, *statements: str) -> None:
+        """Run the statements in one transaction, and stage what the plugin says of them."""
+        for statement in statements:
+            self.log.run(statement)
+        log = self.log
+        log.run(
+            "insert into cdc.change_log"
+            " (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)"
+            " select %s, %s, row_number() over (order by ordinality), 7, '2026-11-25 12:00+00',"
+            " data::json ->> 'action', data"
+            " from pg_logical_slot_get_changes('typed', null, null, 'format-version', '2',"
+            " 'include-types', 'false', 'include-transaction', 'false') with ordinality",
+            log.source.slot,
+            lsn.show(log.position),
+        )
+        log.position += 0x30
+        log.run("update cdc.slot_position set position_lsn = %s", lsn.show(log.position))
+
+
 def plain(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
     """Rows of a log in its order; a time is a number, whoever has read it."""
     return sorted(

@@ -15,7 +15,8 @@ import psutil
 import pytest
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
-from waltally_jobs.applying.job import Applied, Stop, apply
+from waltally_jobs.applying.job import Applied, apply
+from waltally_jobs.common.command import Stop
 
 from testkit.commands import wait_until
 from testkit.databases import empty_database

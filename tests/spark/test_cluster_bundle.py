@@ -19,7 +19,7 @@ from testkit.spark_cluster import SparkCluster
 from tests.spark.support import Source
 
 SPARK_HOME = Path(pyspark.__file__).parent
-JOBS = ("seed", "apply", "audit")
+JOBS = ("seed", "apply", "audit", "history")
 
 
 @pytest.mark.slow

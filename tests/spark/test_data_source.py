@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -24,7 +23,7 @@ from waltally_jobs.data_source.table_rows import TableRows, schema
 
 from testkit.commands import ROOT
 from testkit.servers import free_port
-from tests.spark.log import COLUMNS, Log, plain, rows_of
+from tests.spark.log import COLUMNS, NAME, Log, Stream, plain, rows_of
 from waltally import lsn
 from waltally.errors import CannotConnect, SettingError
 
@@ -126,25 +125,6 @@ def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
         everything = staged(log, begin)
 
 
-NAME = r'public."Odd\one"'
-TABLE = f"""
-    create domain public.cents as numeric(12, 2);
-    create type public.mood as enum ('so so', 'fine');
-    create table {NAME} (
-        id bigint primary key, small smallint, "the name" text, price public.cents, exact numeric,
-        ratio real, share double precision, mood public.mood, is_paid boolean, day date,
-        at timestamp, seen timestamptz, raw bytea, tags text[], long text, document jsonb
-    );
-    alter table {NAME} alter column long set storage external;
-    create table public.other (id int primary key, text text);
-    create table public.numbers (
-        a numeric(38, 10), b numeric(39, 2), c numeric(3, -2), d numeric(2, 5), e numeric
-    );
-    create table public.orders (id int primary key, state text);
-    alter table public.orders replica identity full;
-    create table public.named ("Op" text);
-    create table public.twins (id int, "Name" text, name text);
-"""
 FULL = f"""
     insert into {NAME} values (1, -7, 'Zoë "x"', 12.50, 1e-30, 1.5, 1e300, 'so so', true,
         '2026-11-25', '2026-11-25 10:00:00.5', '2026-11-25 10:00:00+02', '\\x00ff', '{{a,"b c"}}',
@@ -167,39 +147,6 @@ OF_FULL = {
     "long": "long" * 1000,
     "document": '{"a": [1.50]}',
 }
-
-
-class Stream:
-    """A slot of the test's database, whose messages it stages as the loader does."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        log.run("select pg_create_logical_replication_slot('typed', 'wal2json')")
-        log.run(TABLE)
-
-    def stage(self, *statements: str) -> None:
-        """Run the statements in one transaction, and stage what the plugin says of them."""
-        for statement in statements:
-            self.log.run(statement)
-        log = self.log
-        log.run(
-            "insert into cdc.change_log"
-            " (slot_name, commit_lsn, ordinal, xid, committed_at, action, payload)"
-            " select %s, %s, row_number() over (order by ordinality), 7, '2026-11-25 12:00+00',"
-            " data::json ->> 'action', data"
-            " from pg_logical_slot_get_changes('typed', null, null, 'format-version', '2',"
-            " 'include-types', 'false', 'include-transaction', 'false') with ordinality",
-            log.source.slot,
-            lsn.show(log.position),
-        )
-        log.position += 0x30
-        log.run("update cdc.slot_position set position_lsn = %s", lsn.show(log.position))
-
-
-@pytest.fixture
-def stream(log: Log) -> Iterator[Stream]:
-    yield Stream(log)
-    log.run("select pg_drop_replication_slot('typed')")
 
 
 def rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -239,7 +186,7 @@ def test_rows_have_the_tables_types_and_the_old_row_beside_them(
     assert [row["commit_lsn"] for row in found] == [begin + 0x30 * n for n in range(5)]
     seen = inserted.pop("seen").astimezone(UTC)
     assert seen == datetime(2026, 11, 25, 8, tzinfo=UTC)
-    of_change = {"commit_lsn": begin, "op": "insert", "old": None, "missing": []}
+    of_change = {"commit_lsn": begin, "xid": 7, "op": "insert", "old": None, "missing": []}
     assert inserted == {**OF_FULL, **of_change}
     # The key's old value, and no long text: it did not change, and is stored out of line.
     assert (keyed["id"], keyed["old"]["id"], keyed["the name"]) == (2, 1, None)

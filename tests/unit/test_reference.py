@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from waltally_jobs.applying import job as applying
 from waltally_jobs.auditing import job as auditing
 from waltally_jobs.common import errors as of_jobs
+from waltally_jobs.history import job as history
 from waltally_jobs.seeding import job as seeding
 
 from docs.site import generated, pages
@@ -84,7 +85,7 @@ def test_every_command_option_and_setting_is_on_the_page_with_its_default() -> N
 EXAMPLE = (ROOT / "ops" / "systemd" / "environment.example").read_text()
 LISTED = dict(re.findall(r'^#?([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
 DEFAULTS = dict(re.findall(r'^#([A-Z_]+)="(.*)"$', EXAMPLE, re.MULTILINE))
-JOBS = (applying, auditing, seeding)
+JOBS = (applying, auditing, history, seeding)
 
 LIBPQ_ALONE = {"PGPASSFILE"}
 """Read by libpq only; the code knows the other PG* of the file."""

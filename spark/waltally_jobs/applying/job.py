@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan
 from waltally_jobs.common import session
 from waltally_jobs.common.arrow import Start
-from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Job, Models
+from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Job, Models, Stop
 from waltally_jobs.common.connections import TargetSession, connect_target
 from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
@@ -65,23 +63,6 @@ class Applied:
 
 Report = Callable[[Applied | LoaderError], None]
 """Is told of each batch, and of a model that waits or has failed whenever the reason is new."""
-
-
-class Stop:
-    """Whether the job is to end: it was told to, or the program that started it has died."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self._parent = os.getppid()
-
-    def set(self, *_: object) -> None:
-        """Have the job end after what it does now."""
-        self._event.set()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait, and return whether the job is to end."""
-        # spark-submit's Java takes SIGTERM for itself and leaves this process alone.
-        return self._event.wait(seconds) or os.getppid() != self._parent
 
 
 def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> None:

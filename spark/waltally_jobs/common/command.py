@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +61,23 @@ Timeout = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+class Stop:
+    """Whether the job is to end: it was told to, or the program that started it has died."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._parent = os.getppid()
+
+    def set(self, *_: object) -> None:
+        """Have the job end after what it does now."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, and return whether the job is to end."""
+        # spark-submit's Java takes SIGTERM for itself and leaves this process alone.
+        return self._event.wait(seconds) or os.getppid() != self._parent
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -23,6 +23,9 @@ class WriteFailed(OSError):
     """A task could not write; the driver finds the sentence by this name in Spark's report."""
 
 
+TABLE_CHANGED = "TableChanged"
+"""The name of what a stream of a table's rows ends with where its columns are others now."""
+
 FAILURES = (PySparkException, Py4JError, OSError)
 """What is raised where Spark has failed or died."""
 
@@ -95,6 +98,8 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
                 f" spark.executor.cores and spark.executor.memory ask for, then run the {work}"
                 " again",
             ) from None
+        if raised := _SENTENCE.search(str(error)):
+            raise _kinds().get(raised[1], CountingFailed)(raised[2], raised[3]) from None
         text = reason(error)
         if "lock timeout" in text:
             raise SnapshotBlocked(
@@ -116,6 +121,17 @@ def reason(error: Exception) -> str:
     if raised := _RAISED.findall(str(error)):
         return f"a task failed: {raised[-1][:300]}"
     return f"Spark failed: {first_line(error)}"
+
+
+_SENTENCE = re.compile(r"\.(\w+): (.*)\nTry: (.*)")
+"""A LoaderError with its remedy, as the format `waltally` raises it, in Spark's report."""
+
+
+def _kinds(base: type[LoaderError] = LoaderError) -> dict[str, type[LoaderError]]:
+    found = {base.__name__: base}
+    for kind in base.__subclasses__():
+        found |= _kinds(kind)
+    return found
 
 
 _RAISED = re.compile(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -122,14 +123,15 @@ class Options(SlotSettings):
                 f" {', '.join(_KNOWN)}",
                 "docs/spark.md says what each is",
             )
-        target = named.get("target", "")
-        source = named.get("source", target)
-        for option, dsn in (("target", target), ("source", source)):
+        for option in ("target", "source"):
+            dsn = named.get(option, "")
             if any("password" in word for word in parse_conninfo(dsn, option)):
                 raise SettingError(
                     f"the option {option} has a password, and Spark shows options in its UI",
                     "leave it out, and give the driver PGPASSWORD or a password file",
                 )
+        target = named.get("target", os.environ.get("LOADER_TARGET_DSN", ""))
+        source = named.get("source", os.environ.get("LOADER_SOURCE_DSN", target))
         most = named.get("maxchanges")
         if most is not None and (not most.isdecimal() or int(most) < 1):
             raise SettingError(f"maxChanges is {most!r}", "give a number from 1 on")
@@ -204,10 +206,22 @@ class Log:
     def register(self, reader: str, position: int) -> None:
         """Let `loader prune` keep what a reader has not read, which begins at the position."""
         self._target.ask(
-            f"insert into {self._target.table('reader_position')}"
-            " (slot_name, reader, applied_lsn) values (%s, %s, %s) on conflict do nothing",
+            f"insert into {self._target.table('reader_position')} as known"
+            " (slot_name, reader, applied_lsn) values (%s, %s, %s)"
+            " on conflict (slot_name, reader) do update set applied_lsn = excluded.applied_lsn"
+            " where known.applied_lsn > '0/0'",
             (self._options.slot, reader, lsn.show(position)),
         )
+
+    def require_same(self, reader: str) -> None:
+        """Raise SnapshotTooOld where `loader setup --renew` began another log under a reader."""
+        row = f"slot_name = {literal(self._options.slot)} and reader = {literal(reader)}"
+        table = self._target.table("reader_position")
+        if self._target.ask(f"select 1 from {table} where {row} and applied_lsn > '0/0'") == []:
+            raise SnapshotTooOld(
+                f"the change log began anew, and the positions of {reader} mean nothing in it",
+                f"delete from {table} where {row}; -- and begin with another folder and checkpoint",
+            )
 
     def move(self, reader: str, position: int) -> None:
         """Write down that a reader has read everything before the position."""
@@ -232,7 +246,9 @@ def _remedies() -> Iterator[None]:
 
 
 class ChangeLogSource(DataSource):
-    """The change log of a slot."""
+    """The change log of a slot; `is_whole` says that its columns are what `schema` has given."""
+
+    is_whole = False
 
     @classmethod
     def name(cls) -> str:
@@ -262,7 +278,7 @@ class ChangeLogSource(DataSource):
         options = Options.of(self.options)
         if options.end is not None:
             raise SettingError("a stream has no end", "leave end out, or use spark.read")
-        return Stream(options, schema)
+        return Stream(options, schema, self.is_whole)
 
 
 class _Reader:
@@ -300,6 +316,11 @@ class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Where it ends, of a query that ends."""
     _is_registered = False
 
+    def __init__(self, options: Options, schema: StructType, is_whole: bool) -> None:
+        """Read with these options; `is_whole` asks for every column that the table has."""
+        super().__init__(options, schema)
+        self._is_whole = is_whole
+
     def initialOffset(self) -> Offset:
         """Return where a new query begins."""
         begin = self._options.begin
@@ -320,10 +341,14 @@ class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
 
         def end(log: Log) -> int:
-            if self._options.reader is not None and not self._is_registered:
-                log.register(self._options.reader, begin)
-                self._is_registered = True
+            if self._options.reader is not None:
+                if not self._is_registered:
+                    log.register(self._options.reader, begin)
+                    self._is_registered = True
+                log.require_same(self._options.reader)
             last = log.end if self._last is None else self._last
+            if self._is_whole and self._rows is not None:
+                self._rows.require_whole(self._options.source)
             return max(begin, last if most is None or last <= begin else log.cut(begin, last, most))
 
         return _offset(self._ask(end))

@@ -5,6 +5,7 @@ Executors make the rows from the change log's payloads, one range after the othe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ _MOMENT = pa.timestamp("us", "UTC")
 _OF_THE_CHANGE = {
     "commit_lsn": "bigint",
     "ordinal": "bigint",
+    "xid": "bigint",
     "committed_at": "timestamp",
     "op": "string",
 }
@@ -120,13 +122,18 @@ def read_columns(source: Connection, table: Table) -> dict[str, str]:
     return columns
 
 
+class TableChanged(Exception):
+    """The table has a column that a stream's rows lack, or of another type."""
+
+
+def _columns(table: str, source: str) -> dict[str, str]:
+    with contextlib.closing(connect(source, "source", "data source")) as connection:
+        return read_columns(connection, parse_table(table))
+
+
 def schema(table: str, source: str) -> str:
     """Return the columns of a table's changes for Spark. Raises SettingError."""
-    connection = connect(source, "source", "data source")
-    try:
-        columns = read_columns(connection, parse_table(table))
-    finally:
-        connection.close()
+    columns = _columns(table, source)
     own = [f"{name} {_written(kind)}" for name, kind in _OF_THE_CHANGE.items()]
     new = [f"{_quoted(name)} {_written(kind)}" for name, kind in columns.items()]
     old = ", ".join(f"{_quoted(name)}: {_written(kind)}" for name, kind in columns.items())
@@ -170,6 +177,19 @@ class TableRows:
         columns = {name: _arrow(kind) for name, kind in given.items() if name not in _OWN}
         return cls(parse_table(table), tuple(given), columns, old)
 
+    def require_whole(self, source: str) -> None:
+        """Raise TableChanged where the table has a column that the rows lack, or of another type.
+
+        Asked after the position of a batch's end: the values of its changes are in its rows then,
+        whatever DDL comes later. A column that was dropped is null from then on.
+        """
+        now = _columns(str(self.table), source)
+        if new := [name for name, kind in now.items() if self.columns.get(name) != _arrow(kind)]:
+            raise TableChanged(
+                f"{self.table} has {', '.join(new)}, which the stream began without, or with"
+                " another type: start it again"
+            )
+
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of the change log, in its order."""
         batch = batch.filter(self._may_concern(batch))
@@ -194,6 +214,7 @@ class TableRows:
         found = {
             "commit_lsn": kept.column("commit_lsn"),
             "ordinal": kept.column("ordinal"),
+            "xid": kept.column("xid"),
             "committed_at": kept.column("committed_at"),
             "op": pa.array(ops, pa.string()),
             **{name: self._new(name, ops, new, old, missing) for name in self.columns},

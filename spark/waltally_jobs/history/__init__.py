@@ -1,0 +1,1 @@
+"""Streams a table's changes into a lake."""
