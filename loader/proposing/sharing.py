@@ -8,7 +8,7 @@ from loader.proposing import tree
 from loader.proposing.book import Book, Model
 from loader.proposing.catalog import Relation
 from loader.proposing.files import model_text
-from loader.setup.proposal import source_call
+from loader.setup.dbt_text import source_call
 from waltally.errors import SettingError
 
 _CONFIG = re.compile(r"\A(\{\{ config\(.*?\) \}\})\n\n(.*)\Z", re.S)
