@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FewStarts(config, log)
 
 
-_OF_A_SESSION = re.compile(r"SparkSession|FEW_ROWS|CHANGES_PER_TASK")
+_OF_A_SESSION = re.compile(r"SparkSession|CHANGES_PER_TASK")
 """Jobs need a session of Spark where a test says that few rows are many."""
 
 

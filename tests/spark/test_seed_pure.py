@@ -39,7 +39,8 @@ def test_ranges_cover_every_page_once_and_the_last_is_open() -> None:
 
 
 def test_a_leaf_is_read_by_itself_for_its_table() -> None:
-    [part] = plan([Leaf(Table("Odd", 'le"af'), 3)], 4, "1 as x")
+    [(leaves, part)] = plan([Leaf(Table("Odd", 'le"af'), 3, identity="1 2")], 4, "1 as x")
+    assert leaves == [('"Odd"."le""af"', "1 2")]
     assert part == 'select 1 as x from only "Odd"."le""af" where true'
 
 
@@ -48,7 +49,7 @@ def test_small_leaves_are_read_together_and_each_once() -> None:
     leaves.insert(500, Leaf(Table("a", "large"), 9000))
     parts = plan(leaves, 8192, "1 as x")
     assert len(parts) == 18
-    text = " ".join(parts)
+    text = " ".join(query for _, query in parts)
     assert [text.count(f"{leaf.table.quoted} where") for leaf in leaves].count(1) == 1000
     middling = [Leaf(Table("a", "b"), 1500), Leaf(Table("a", "c"), 1500)]
     assert len(plan(middling, 8192, "1")) == 2, "they are read side by side"

@@ -10,7 +10,7 @@ import pytest
 from psycopg2.errors import ConfigurationLimitExceeded
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import CountingFailed, ReadFailed, SnapshotTooOld
-from waltally_jobs.evaluation import checks, copies, ranges
+from waltally_jobs.evaluation import checks, tasks
 from waltally_jobs.seeding import store
 from waltally_jobs.seeding.job import seed
 from waltally_jobs.seeding.store import acquire_seed_lock
@@ -106,9 +106,8 @@ def test_a_role_without_its_rights_is_refused_for_each_partition_too(source: Sou
             seed(settings)
         source.execute(caught.value.remedy)
         with exported(source, dsn=settings.source) as held:
-            locked = "select relation::regclass::text from pg_locks where pid = %s"
-            names = {name for (name,) in source.execute(locked, held.pids[1])}
-            assert names >= {"parts.leaf_a", "parts.leaf_b"}
+            found = {str(leaf.table) for _, leaves in held.found for leaf in leaves}
+            assert found >= {"parts.leaf_a", "parts.leaf_b"}
     finally:
         source.execute("drop owned by reader; drop role reader")
 
@@ -215,13 +214,11 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
     assert source.has_previous_seed()
 
 
-def test_a_reader_gives_way_to_an_exclusive_lock(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranges, "LOCK_TIMEOUT", "50ms")
+def test_a_reader_gives_way_to_an_exclusive_lock(source: Source) -> None:
     with exported(source) as held, source.session() as altering, altering.transaction():
         altering.ask("lock table services")
-        place = held.conninfo, Table("public", "services"), 1
-        reader = copies.transfer(held.conninfo, held.name, "select id from public.services", *place)
+        place = tasks.Place(held.readers, held.name)
+        query = "select id from public.services"
+        reader = tasks.transfer(place, [], query, held.conninfo, Table("public", "services"), 1)
         with pytest.raises(ReadFailed, match="lock timeout"):
             next(reader)

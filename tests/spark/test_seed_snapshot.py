@@ -1,31 +1,24 @@
-"""The snapshot that a seed holds: what it waits for, what it locks, and for whom it makes way."""
+"""The snapshot that a seed holds: what it waits for, and what makes a new one."""
 
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from waltally_jobs.common.arrow import queries, spread
-from waltally_jobs.common.connections import connect
 from waltally_jobs.common.errors import CountingFailed, SnapshotBlocked, spark_errors
-from waltally_jobs.evaluation import snapshot
 
 from testkit.commands import wait_until
-from testkit.model import notify
 from testkit.pipeline import Pipeline
 from tests.spark.support import (
     Clock,
     Source,
     exported,
-    job_settings,
     meanwhile,
     notifications_in,
 )
@@ -36,50 +29,8 @@ PARTITIONED = """
     create table notifications (like former) partition by list (notification_status);
     create table leaf partition of notifications {}
 """
-LOCK = "evaluation.snapshot.lock"
+SIZES = "evaluation.snapshot._sized"
 TEMPORARY = "select 1 from pg_replication_slots where temporary and database = current_database()"
-
-# Locks.
-
-
-def lock_against(source: Source, application: Connection, holds: str) -> set[str]:
-    """Let the seed lock while the application holds a table and then asks for notifications.
-
-    The application asks while the seed waits for what it holds. Returns what the seed has locked.
-    """
-    waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
-    with closing(connect(source.dsn, "source")) as locks:
-        deadline = time.monotonic() + 60
-        settings = job_settings(source, timeout=60)
-        seed = threading.Thread(target=snapshot.lock, args=(locks, settings, [notify()], deadline))
-        with application.transaction():
-            application.ask(f"lock table {holds}")
-            seed.start()
-            wait_until(lambda: source.value(waiting, holds) == 1)
-            application.ask("lock table notifications")
-        seed.join(60)
-        held = "select relation::regclass::text from pg_locks where pid = %s"
-        return {name for (name,) in source.execute(held, locks.info.backend_pid)}
-
-
-@pytest.mark.parametrize(
-    ("holds", "wait_ms", "before"),
-    [
-        ("notification_history", None, "select"),
-        # A server without a free CPU may look for a deadlock before it sees that the wait is over.
-        ("notification_history", 30_000, "set deadlock_timeout = '1h'"),
-        # A leaf is never waited for with a lock of the whole table.
-        ("leaf", None, PARTITIONED.format("default")),
-    ],
-)
-def test_an_application_that_locks_in_another_order_is_never_in_a_deadlock(
-    source: Source, monkeypatch: pytest.MonkeyPatch, holds: str, wait_ms: int | None, before: str
-) -> None:
-    if wait_ms is not None:
-        monkeypatch.setattr(snapshot, "_WAIT_WHILE_HOLDING_MS", wait_ms)
-    with source.session() as application:
-        application.ask(before)
-        assert lock_against(source, application, holds) >= {"notifications", holds}
 
 
 def test_a_table_that_stays_locked_times_out(
@@ -89,8 +40,8 @@ def test_a_table_that_stays_locked_times_out(
         altering.ask("lock table notification_history")
         clock.ahead = 29.5
 
-    meanwhile(monkeypatch, LOCK, before=lock)
-    says = "notification_history was still locked after 30 s"
+    meanwhile(monkeypatch, SIZES, before=lock)
+    says = "a table was still locked after 30 s"
     with source.session() as altering, altering.transaction():
         refused(source, says)
 
@@ -101,23 +52,6 @@ def refused(source: Source, says: str, timeout: float = 30) -> str:
         pass
     wait_until(lambda: not source.execute(TEMPORARY))
     return caught.value.remedy
-
-
-def test_a_truncate_that_waits_for_the_locks_holds_nobody_up(
-    source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What asks for the table after it waits behind it, and must not be the seed."""
-    truncating: list[Any] = []
-    with source.session() as application, ThreadPoolExecutor(1) as pool:
-
-        def truncate(_: None) -> None:
-            truncating.append(pool.submit(application.ask, "truncate notifications"))
-            wait_until(source.waiting)
-
-        meanwhile(monkeypatch, LOCK, after=truncate)
-        with exported(source) as held:
-            assert held.position
-        truncating[0].result(60)
 
 
 def test_a_seed_that_waits_for_writers_is_in_nobodys_way(source: Source) -> None:
@@ -159,7 +93,7 @@ def count(source: Source, timeout: float = 30) -> int:
         ),
     ],
 )
-def test_ddl_between_the_snapshot_and_the_locks_makes_a_new_snapshot(
+def test_ddl_after_the_snapshot_makes_a_new_one(
     source: Source,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -168,7 +102,7 @@ def test_ddl_between_the_snapshot_and_the_locks_makes_a_new_snapshot(
 ) -> None:
     source.insert(5)
     source.execute(before)
-    meanwhile(monkeypatch, LOCK, before=lambda: source.execute(ddl))
+    meanwhile(monkeypatch, SIZES, after=lambda _: source.execute(ddl))
     with exported(source) as held:
         assert notifications_in(source, held) == source.value("select count(*) from notifications")
     said = "public.notifications was truncated, altered or given partitions"
@@ -178,11 +112,11 @@ def test_ddl_between_the_snapshot_and_the_locks_makes_a_new_snapshot(
 def test_ddl_at_each_try_times_out(
     source: Source, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def truncate() -> None:
+    def truncate(_: object) -> None:
         source.execute("truncate notifications")
         clock.ahead += 15
 
-    meanwhile(monkeypatch, LOCK, before=truncate, times=1000)
+    meanwhile(monkeypatch, SIZES, after=truncate, times=1000)
     refused(source, r"notifications was truncated.* at each try for 30 s")
 
 

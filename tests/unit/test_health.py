@@ -192,14 +192,13 @@ def test_silent_clients_do_not_hold_their_threads(
 
 def test_how_far_and_how_long_is_said_while_it_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    progress = job_progress.Progress(1_000_000, lambda: now)
-    # The last range: the table has grown since its size was asked for.
-    for seconds, read in ((0.5, 0), (9.5, 50_000), (10, 200_000), (1, 0), (9, 790_000)):
+    progress = job_progress.Progress("reading a", 100, 1_000_000, clock=lambda: now)
+    for seconds, done in ((0.5, 0), (9.5, 5), (10, 25), (1, 25), (9, 100)):
         now += seconds
-        progress.advance(read)
+        progress.show(done)
     # What is short says nothing.
     assert capsys.readouterr().err == (
-        "  5% of 1.0 MB, 5.0 kB/s, about 3.2 min left\n"
-        " 25% of 1.0 MB, 12.5 kB/s, about 1.0 min left\n"
-        "100% of 1.0 MB, 34.7 kB/s\n"
+        "reading a: 5% of about 1,000,000 rows, 5,000 rows/s, about 3.2 min left\n"
+        "reading a: 25% of about 1,000,000 rows, 12,500 rows/s, about 1.0 min left\n"
+        "reading a: 100% of about 1,000,000 rows, 33,333 rows/s\n"
     )

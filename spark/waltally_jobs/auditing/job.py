@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Annotated
 
 import typer
+from pyspark.sql import SparkSession
 
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
@@ -29,11 +30,11 @@ from waltally.errors import (
 from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
+from waltally.tables import Table
 from waltally.units import plural
 from waltally_jobs.auditing import downstream, queries, stopped
-from waltally_jobs.auditing.report import ModelReport, Report
-from waltally_jobs.common import arrow, session
-from waltally_jobs.common.arrow import Start
+from waltally_jobs.auditing.report import ModelReport, RejectedRows, Report
+from waltally_jobs.common import session
 from waltally_jobs.common.command import (
     DEFAULT_HOLD,
     DEFAULT_TIMEOUT,
@@ -46,10 +47,12 @@ from waltally_jobs.common.command import (
 )
 from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
-from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete, spark_errors
-from waltally_jobs.common.progress import print_lines
-from waltally_jobs.evaluation import checks, ranges
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete
+from waltally_jobs.common.progress import print_lines, print_status
+from waltally_jobs.evaluation import checks, evaluating
+from waltally_jobs.evaluation import queries as counting
+from waltally_jobs.evaluation.giving_way import until_done
+from waltally_jobs.evaluation.queries import Rejections
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse import model as warehouse_model
 from waltally_jobs.warehouse.model import (
@@ -97,32 +100,13 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         )
         source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
         models, refused = comparable(target, source, settings)
-        rows = ranges.row_estimate(source, source_tables(models))
-        rows += ranges.row_estimate(target, [model.relation for model in models])
+        spark = stack.enter_context(session.running(work, settings.timeout))
+        (groups,) = stack.enter_context(evaluating.made(target, [evaluating.GROUPS]))
 
-        is_small = rows <= arrow.FEW_ROWS
-        start = None if is_small else session.on_demand(stack, work, settings.timeout)
-        built: list[Built] = []
-        reports: list[ModelReport] = []
-        with contextlib.ExitStack() as snapshots:
-            warehouse = stack.enter_context(contextlib.closing(connect_target(settings, work)))
-            exported, at = stopped.open_snapshots(
-                snapshots, settings, target, warehouse, source, models
-            )
-            # The snapshot's locks prevent that a name comes to mean another table.
-            known = read_current(source, models)
-            for model in models:
-                try:
-                    queries.require_query(warehouse, model)
-                    read = warehouse_model.read(warehouse, model, at)
-                    refuse(read, known)
-                    with spark_errors(work, exported.check):
-                        reports.append(
-                            compare(start, settings, target, source, read, exported, limit)
-                        )
-                    built.append(read)
-                except _OF_ONE as error:
-                    refused[model.name] = error
+        def attempt() -> tuple[int, list[ModelReport], list[Built]]:
+            return compared(spark, settings, target, source, models, groups, refused, limit)
+
+        position, reports, built = until_done(work, attempt)
         upper = downstream.compare(target, above, refused, limit)
         differing = {each.name for each in reports if each.difference_count} | {*refused}
         note_audited(target, [each for each in built if each.model.name not in differing])
@@ -130,7 +114,62 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         raise combine(list(refused.values()))
     reports.sort(key=attrgetter("name"))
     seconds = time.monotonic() - begun
-    return Report(settings.slot, exported.position, reports, refused, seconds, upper)
+    return Report(settings.slot, position, reports, refused, seconds, upper)
+
+
+def compared(
+    spark: SparkSession,
+    settings: Settings,
+    target: TargetSession,
+    source: Connection,
+    models: Sequence[Model],
+    groups: Table,
+    refused: Refused,
+    limit: int,
+) -> tuple[int, list[ModelReport], list[Built]]:
+    """Compare the models at one snapshot; note in `refused` why one cannot be compared.
+
+    Returns the snapshot's position, and the reports with the models as they were read. Raises
+    BeginAgain.
+    """
+    reports: list[ModelReport] = []
+    built: list[Built] = []
+    with contextlib.ExitStack() as snapshots:
+        warehouse = snapshots.enter_context(
+            contextlib.closing(connect_target(settings, settings.work))
+        )
+        exported, at = stopped.open_snapshots(
+            snapshots, settings, target, warehouse, source, models
+        )
+        known = read_current(source, models)
+        for model in models:
+            with _noted(refused, model):
+                queries.require_query(warehouse, model)
+                read = warehouse_model.read(warehouse, model, at)
+                refuse(read, known)
+                queries.require_position(settings, read, exported.position)
+                built.append(read)
+        read_models = [each.model for each in built]
+        print_status(
+            f"counting {', '.join(map(str, source_tables(read_models)))}"
+            f" at {lsn.show(exported.position)}"
+        )
+        written = counting.count(spark, target, source, settings, read_models, exported, groups)
+        rejected = counting.rejected(target, groups, written)
+        for each in built:
+            with _noted(refused, each.model):
+                counting.refuse_many(rejected, [each.model])
+                reports.append(report(target, each, groups, written, rejected, limit))
+    return exported.position, reports, [each for each in built if each.model.name not in refused]
+
+
+@contextlib.contextmanager
+def _noted(refused: Refused, model: Model) -> Iterator[None]:
+    """Note why the model cannot be compared."""
+    try:
+        yield
+    except _OF_ONE as error:
+        refused[model.name] = error
 
 
 def comparable(
@@ -140,7 +179,7 @@ def comparable(
 
     Raises what keeps all of them from it, before Spark starts.
     """
-    checks.source(source, checks.staging(target, settings, stores=False))
+    checks.source(source, checks.staging(target, settings))
     declared = queries.applied(target, target.registered_models(settings.models))
     take_baselines(target, settings, declared)
     models: list[Model] = []
@@ -187,21 +226,18 @@ def refuse_behind(source: Connection, model: Model, position: int) -> None:
         )
 
 
-def compare(
-    start: Start | None,
-    settings: Settings,
+def report(
     target: TargetSession,
-    source: Connection,
     built: Built,
-    exported: ExportedSnapshot,
+    groups: Table,
+    written: Collection[int],
+    rejected: Rejections,
     limit: int,
 ) -> ModelReport:
     """Compare a model that is at the snapshot. Raises LoaderError."""
     model = built.model
     unseen = why_unseen(built, target.emptied())
-    found, purged, rejected_rows = queries.compare(
-        start, settings, target, source, built, exported, bool(unseen), limit
-    )
+    found, purged = queries.compare(target, built, groups, written, bool(unseen), limit)
     return ModelReport(
         model.name,
         str(model.relation),
@@ -210,7 +246,11 @@ def compare(
         purged,
         unseen,
         built.rejected,
-        rejected_rows,
+        [
+            RejectedRows(str(part.table), reason, count)
+            for part in model.tables
+            for reason, count in rejected.get((model.name, part.name), {}).items()
+        ],
         notes(built, built.rejected),
         built.is_whole,
     )

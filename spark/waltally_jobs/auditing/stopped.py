@@ -27,7 +27,7 @@ from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse.model import bring_on
 
 _POLL_SECONDS = 0.2
-_NOTIFY_SECONDS = 5.0
+_NOTIFY_SECONDS = 10.0
 _APPLYING: tuple[locks.Kind, ...] = ("slot", "computed")
 
 
@@ -178,5 +178,5 @@ def _wait_for_long_writers(source: Connection, settings: Settings, deadline: flo
             )
         if now > notified + _NOTIFY_SECONDS:
             notified = now
-            print_status(f"waiting for writers, {described}")
+            snapshot.print_waiting("writers", writers)
         time.sleep(_POLL_SECONDS)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from waltally import failpoints
 from waltally.tables import Table
+from waltally_jobs.common import progress
 from waltally_jobs.common.errors import ReadFailed, WriteFailed
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ Start = Callable[[], SparkSession]
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
 """Reads a range; executors call it."""
-
-FEW_ROWS = 1_000_000
-"""Up to here starting Spark costs more than its rows do."""
 
 _TYPES = {
     "int": pa.int32(),
@@ -90,6 +88,17 @@ def made(start: Start | None, reads: Sequence[Read], task: Task, ddl: str) -> li
     if start is None or not reads:
         return [batch for read in reads for batch in task(read())]
     return list(spread(start(), reads, task, ddl).toArrow().to_batches())
+
+
+def collected(
+    spark: SparkSession, reads: Sequence[Read], ddl: str, what: str, rows: int = 0
+) -> list[dict[str, int]]:
+    """Return the rows of each read, each in a Spark task; say how far they are, in these words.
+
+    Raises what `spark_errors` makes a sentence of.
+    """
+    with progress.shown(spark, what, len(reads), rows):
+        return [] if not reads else spread(spark, reads, iter, ddl).toArrow().to_pylist()
 
 
 def batches(conninfo: str, query: str, snapshot: str | None = None) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,14 @@ class WriteFailed(OSError):
     """A task could not write; the driver finds the sentence by this name in Spark's report."""
 
 
+class LeafChanged(OSError):
+    """A task found another table than the snapshot has; the driver finds it by this name."""
+
+
+class BeginAgain(Exception):
+    """What was read is of no use, and nothing is broken: the job is to begin again."""
+
+
 TABLE_CHANGED = "TableChanged"
 """The name of what a stream of a table's rows ends with where its columns are others now."""
 
@@ -91,6 +99,8 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
         raise
     except FAILURES as error:
         check()
+        if changed := re.search(r"LeafChanged: (.*)", f"{type(error).__name__}: {error}"):
+            raise BeginAgain(changed[1].strip()) from None
         if "cancelled as part of cancellation of all jobs" in str(error):
             raise NoExecutor(
                 f"Spark's cluster has had no executor for --timeout, and the {work} gave up",
@@ -103,9 +113,8 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
         text = reason(error)
         if "lock timeout" in text:
             raise SnapshotBlocked(
-                "a session waits for an exclusive lock on the tables,"
-                f" and the {work} gave way to it",
-                f"run the {work} again when that TRUNCATE or ALTER has ended",
+                f"a table was locked for longer than --timeout, and the {work} gave way",
+                f"run the {work} again when that TRUNCATE, ALTER or VACUUM FULL has ended",
             ) from None
         raise CountingFailed(text, _remedy(text, work)) from None
     check()

@@ -1,4 +1,7 @@
-"""What a driver under spark-submit has, and none of Spark Connect. Only this uses SparkContext."""
+"""What a driver under spark-submit has, and one of Spark Connect otherwise.
+
+Only this uses SparkContext.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -125,6 +128,39 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def tasks_done(spark: SparkSession, what: str) -> Iterator[Callable[[], int]]:
+    """Name what Spark runs within the block; yield what says how many of its tasks are done."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        stages: list[Any] = []
+
+        def note(now: Iterable[Any] | None, *_: object, **__: object) -> None:
+            stages[:] = now or ()
+
+        handler: Any = note
+        spark.registerProgressHandler(handler)
+        try:
+            yield lambda: sum(each.num_completed_tasks for each in stages)
+        finally:
+            spark.removeProgressHandler(handler)
+        return
+    context = spark.sparkContext
+    tracker = context.statusTracker()
+
+    def done() -> int:
+        with contextlib.suppress(Py4JError, OSError):
+            found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            return sum(each.numCompletedTasks for each in found if each is not None)
+        return 0
+
+    context.setJobDescription(what)
+    try:
+        yield done
+    finally:
+        with contextlib.suppress(Py4JError, OSError):
+            context.setJobDescription("")
 
 
 class SubmitterStderr(io.TextIOBase):

@@ -28,14 +28,11 @@ from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import connect_replication
 
 
-def staging(target: TargetSession, settings: Settings, stores: bool = True) -> SlotPosition:
-    """Return the slot's row. Raises NotSetUp, MissingRight.
-
-    With `stores` the role also needs the right to create tables.
-    """
+def staging(target: TargetSession, settings: Settings) -> SlotPosition:
+    """Return the slot's row. Raises NotSetUp, MissingRight: the role is to create tables."""
     position = target.position()
     schema = jobs_schema(target.schema)
-    if stores and target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
+    if target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
         raise MissingRight(
             f"role {target.info.user} lacks the right create on schema {schema}",
             f"run the {settings.work} with the role that ran `loader setup`",

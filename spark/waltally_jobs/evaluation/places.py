@@ -11,9 +11,9 @@ from waltally.errors import Interrupted, LoaderError
 from waltally.models import Model, ModelTable
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.evaluation import ranges
-from waltally_jobs.evaluation.queries import ROW_AT_FAULT, range_query
-from waltally_jobs.evaluation.ranges import Leaf
+from waltally_jobs.evaluation.ranges import Leaf, range_query
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.evaluation.tasks import ROW_AT_FAULT
 
 _DATABASE = "select system_identifier::text, current_database() from pg_control_system()"
 _MEANING = """
@@ -86,7 +86,7 @@ def _has_few_groups(
     query = range_query(target, model, part, f"from {sample}")
     try:
         with source.transaction():
-            source.ask(f"set local lock_timeout = '{ranges.LOCK_TIMEOUT}'")
+            source.ask("set local lock_timeout = '1s'")
             source.ask("select set_config('timezone', %s, true)", (model.declaration["timezone"],))
             ((rows, groups, singles),) = source.ask(
                 "select coalesce(sum(row_count), 0)::bigint, count(*),"

@@ -1,207 +1,128 @@
-"""The groups of models that are queries: the source's server evaluates the query, range by range.
+"""Counts the groups of models: Spark's tasks evaluate their queries, range by range.
 
-What ranges have of one group is added up by the target. No rule of a query is written here.
+Where groups are few and the servers agree, the source evaluates; else what the query needs is
+copied to the target, which does. What ranges have of one group is added up by the target.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import IO, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
-from psycopg2 import DataError, NotSupportedError, errors
+from pyspark.sql import SparkSession
 
 from waltally.database import Connection, Target
-from waltally.errors import LoaderError, RowTooLarge
+from waltally.errors import RowTooLarge
 from waltally.models import Model, ModelTable
-from waltally.tables import quoted
+from waltally.tables import Table
+from waltally_jobs.common import arrow
+from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.progress import Progress
-from waltally_jobs.evaluation import ranges
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers, imported
-
-MAX_REJECTED = 1000
-"""More rows than these that the query cannot take end a seed, as they end the stream."""
-ROW_AT_FAULT = (
-    *(DataError, NotSupportedError, errors.CardinalityViolation, errors.SyntaxError),
-    *(errors.ProgramLimitExceeded, errors.StatementTooComplex),
-)
-"""What a row itself is to blame for, as in cdc.find_bad_images; never memory, disk or locks."""
+from waltally_jobs.common.connections import TargetSession, resolved
+from waltally_jobs.common.errors import spark_errors
+from waltally_jobs.evaluation import copies, places, ranges
+from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
+from waltally_jobs.evaluation.tasks import MAX_REJECTED, MOVED, Place, Range, evaluate, transfer
 
 
-Taken = TypeVar("Taken")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a model's table that are evaluated at once, from `relation`, a FROM item.
-
-    Each stands for so many that are alike.
-    """
-
-    model: Model
-    part: ModelTable
-    relation: str
-    condition: str = "true"
-    times: int = 1
-
-
-Take = Callable[[Connection, Rows, str], Taken]
-"""Takes what a query gives of rows, in a session that sees them."""
-
-
-@dataclass(frozen=True)
-class RejectedRow:
-    """A row that a query cannot take, how many there are of it, and PostgreSQL's reason."""
-
-    reason: str
-    example: str
-    count: int = 1
-
-
-def copied(session: Connection, columns: str, query: str, file: IO[bytes]) -> int:
-    """Append what a query gives to a file, as COPY prints it; return how many rows."""
-    begin = file.tell()
-    try:
-        return session.copy(f"copy (select {columns} from ({query}) as counted) to stdout", file)
-    except BaseException:
-        # A row that the query cannot take may be the last of many.
-        file.seek(begin)
-        file.truncate()
-        raise
-
-
-def at_source(
+def count(
+    spark: SparkSession,
+    target: TargetSession,
+    source: Connection,
     settings: Settings,
-    target: Target,
     models: Sequence[Model],
     exported: ExportedSnapshot,
-    take: Take[Taken],
-    moved: Collection[tuple[Model, ModelTable]] = (),
-) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
-    """Yield what is taken of each range at the source, but for the tables `moved`.
+    groups: Table,
+    release: Callable[[], None] = lambda: None,
+) -> dict[int, int]:
+    """Write the groups of the models, and the rows that their queries cannot take.
 
-    Apart come the rows that a query cannot take. Raises LoaderError.
+    Returns by attempt how many rows of `groups` count. `release` is called when the source has been
+    read. Raises BeginAgain, LoaderError.
     """
-    leaves = dict(exported.found)
-    size = ranges.pages_per_range(
-        exported.found, settings.partitions, ranges.PAGES_PER_GROUPED_RANGE
-    )
-    with imported(for_readers(exported.conninfo), exported.name) as source:
-        work = [
-            (Rows(model, part, ranges.relation(leaf, values), condition), min(size, leaf.pages))
-            for model in models
-            for part in model.tables
-            if (model, part) not in moved
-            for values in [ranges.values(source, part.table, model.needed_columns(part))]
-            for leaf in leaves[part.table]
-            for condition in ranges.cut(leaf, size)
+    moved = places.parts_to_move(source, target, models, exported)
+    login = resolved(target)
+    place = Place(exported.readers, exported.name, settings.timeout)
+    with copies.made(target, moved) as empty:
+        work = list(_ranges(source, target, settings, models, exported, moved))
+        reads = _evaluations(place, login, groups, work)
+        size = ranges.pages_per_range(exported.found, settings.partitions)
+        reads += [
+            partial(transfer, place, *read, login, copy.table, len(copy.names))
+            for copy in empty
+            for read in ranges.plan(dict(exported.found)[copy.part.table], size, copy.columns)
         ]
-        yield from evaluated(source, target, _followed(work, exported), take)
+        names = ", ".join(str(table) for table, _ in exported.found)
+        with spark_errors(settings.work, exported.check):
+            found = arrow.collected(spark, reads, MOVED, f"reading {names}", exported.rows)
+        exported.verify(models)
+        # The source may clean up from here on.
+        release()
+        copied = [each for each in found if each["times"]]
+        if copied:
+            place = Place(for_readers(login))
+            work = [each for copy in empty for each in copies.ranges_of(target, copy, copied)]
+            reads = _evaluations(place, login, groups, work)
+            with spark_errors(settings.work):
+                found += arrow.collected(spark, reads, MOVED, "evaluating in the target")
+    return {each["attempt"]: each["row_count"] for each in found if not each["times"]}
 
 
-def _followed(work: Sequence[tuple[Rows, int]], exported: ExportedSnapshot) -> Iterator[Rows]:
-    """Yield the rows of each range while the snapshot is there; say how far the reading is."""
-    progress = Progress(sum(pages for _, pages in work) * ranges.PAGE_BYTES)
-    for rows, pages in work:
-        exported.check()
-        yield rows
-        progress.advance(pages * ranges.PAGE_BYTES)
+def _ranges(
+    source: Connection,
+    target: Target,
+    settings: Settings,
+    models: Sequence[Model],
+    exported: ExportedSnapshot,
+    moved: Sequence[tuple[Model, ModelTable]],
+) -> Iterator[tuple[Range, int]]:
+    """Yield the ranges that the source evaluates, each with its pages."""
+    leaves = dict(exported.found)
+    most = ranges.PAGES_PER_GROUPED_RANGE
+    size = ranges.pages_per_range(exported.found, settings.partitions, most)
+    for model, part in ((each, part) for each in models for part in each.tables):
+        if (model, part) in moved:
+            continue
+        values = ranges.values(source, part.table, model.needed_columns(part))
+        for leaf in leaves[part.table]:
+            rows = ranges.whole(target, model, part, ranges.relation(leaf, values), leaf.then)
+            for condition in ranges.cut(leaf, size):
+                yield replace(rows, condition=condition), min(size, leaf.pages)
 
 
-def evaluated(
-    session: Connection, target: Target, work: Iterable[Rows], take: Take[Taken]
-) -> Iterator[tuple[Model, ModelTable, Taken | RejectedRow]]:
-    """Yield what is taken of rows in a session, which is in a transaction.
-
-    Apart come the rows that a query cannot take. Raises LoaderError.
-    """
-    rejected: dict[tuple[str, str], int] = {}
-    for rows in work:
-        for found in _taken(session, target, take, rows):
-            if isinstance(found, RejectedRow):
-                key = rows.model.name, rows.part.name
-                rejected[key] = rejected.get(key, 0) + found.count
-                if rejected[key] > MAX_REJECTED:
-                    raise RowTooLarge(
-                        f"The query of {rows.model.name} cannot take more than {MAX_REJECTED:,}"
-                        f" rows of {rows.part.table}; the last of them: {found.reason}",
-                        "write the query so that it takes them, then `loader setup`, `dbt build`,"
-                        " and seed",
-                    )
-            yield rows.model, rows.part, found
+def _evaluations(
+    place: Place, login: str, groups: Table, work: Sequence[tuple[Range, int]]
+) -> list[Read]:
+    """Return what evaluates the ranges; small ones together."""
+    bundles = ranges.together(work, ranges.PAGES_PER_GROUPED_RANGE)
+    return [partial(evaluate, place, login, groups, bundle) for bundle in bundles]
 
 
-def range_query(target: Target, model: Model, part: ModelTable, place: str) -> str:
-    """Return the model's query over rows of one of its tables, from a place: a FROM clause."""
-    values = json.dumps(model.declaration), model.tables.index(part) + 1, place
-    ((query,),) = target.ask_staging("select {}.write_range(%s, %s, %s)", values)
-    return str(query)
+Rejections = dict[tuple[str, str], dict[str, int]]
+"""By model and part how many rows its query cannot take, by PostgreSQL's reason."""
 
 
-def _taken(
-    session: Connection, target: Target, take: Take[Taken], rows: Rows
-) -> Iterator[Taken | RejectedRow]:
-    """Yield what rows give; those that the query refuses come apart."""
-    declaration = rows.model.declaration
-    place = f"from {rows.relation} where {rows.condition}"
-    query = range_query(target, rows.model, rows.part, place)
-    if rows.times > 1:
-        query = _MULTIPLIED.format(query=query, times=rows.times)
-    session.ask("savepoint range")
-    try:
-        session.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
-        taken = take(session, rows, query)
-    except LoaderError as error:
-        if not isinstance(error.__cause__, ROW_AT_FAULT):
-            raise
-        session.ask("rollback to savepoint range")
-        yield from _halves(session, target, take, rows, str(error.__cause__).partition("\n")[0])
-        return
-    session.ask("release savepoint range")
-    yield taken
-
-
-def _halves(
-    session: Connection, target: Target, take: Take[Taken], rows: Rows, reason: str
-) -> Iterator[Taken | RejectedRow]:
-    """Yield the same of the halves of rows of which the query cannot take one."""
-    ((count, middle),) = session.ask(
-        "select count(*), (array_agg(ctid order by ctid))[count(*) / 2 + 1]::text"
-        f" from {rows.relation} where {rows.condition}"
+def rejected(target: TargetSession, groups: Table, attempts: Collection[int]) -> Rejections:
+    """Return the rows that these attempts could not count."""
+    rows = target.ask(
+        f"select model, part, reason, sum(row_count)::bigint from {groups.quoted}"
+        " where reason is not null and attempt = any(%s) group by 1, 2, 3 order by 1, 2, 3",
+        ([*attempts],),
     )
-    if count != 1:
-        # What fails without any row gives nothing here.
-        for half in (f"ctid < '{middle}'", f"ctid >= '{middle}'") if count else ():
-            yield from _taken(
-                session, target, take, replace(rows, condition=f"{rows.condition} and {half}")
+    found: Rejections = {}
+    for model, part, reason, count in rows:
+        found.setdefault((model, part), {})[reason] = count
+    return found
+
+
+def refuse_many(found: Rejections, models: Sequence[Model]) -> None:
+    """Raise RowTooLarge where the query of one of the models cannot take too many rows."""
+    for model, part in ((each, part) for each in models for part in each.tables):
+        reasons = found.get((model.name, part.name), {})
+        if sum(reasons.values()) > MAX_REJECTED:
+            raise RowTooLarge(
+                f"The query of {model.name} cannot take more than {MAX_REJECTED:,} rows of"
+                f" {part.table}; one of them: {[*reasons][-1]}",
+                "write the query so that it takes them, then `loader setup`, `dbt build`, and seed",
             )
-        return
-    columns = ", ".join(
-        f"left({quoted(name)}::text, 100) as {quoted(name)}"
-        for name in rows.model.needed_columns(rows.part)
-    )
-    session.ask("savepoint range")
-    try:
-        ((example,),) = session.ask(
-            f"select to_jsonb(example)::text from (select {columns}"
-            f" from {rows.relation} where {rows.condition}) as example"
-        )
-    except LoaderError as error:
-        # It has a value that the server itself cannot show.
-        if not isinstance(error.__cause__, ROW_AT_FAULT):
-            raise
-        session.ask("rollback to savepoint range")
-        example = "{}"
-    yield RejectedRow(reason, example, rows.times)
-
-
-_MULTIPLIED = """
-select dimensions, row_count * {times} as row_count, array(
-    select (number::numeric * {times})::text
-    from unnest(sums) with ordinality as one (number, place)
-    order by place
-) as sums
-from ({query}) as once
-"""

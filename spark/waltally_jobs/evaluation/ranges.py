@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from loader.source.leaf_catalog import tree
+from waltally.database import Connection, Target
+from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
-
-if TYPE_CHECKING:
-    from waltally.database import Connection
+from waltally_jobs.evaluation.tasks import Identity, Range
 
 PAGE_BYTES = 8192
 """Of a server as it is built everywhere; what else it has makes only the progress wrong."""
@@ -26,11 +28,6 @@ _PAGES_TOGETHER, _LEAVES_TOGETHER = 2048, 64
 
 It also locks each of its leaves."""
 
-_ROWS_PER_PAGE = 128
-
-LOCK_TIMEOUT = "5s"
-"""A TRUNCATE that waits for the locks of a seed blocks its readers, which would wait for ever."""
-
 _LEAVES = f"""
     {tree("select '', %s::regclass::oid, 0::oid, ''")}
 
@@ -38,12 +35,16 @@ _LEAVES = f"""
         namespace.nspname,
         leaf.relname,
         leaf.relkind,
-        coalesce(pg_relation_size(leaf.oid), 0) / current_setting('block_size')::bigint,
-        concat_ws(' ', leaf.oid, leaf.relfilenode, (
+        case when %s then
+            coalesce(pg_relation_size(leaf.oid), 0) / current_setting('block_size')::bigint
+        else 0 end,
+        greatest(leaf.reltuples, 0)::bigint,
+        concat_ws(' ', leaf.oid, leaf.relfilenode),
+        (
             select string_agg(concat_ws(' ', attnum, atttypid, attname), ' ' order by attnum)
             from pg_attribute
-            where attrelid = leaf.oid and attnum > 0
-        ))
+            where attrelid = leaf.oid and attnum > 0 and attname = any(%s::text[])
+        )
     from tree
     inner join pg_class as leaf on leaf.oid = tree.oid and leaf.relkind <> 'p'
     inner join pg_namespace as namespace on namespace.oid = leaf.relnamespace
@@ -79,16 +80,23 @@ inner join pg_type as t on t.oid = bases.base and t.typtype <> 'd'
 
 @dataclass(frozen=True)
 class Leaf:
-    """A table that holds rows itself; `pages` was its size when it was read from the catalog.
+    """A table that holds rows itself, with about so many pages and rows.
 
-    `definition` changes where the table is truncated, rewritten or made again, or its columns are
-    others. Two leaves are equal whatever their sizes.
+    `identity` changes where the table is truncated, rewritten or made again, `columns` where those
+    that are needed are others. Two leaves are equal whatever their sizes.
     """
 
     table: Table
     pages: int = field(compare=False)
+    rows: int = field(default=0, compare=False)
     has_addresses: bool = True
-    definition: str = ""
+    identity: str = ""
+    columns: str | None = None
+
+    @property
+    def then(self) -> Identity:
+        """Its name, and its identity when it was read."""
+        return self.table.quoted, self.identity
 
 
 def values(connection: Connection, table: Table, names: Sequence[str]) -> str:
@@ -106,22 +114,34 @@ def relation(leaf: Leaf, values: str, sample: str = "") -> str:
     return f"(select {values} from only {leaf.table.quoted}{sample}) as own"
 
 
-def row_estimate(connection: Connection, tables: Iterable[Table]) -> int:
-    """Return about how many rows the tables hold, by their size: rows of 64 bytes."""
-    return rows_of([(table, leaves(connection, table)) for table in tables])
+def range_query(target: Target, model: Model, part: ModelTable, place: str) -> str:
+    """Return the model's query over rows of one of its tables, from a place: a FROM clause."""
+    values = json.dumps(model.declaration), model.tables.index(part) + 1, place
+    ((query,),) = target.ask_staging("select {}.write_range(%s, %s, %s)", values)
+    return str(query)
 
 
-def rows_of(found: Sequence[tuple[Table, Sequence[Leaf]]]) -> int:
-    """Return the same where the leaves of the tables are known."""
-    return sum(leaf.pages for _, leaves in found for leaf in leaves) * _ROWS_PER_PAGE
+def whole(
+    target: Target, model: Model, part: ModelTable, relation: str, *leaves: Identity
+) -> Range:
+    """Return all rows of a FROM item as a range."""
+    mark = f"/*{secrets.token_hex(8)}*/"
+    query = range_query(target, model, part, f"from {relation} where {mark}")
+    columns, zone = tuple(model.needed_columns(part)), model.declaration["timezone"]
+    return Range(model.name, part.name, zone, columns, query, mark, relation, leaves)
 
 
-def leaves(connection: Connection, table: Table) -> list[Leaf]:
-    """Return the tables that hold the rows. A foreign table has no row addresses to cut by."""
-    rows = connection.ask(_LEAVES, (table.quoted,))
+def leaves(
+    connection: Connection, table: Table, columns: Sequence[str] = (), sized: bool = True
+) -> list[Leaf]:
+    """Return the tables that hold the rows. A foreign table has no row addresses to cut by.
+
+    To ask for a size waits for whoever locks a table.
+    """
+    rows = connection.ask(_LEAVES, (table.quoted, sized, [*columns]))
     return [
-        Leaf(Table(schema, name), pages, kind != "f", definition)
-        for schema, name, kind, pages, definition in rows
+        Leaf(Table(schema, name), pages, rows, kind != "f", *definition)
+        for schema, name, kind, pages, rows, *definition in rows
     ]
 
 
@@ -149,25 +169,37 @@ def pages_per_range(
     return max(-(-total // partitions), 1) if partitions else most
 
 
-def plan(leaves: Sequence[Leaf], pages: int, columns: str) -> list[str]:
-    """Return queries of a table's ranges, of so many pages each; small leaves are read together."""
-    queries = []
-    together: list[Leaf] = []
-    for leaf in leaves:
-        conditions = cut(leaf, pages)
-        if len(conditions) > 1:
-            queries += [_query([leaf], columns, each) for each in conditions]
-            continue
-        size = sum(each.pages for each in together)
-        is_full = size + leaf.pages > min(pages, _PAGES_TOGETHER)
-        if together and (is_full or len(together) == _LEAVES_TOGETHER):
-            queries.append(_query(together, columns))
-            together = []
-        together.append(leaf)
-    return [*queries, _query(together, columns)] if together else queries
+Piece = TypeVar("Piece")
 
 
-def _query(leaves: Sequence[Leaf], columns: str, condition: str = "true") -> str:
-    return " union all ".join(
-        f"select {columns} from only {leaf.table.quoted} where {condition}" for leaf in leaves
-    )
+def together(work: Iterable[tuple[Piece, int]], pages: int) -> Iterator[list[Piece]]:
+    """Yield pieces of so many pages each; small ones in one list, up to so many pages."""
+    bundle: list[Piece] = []
+    size = 0
+    for piece, own in work:
+        if bundle and (size + own > min(pages, _PAGES_TOGETHER) or len(bundle) == _LEAVES_TOGETHER):
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(piece)
+        size += own
+    if bundle:
+        yield bundle
+
+
+def plan(leaves: Sequence[Leaf], pages: int, columns: str) -> list[tuple[list[Identity], str]]:
+    """Return queries of a table's ranges, of so many pages each, with the leaves that they read."""
+    work = [
+        ((leaf, condition), min(pages, leaf.pages))
+        for leaf in leaves
+        for condition in cut(leaf, pages)
+    ]
+    return [
+        (
+            [leaf.then for leaf, _ in bundle],
+            " union all ".join(
+                f"select {columns} from only {leaf.table.quoted} where {condition}"
+                for leaf, condition in bundle
+            ),
+        )
+        for bundle in together(work, pages)
+    ]

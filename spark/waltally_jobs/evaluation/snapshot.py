@@ -19,20 +19,24 @@ from waltally.database import Connection
 from waltally.errors import CannotConnect, Interrupted, LoaderError
 from waltally.models import Model, needed_columns, source_tables
 from waltally.server_errors import ServerError
-from waltally.tables import Table, quoted
+from waltally.tables import Table
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect, resolved
-from waltally_jobs.common.errors import SnapshotBlocked, SnapshotLost
+from waltally_jobs.common.errors import BeginAgain, SnapshotBlocked, SnapshotLost
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import ranges
+from waltally_jobs.evaluation.giving_way import Watch, watching
 
 Leaves = list[tuple[Table, list[ranges.Leaf]]]
 """By table of the models, in their order: what holds the rows, itself or its partitions."""
 
 
-def leaves_of(connection: Connection, models: Sequence[Model]) -> Leaves:
+def leaves_of(connection: Connection, models: Sequence[Model], sized: bool = False) -> Leaves:
     """Return what holds the rows of the models' tables, as the session sees it now."""
-    return [(table, ranges.leaves(connection, table)) for table in source_tables(models)]
+    return [
+        (table, ranges.leaves(connection, table, needed_columns(models, table), sized))
+        for table in source_tables(models)
+    ]
 
 
 @contextlib.contextmanager
@@ -44,13 +48,13 @@ def imported(conninfo: str, name: str) -> Iterator[Connection]:
         yield importer
 
 
-def changed_table(found: Leaves, locked: Leaves) -> Table | None:
-    """Return the first table whose leaves are not those that the locks found, or None.
+def changed_table(found: Leaves, now: Leaves) -> Table | None:
+    """Return the first table of which a leaf that was found is not there as it was, or None.
 
     A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
     """
-    for (table, before), (_, now) in zip(found, locked, strict=True):
-        if before != now:
+    for (table, before), (_, after) in zip(found, now, strict=True):
+        if not all(leaf in after for leaf in before):
             return table
     return None
 
@@ -93,35 +97,52 @@ def unfinished(imported: Visibility, live: Visibility) -> list[int]:
 
 
 _POLL_SECONDS = 0.1
-_WAIT_WHILE_HOLDING_MS = 10
-"""Milliseconds, well below any deadlock_timeout, after which the server looks for a deadlock."""
+_NOTIFY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class ExportedSnapshot:
-    """A snapshot at `position` that can be imported while both sessions live."""
+    """A snapshot at `position` that can be imported while its session lives.
+
+    No lock is held: whether a table was still the same is asked after it was read. `readers` is
+    what tasks connect with, whose sessions give way.
+    """
 
     position: int
     name: str
     conninfo: str = field(repr=False)
+    readers: str = field(repr=False)
     found: Leaves
     monitor: Connection
-    pids: tuple[int, int]
+    holder_pid: int
     work: str
+    watch: Watch
+
+    @property
+    def rows(self) -> int:
+        """About how many rows the tables have."""
+        return sum(leaf.rows for _, leaves in self.found for leaf in leaves)
 
     def check(self) -> None:
-        """Raise SnapshotLost unless the snapshot's session and the locks' session are there."""
+        """Raise SnapshotLost unless the snapshot's session is there, BeginAgain if it gave way."""
+        if self.watch.gave_up:
+            raise BeginAgain(self.watch.gave_up)
         try:
             ((count,),) = self.monitor.ask(
-                "select count(*) from pg_stat_activity where pid = any(%s)", (list(self.pids),)
+                "select count(*) from pg_stat_activity where pid = %s", (self.holder_pid,)
             )
         except (CannotConnect, Interrupted):
             count = 0
-        if count != 2:
+        if not count:
             raise SnapshotLost(
-                "the session that holds the snapshot or the table locks has ended",
+                "the session that holds the snapshot has ended",
                 f"run the {self.work} again; see the source's log for who ended the session",
             )
+
+    def verify(self, models: Sequence[Model]) -> None:
+        """Raise BeginAgain unless the tables are still those that were read, all to the end."""
+        if (table := changed_table(self.found, leaves_of(self.monitor, models))) is not None:
+            raise BeginAgain(f"{table} was truncated, altered or replaced while it was read")
 
 
 @contextlib.contextmanager
@@ -138,20 +159,20 @@ def export(
     while True:
         with contextlib.ExitStack() as stack:
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
-            position, name = open_slot(holder, monitor, settings, deadline)
+            slot = f"waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+            position, name = open_slot(holder, slot, monitor, settings, deadline)
             wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
-            # Before the locks: asking for a size waits behind a TRUNCATE that waits for the locks.
-            with imported(conninfo, name) as importer:
-                # What is attached later is not the table's.
-                found = leaves_of(importer, models)
-            # Locked only now: a TRUNCATE that waits for the locks could be what the slot waits for.
-            locks = stack.enter_context(contextlib.closing(connect(conninfo, "source")))
-            lock(locks, settings, models, deadline)
-            table = changed_table(found, leaves_of(locks, models))
+            found = _sized(conninfo, name, models, settings, deadline)
+            # What is attached until here is the table's, and later is not.
+            now = leaves_of(monitor, models)
+            table = changed_table(found, now) or changed_table(now, found)
             if table is None:
-                pids = (holder.info.backend_pid, locks.info.backend_pid)
+                readers = make_conninfo(for_readers(conninfo), application_name=slot)
+                watch = stack.enter_context(watching(conninfo, slot, holder))
+                pid = holder.info.backend_pid
                 yield ExportedSnapshot(
-                    position, name, conninfo, found, monitor, pids, settings.work
+                    *(position, name, conninfo, readers, found, monitor, pid),
+                    *(settings.work, watch),
                 )
                 return
         if time.monotonic() > deadline:
@@ -165,54 +186,24 @@ def export(
         )
 
 
-def lock(
-    connection: Connection, settings: Settings, models: Sequence[Model], deadline: float
-) -> None:
-    """Hold ACCESS SHARE on the tables and their leaves in an open transaction.
-
-    It waits only while it holds no lock. Otherwise an application that locks the tables in another
-    order would meet a deadlock, and the server might roll the application's transaction back.
-    """
-    tables = list(source_tables(models))
-    while (blocked := _first_blocked(connection, settings, models, tables, deadline)) is not None:
-        tables.remove(blocked)
-        tables.insert(0, blocked)
-
-
-def _first_blocked(
-    connection: Connection,
-    settings: Settings,
-    models: Sequence[Model],
-    tables: Sequence[Table],
-    deadline: float,
-) -> Table | None:
-    """Lock the tables in this order; return the one that was not free, with no lock held.
-
-    The first is waited for, without its leaves. Raises SnapshotBlocked.
-    """
-    left = max(int((deadline - time.monotonic()) * 1000), 1)
-    patience = min(left, _WAIT_WHILE_HOLDING_MS)
-    steps = [(tables[0], "only ", left), *((table, "", patience) for table in tables)]
-    connection.ask("begin")
-    for table, only, milliseconds in steps:
-        columns = ", ".join(map(quoted, needed_columns(models, table)))
-        connection.ask(f"set local lock_timeout = {milliseconds}")
+def _sized(
+    conninfo: str, name: str, models: Sequence[Model], settings: Settings, deadline: float
+) -> Leaves:
+    """Return the leaves in the snapshot, with their sizes. Raises SnapshotBlocked."""
+    while True:
         try:
-            # LOCK TABLE would need the right to select every column.
-            connection.ask(f"select {columns} from {only}{table.quoted} limit 0")
+            with imported(conninfo, name) as importer:
+                importer.ask("set local lock_timeout = '10ms'")
+                return leaves_of(importer, models, sized=True)
         except Interrupted as error:
-            # A server that had no CPU for a second looks for a deadlock before it sees the timeout.
-            is_deadlock = isinstance(error.__cause__, errors.DeadlockDetected)
-            if not is_deadlock and not isinstance(error.__cause__, errors.LockNotAvailable):
+            if not isinstance(error.__cause__, errors.LockNotAvailable):
                 raise
-            connection.ask("rollback")
-            if is_deadlock or milliseconds < left:
-                return table
-            raise SnapshotBlocked(
-                f"table {table} was still locked after {settings.timeout:.0f} s",
-                "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
-            ) from None
-    return None
+            if time.monotonic() > deadline:
+                raise SnapshotBlocked(
+                    f"a table was still locked after {settings.timeout:.0f} s: {error}",
+                    "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
+                ) from None
+        time.sleep(_POLL_SECONDS)
 
 
 def connect_replication(conninfo: str) -> Connection:
@@ -227,17 +218,14 @@ def connect_replication(conninfo: str) -> Connection:
 
 
 def open_slot(
-    holder: Connection, monitor: Connection, settings: Settings, deadline: float
+    holder: Connection, slot: str, monitor: Connection, settings: Settings, deadline: float
 ) -> tuple[int, str]:
     """Make the temporary slot; return its consistent point and the snapshot's name.
 
     The server first waits for every transaction that is writing. The snapshot ends with the
     session's next command, so the session must not run one.
     """
-    command = (
-        f"CREATE_REPLICATION_SLOT waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
-        " TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
-    )
+    command = f"CREATE_REPLICATION_SLOT {slot} TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
     notified = time.monotonic()
     with futures.ThreadPoolExecutor(1) as pool:
         creation = pool.submit(holder.ask, command)
@@ -253,10 +241,9 @@ def open_slot(
                         "let them end or end them, or raise --timeout"
                         + slot_admin.ends_of_prepared(writers),
                     )
-                if now > notified + 5:
+                if now > notified + _NOTIFY_SECONDS:
                     notified = now
-                    writers = _writers(monitor)
-                    print_status(f"waiting for writers, {slot_admin.describe_writers(writers)}")
+                    print_waiting("writers", _writers(monitor))
         finally:
             # Else the thread waits until the server ends the command.
             if not creation.done():
@@ -287,11 +274,17 @@ def wait_until_safe(
                 f" {slot_admin.describe_writers(_writers(monitor, running))}",
                 "see what its commit waits for, for instance a synchronous standby",
             )
-        if now > notified + 5:
+        if now > notified + _NOTIFY_SECONDS:
             notified = now
-            writers = _writers(monitor, running)
-            print_status("waiting for commits to end, " + slot_admin.describe_writers(writers))
+            print_waiting("commits to end", _writers(monitor, running))
         time.sleep(_POLL_SECONDS)
+
+
+def print_waiting(what: str, writers: slot_admin.Writers) -> None:
+    """Say who is waited for, but for sessions of ours, whose transactions are short."""
+    others = [each for each in writers if not str(each[5]).startswith("waltally ")]
+    if others or not writers:
+        print_status(f"waiting for {what}, {slot_admin.describe_writers(others)}")
 
 
 def _writers(monitor: Connection, xids: Iterable[int] | None = None) -> slot_admin.Writers:

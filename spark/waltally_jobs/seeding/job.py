@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
+from pyspark.sql import SparkSession
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import LoaderError
-from waltally.models import Model, ModelTable, source_tables
+from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
-from waltally.tables import literal
-from waltally_jobs.common import arrow, session
-from waltally_jobs.common.arrow import Start
+from waltally_jobs.common import session
 from waltally_jobs.common.command import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -34,12 +31,9 @@ from waltally_jobs.common.command import (
     Timeout,
 )
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
-from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
-from waltally_jobs.evaluation import checks, copies, evaluating, queries, ranges, snapshot
-from waltally_jobs.evaluation import places as rows
-from waltally_jobs.evaluation.queries import Rows
-from waltally_jobs.evaluation.snapshot import ExportedSnapshot
+from waltally_jobs.evaluation import checks, queries, snapshot
+from waltally_jobs.evaluation.giving_way import until_done
 from waltally_jobs.seeding import archived, store
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
@@ -99,8 +93,10 @@ def from_tables(
         loader_progress.require_follower(target, settings, archived.FORGET)
     stack.enter_context(acquire_seed_lock(target, settings, models))
     loader_progress.wait_until_followed(target, settings, models)
-    spark = session.on_demand(stack, timeout=settings.timeout)
-    counted = count(spark, target, source, settings, models, bool(remembering))
+    spark = stack.enter_context(session.running("seed", settings.timeout))
+    counted = until_done(
+        "seed", lambda: count(spark, target, source, settings, models, bool(remembering))
+    )
     # Again: a model may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, models)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
@@ -109,7 +105,7 @@ def from_tables(
 
 
 def count(
-    spark: Start,
+    spark: SparkSession,
     target: TargetSession,
     source: Connection,
     settings: Settings,
@@ -119,56 +115,22 @@ def count(
     """Count all models' tables and write the groups; return where they were counted.
 
     With `wakes_loader` an idle loader comes to that position, so that deletes before it are
-    applied.
+    applied. Raises BeginAgain.
     """
     with contextlib.ExitStack() as stack:
         exported = stack.enter_context(snapshot.export(settings, models, source))
-        # The snapshot's locks prevent that a name comes to mean another table.
         found = store.Counted(exported.position, read_current(source, models))
         checks.not_older(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(models)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        parts = rows.parts_to_move(source, target, models, exported)
-        with spark_errors("seed", exported.check):
-            written = at_source(target, settings, models, exported, parts)
-        with copies.made(target, parts) as empty:
-            leaves = dict(exported.found)
-            moved = {part.table: leaves[part.table] for _, part in parts}
-            is_small = ranges.rows_of([*moved.items()]) <= arrow.FEW_ROWS
-            with spark_errors("seed", exported.check):
-                start = None if is_small else spark
-                filled = copies.fill(start, target, empty, exported, settings.partitions)
-            # The source may clean up from here on.
-            stack.close()
-            written |= copies.count(target, filled, target.incoming)
+        written = queries.count(
+            *(spark, target, source, settings, models, exported, target.incoming, stack.close)
+        )
+    queries.refuse_many(queries.rejected(target, target.incoming, written), models)
     store.keep(target, written)
     return replace(found, written=written)
-
-
-def at_source(
-    target: TargetSession,
-    settings: Settings,
-    models: Sequence[Model],
-    exported: ExportedSnapshot,
-    moved: Collection[tuple[Model, ModelTable]],
-) -> dict[int, int]:
-    """Write the groups of each range, but for the tables `moved`; return by attempt how many."""
-    with TemporaryFile() as file:
-
-        def take(source: Connection, rows: Rows, query: str) -> dict[int, int]:
-            attempt = secrets.randbits(62)
-            names = f"{literal(rows.model.name)}, {literal(rows.part.name)}"
-            columns = f"{attempt}, {names}, dimensions, row_count, sums"
-            return {attempt: queries.copied(source, columns, query, file)}
-
-        taken = queries.at_source(settings, target, models, exported, take, moved)
-        written = evaluating.stored(target, target.incoming, taken)
-        file.seek(0)
-        columns = "attempt, model, part, dimensions, row_count, sums"
-        target.copy(f"copy {target.incoming.quoted} ({columns}) from stdin", file)
-    return written
 
 
 app = Job("The previous seed, if any, is intact.")

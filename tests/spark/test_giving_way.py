@@ -1,0 +1,126 @@
+"""DDL of the application never waits for a seed or an audit, which counts nothing wrong for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+
+from testkit.commands import wait_until
+from testkit.databases import Database
+from testkit.servers import connect
+from tests.spark.kept import Kept
+from tests.spark.support import Source, meanwhile
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+# A task that plans a query on the table stays here, with its lock of the table.
+GATE = """
+create function public.gate() returns boolean language plpgsql immutable as $$
+begin
+    while current_setting('application_name') ~ '^waltally_(seed|audit)_'
+        and exists (select from pg_locks where locktype = 'advisory' and objid = 4711)
+    loop
+        perform pg_sleep(0.02);
+    end loop;
+    return true;
+end
+$$;
+create index gated on {table} (id) where public.gate()
+"""
+AT_GATE = (
+    "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+    " and application_name ~ '^waltally_(seed|audit)_' and datname = current_database()"
+)
+DDL = {
+    "truncate": "truncate {table}",
+    "drop": "drop table {table}",
+    "add column": "alter table {table} add column more text",
+    "rewrite": "alter table {table} add column more float default random()",
+    "vacuum full": "vacuum full {table}",
+    "index": "create index on {table} (id)",
+    "concurrently": "create index concurrently on {table} (id)",
+    "reindex": "reindex table {table}",
+    "trigger": "create trigger touched before update on {table} for each row"
+    " execute function suppress_redundant_updates_trigger()",
+}
+MOMENTS = {
+    "before it is read": ("common.arrow.collected", "before"),
+    "after it was read": ("common.arrow.collected", "after"),
+    "while its size is asked": ("evaluation.snapshot._sized", "before"),
+}
+
+
+@contextmanager
+def gated(database: Database, table: str) -> Iterator[None]:
+    """Keep whoever plans a query on the table for a job within the block."""
+    database.execute(GATE.format(table=table))
+    with closing(connect(database.cluster.dsn(database.name))) as gate:
+        gate.ask("select pg_advisory_lock(4711)")
+        yield
+
+
+def impatient(database: Database, ddl: str, table: str) -> None:
+    """Run DDL as an application does that waits for a lock for five seconds."""
+    with closing(connect(database.cluster.dsn(database.name))) as session:
+        session.ask("set lock_timeout = '5s'")
+        session.ask(DDL[ddl].format(table=table))
+
+
+@pytest.mark.parametrize("ddl", sorted(DDL.keys() - {"drop"}))
+def test_ddl_gets_through_while_a_task_reads_the_table(source: Source, ddl: str) -> None:
+    source.fill()
+    with ThreadPoolExecutor(1) as pool:
+        with gated(source, "notifications"):
+            seeding = pool.submit(source.seed)
+            wait_until(lambda: source.value(AT_GATE) or seeding.done())
+            impatient(source, ddl, "notifications")
+        code, _, err = seeding.result(300)
+    assert code == 0, err
+    assert "waited for this job, which gives way" in err or ddl in ("index", "trigger")
+    source.must_end_as_a_recount()
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("ddl", ["truncate", "add column", "vacuum full"])
+def test_ddl_at_a_moment_of_a_seed_is_counted_or_begun_again(
+    source: Source, monkeypatch: pytest.MonkeyPatch, ddl: str, moment: str
+) -> None:
+    source.fill()
+    function, when = MOMENTS[moment]
+
+    def alter(*_: object) -> None:
+        impatient(source, ddl, "notification_history")
+
+    if when == "before":
+        meanwhile(monkeypatch, function, before=alter)
+    else:
+        meanwhile(monkeypatch, function, after=alter)
+    code, _, err = source.seed()
+    assert code == 0, err
+    source.must_end_as_a_recount()
+
+
+def test_a_table_that_is_dropped_while_it_is_read_is_said(source: Source) -> None:
+    source.fill()
+    with ThreadPoolExecutor(1) as pool:
+        with gated(source, "notification_history"):
+            seeding = pool.submit(source.seed)
+            wait_until(lambda: source.value(AT_GATE) or seeding.done())
+            impatient(source, "drop", "notification_history")
+        code, _, err = seeding.result(300)
+    assert code and "Traceback" not in err, err
+
+
+@pytest.mark.parametrize("ddl", ["truncate", "add column", "vacuum full"])
+def test_ddl_gets_through_beside_an_audit(purging: Kept, ddl: str) -> None:
+    with purging.follow("--build"), ThreadPoolExecutor(1) as pool:
+        with gated(purging.source, "orders"):
+            auditing = pool.submit(purging.run, "audit", "--json")
+            wait_until(lambda: purging.source.value(AT_GATE) or auditing.done())
+            impatient(purging.source, ddl, "orders")
+        code, out, err = auditing.result(300)
+    assert code == 0, out + err
+    assert "waited for this job, which gives way" in err
