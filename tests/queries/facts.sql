@@ -46,6 +46,11 @@ select flag, count(*) as n, sum(n) as s from (
 select name, repeat('x', 3) || code as code, pad, price, raw, count(*) as n
     from {a} group by 1, 2, 3, 4, 5
 
+-- expressions_of_keys
+select name, amount, pad, count(*) as n, length(name) * count(*) as length, case when amount::text = '1.50' then count(*) end as same,
+    octet_length(pad) * count(*) as bytes, upper(name) || count(*) as loud
+    from {a} group by 1, 2, 3
+
 -- tags
 select tag, mood = any (moods) as has, count(*) as n, count(tag) as tags
     from {a} cross join unnest(tags) as tag group by 1, 2

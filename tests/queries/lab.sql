@@ -161,3 +161,8 @@ create function lab.significant(x numeric, digits integer) returns numeric langu
         else round(x, digits - 1 - floor(log(abs(x)))::integer)
     end
 $$;
+
+-- A text that does not get shorter by compression.
+create function lab.noise(size integer) returns text language sql immutable as $$
+    select string_agg(md5(n::text), '' order by n) from generate_series(1, size) as n
+$$;

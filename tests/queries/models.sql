@@ -151,7 +151,7 @@ group by 1
 select is_active, count(distinct note) as notes, max(note) as last_note from {app_user} group by 1
 
 -- by_long_texts
-select left(note, 500) || right(note, 1) as note, max(name) as last_name from {app_user} group by 1
+select note, max(name) as last_name, count(*) as n from {app_user} group by 1
 
 -- total
 select count(*) as n, sum(order_count) as orders, avg(amount) as a from {days}

@@ -27,11 +27,6 @@ select
 from compiled
 union all
 select
-    'a text of a model is compared as the database does',
-    cdc.model_columns('{"columns": [{"name": "a", "type": "text"}, {"name": "b", "type": "integer"}]}', 'own'),
-    'own.a collate "default" as a, own.b'
-union all
-select
     'a source is found whether its name has quotation marks or not',
     (cdc.name_sources('select o.a from "db"."app"."T" as o, db.app.u', '[{"relation": "db.app.T", "table": "app.T", "name": "T"},
     {"relation": "\"db\".\"app\".\"u\"", "table": "app.u", "name": "u"}]')).named,

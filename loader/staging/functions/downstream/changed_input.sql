@@ -11,9 +11,14 @@ begin
             -- Rows that differ in nothing else are told apart by it.
             not exists (
                 select from pg_index as i
-                where i.indrelid = relation.oid and i.indisunique and array(
+                where i.indrelid = relation.oid and (i.indisunique or i.indkey = '0') and array(
                     select a.attname::text collate "C" from pg_attribute as a
-                    where a.attrelid = relation.oid and a.attnum = any (i.indkey) order by 1
+                    where a.attrelid = relation.oid and (a.attnum = any (i.indkey) or i.indkey = '0' and exists (
+                        select from pg_depend as of_hash
+                        where
+                            of_hash.classid = 'pg_class'::regclass and of_hash.objid = i.indexrelid
+                            and of_hash.refobjid = relation.oid and of_hash.refobjsubid = a.attnum
+                    )) order by 1
                 ) = array(select key.value ->> 'name' collate "C" from jsonb_array_elements(input.value -> 'key') as key order by 1)
             )
             -- Asked column by column: a join would read the whole catalog.

@@ -37,11 +37,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select case when bool_and(named.column_name is null or named.base_name is not null) then string_agg(
         case
-            when named.column_name is not null then (
-                select format(case when cdc.has_collation(one.value ->> 'type') then '(%I collate "default")' else '%I' end, named.base_name)
-                from jsonb_array_elements(compiled #> '{inputs,0,columns}') as one (value)
-                where one.value ->> 'name' = named.base_name
-            )
+            when named.column_name is not null then quote_ident(named.base_name)
             when named.is_part then ''
             else named.token
         end, '' order by named.place

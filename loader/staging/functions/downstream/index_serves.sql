@@ -1,5 +1,4 @@
--- Whether an index is the one that is needed, or begins with the same columns, in whatever order, by the collation in
--- which they are joined.
+-- Whether an index is the one that is needed, or begins with the same columns, in whatever order.
 create or replace function cdc.index_serves(index oid, needed jsonb) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select c.relname = needed ->> 'name' or (
@@ -9,7 +8,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             from unnest((i.indkey::smallint[])[0:wanted.width - 1]) as key (number)
             inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = key.number
         ) @> wanted.names
-        and not '"C"'::regcollation = any ((i.indcollation::oid[])[0:wanted.width - 1])
     )
     from pg_index as i
     inner join pg_class as c on c.oid = i.indexrelid

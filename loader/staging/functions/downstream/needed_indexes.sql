@@ -17,9 +17,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select
             joined.*,
             input.value as input,
-            own.value ->> 'type' as type,
             own.value ->> 'type' ~ '^(boolean|smallint|integer|bigint|uuid|date|real|double precision|"char"|(time|timestamp) .*|inet|cidr|macaddr8?|pg_lsn)$'
-            or input.value -> 'key' @> jsonb_build_array(jsonb_build_object('name', joined.column_name)) as is_short
+            -- A table's primary key.
+            or (own.value ->> 'is_never_null')::boolean is true as is_short
         from joined
         cross join lateral (select compiled -> 'inputs' -> (joined.own_no - 1) as value) as input
         inner join jsonb_array_elements(input.value -> 'columns') as own
@@ -31,8 +31,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             format('%I.%I', typed.input ->> 'schema', typed.input ->> 'name') as relation,
             case when bool_or(typed.is_short) then 'btree' else 'hash' end as method,
             array_agg(typed.column_name order by typed.column_name) filter (where typed.is_short) as short_names,
-            min(typed.column_name) as first_name,
-            jsonb_object_agg(typed.column_name, typed.type) as types
+            min(typed.column_name) as first_name
         from typed
         group by typed.own_no, typed.other_no, typed.input
     ),
@@ -42,7 +41,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             select unnest(cdc.null_safe(own.expression, key.type, key.is_never_null))
             from cdc.group_keys(compiled) as key
             cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
-            where cdc.never_fails(case key.type when 'text' then own.expression else cdc.in_base(compiled, key.expression) end)
+            where cdc.never_fails(cdc.in_base(compiled, key.expression))
             order by key.place
         ) as keys
         where compiled ? 'select' and not exists (select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
@@ -62,7 +61,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.relation,
             of_joins.method,
             (
-                select string_agg(format('%I', name) || case when cdc.has_collation(of_joins.types ->> name) then ' collate "default"' else '' end, ', ' order by place)
+                select string_agg(quote_ident(name), ', ' order by place)
                 from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
             ) as columns,
             of_joins.short_names as plain_names

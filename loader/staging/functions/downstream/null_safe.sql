@@ -8,7 +8,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         else array[format('(array[%s])', expression)]
     end
     from (select case type
-        when 'text' then ''''''
+        when case when cdc.is_text(type) then type end then ''''''
         when 'boolean' then 'false'
         when 'uuid' then '''00000000-0000-0000-0000-000000000000''::uuid'
         when 'date' then '''1970-01-01''::date'

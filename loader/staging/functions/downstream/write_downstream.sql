@@ -28,13 +28,7 @@ begin
         perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
         {indexes}{reshape}
         delete from {relation};
-        insert into {relation} ({columns})
-        select {values}
-        from (
-            with {inputs}
-
-{query}
-        ) as query;
+        {fill}
         {unused}
         return;
     end if;
@@ -57,22 +51,26 @@ $template$,
                 from jsonb_array_elements(compiled -> 'inputs')
             ), ''),
             'reshape', cdc.write_reshape(compiled, relation),
-            'columns', (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
-            'values', (
-                select string_agg(
-                    case when one.kind = 'id' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', 'query.%I'))
-                    when one.name = any (sums) then format('cdc.finite(query.%I)', one.name)
-                    else format('query.%I', one.name) end, ', ' order by one.place
-                )
-                from cdc.list_columns(compiled) as one where one.kind <> 'derived'
-            ),
-            'inputs', cdc.write_inputs(compiled),
-            'query', compiled ->> 'query',
+            'fill', cdc.write_long(compiled, relation, format(
+                e'insert into %s (%s)\n        select %s\n        from (\n            with %s\n\n%s\n        ) as query;',
+                relation,
+                (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
+                (
+                    select string_agg(
+                        case when one.kind = 'id' then cdc.write_id(compiled, 'query')
+                        when one.name = any (sums) then format('cdc.finite(query.%I)', one.name)
+                        else format('query.%I', one.name) end, ', ' order by one.place
+                    )
+                    from cdc.list_columns(compiled) as one where one.kind <> 'derived'
+                ),
+                cdc.write_inputs(compiled),
+                compiled ->> 'query'
+            )),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'branches', (
                 select string_agg(format(
                     e'if $2 = %L then\n        %s\n    end if;', own.model, case when compiled ? 'group' then cdc.write_replaced(compiled, own.model, relation, '$5 is not null')
-                    else cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null') end
+                    else cdc.write_long(compiled, relation, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')) end
                 ), e'\n    ' order by own.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
             )

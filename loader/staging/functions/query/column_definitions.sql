@@ -1,11 +1,11 @@
--- SQL: the columns of a model's table with their types and constraints. A text is kept under the collation "C": in the
--- order of bytes, and its index is cheap.
+-- SQL: the columns of a model's table with their types and constraints. A text has the collation
+-- that the query gives it.
 create or replace function cdc.column_definitions(compiled jsonb) returns table (name text, sql text, place bigint)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
         one.name,
         one.type
-        || case when cdc.has_collation(rtrim(one.type, '[]')) then ' collate "C"' else '' end
+        || coalesce(' collate ' || (compiled #>> array['collations', one.name]), '')
         || case
             when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
                 then format(' generated always as (%s) stored', one.expression)

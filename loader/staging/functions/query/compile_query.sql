@@ -5,6 +5,7 @@
 -- keys             what the query groups by; of a table's rows, its primary key
 -- kept             of a fact, what is added up for each group: "counted_by" names the number of values of a sum
 -- derived          of a fact, columns that are expressions of what is kept
+-- collations       by column, one that is not the type's own
 -- query            gives keys and kept, over sources called waltally_source_1, and so on
 --
 -- The arguments:
@@ -93,7 +94,7 @@ begin
     end if;
     compiled := case when is_downstream
         then cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;
-    compiled := cdc.complete_model(compiled, options);
+    compiled := cdc.complete_model(compiled || jsonb_build_object('collations', read.collations), options);
     perform cdc.check_options(compiled, options);
     perform cdc.drop_stubs(named.numbered);
     return compiled || jsonb_build_object('is_zoned', cdc.is_zoned(nodes));

@@ -1,5 +1,4 @@
--- A compiled query with the types of what it gives, asked of PostgreSQL over inputs as a routine will have them, and
--- with its keys in one spelling: numerics lose trailing zeros, texts what does not fit an index.
+-- A compiled query with the types of what it gives, asked of PostgreSQL over inputs as a routine will have them.
 create or replace function cdc.complete_model(compiled jsonb, options jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -42,22 +41,18 @@ begin
     end if;
     perform cdc.try_totals(compiled, types);
 
-    compiled := compiled || cdc.key_limits(compiled -> 'keys', types);
     return compiled || jsonb_strip_nulls(jsonb_build_object(
         'surrogate_key', options -> 'surrogate_key',
-        'added', case when compiled ? 'added' then cdc.spell_keys(
-            compiled, types, compiled ->> 'added', jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))')
-        ) end
+        'added', case when compiled ? 'added' then format(e'select *\nfrom (\n%s\n) as query', compiled ->> 'added') end
     )) || jsonb_build_object(
-        'query', cdc.spell_keys(compiled, types, compiled ->> 'query', compiled -> 'kept'),
+        -- It may have a WITH of its own.
+        'query', format(e'select *\nfrom (\n%s\n) as query', compiled ->> 'query'),
         'derived', (
-            select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, types, value ->> 'expression')) order by place), '[]')
+            select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, value ->> 'expression')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
         ),
         'keys', (
-            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', case
-                when cdc.is_text(types ->> (value ->> 'name'))
-                    then 'text' else types ->> (value ->> 'name') end) order by place), '[]')
+            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', types -> (value ->> 'name')) order by place), '[]')
             from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
         ),
         'kept', (

@@ -1,7 +1,9 @@
 -- Let PostgreSQL read a query over the tables of stub_sources, as name_sources names them, and return what it made of
 -- it: the text with every name resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the
--- catalog prints it, and the columns.
-create or replace function cdc.read_query(named text, out printed text, out tree text, out columns jsonb)
+-- catalog prints it, the columns, and by column a collation that is not its type's own.
+create or replace function cdc.read_query(
+    named text, out printed text, out tree text, out columns jsonb, out collations jsonb
+)
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     execute format('create temporary view waltally_query as %s', named);
@@ -24,12 +26,18 @@ begin
     into printed, tree
     from pg_rewrite as rule
     where rule.ev_class = to_regclass('pg_temp.waltally_query');
-    select jsonb_agg(
-        jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid))
-        || case when cdc.equal_is_identical(a.atttypid, a.atttypmod, a.attcollation) then '{}' else '{"is_loose": true}' end::jsonb
-        order by a.attnum
-    ) into columns
+    select
+        jsonb_agg(
+            jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid))
+            || case when cdc.equal_is_identical(a.atttypid, a.atttypmod, a.attcollation) then '{}' else '{"is_loose": true}' end::jsonb
+            order by a.attnum
+        ),
+        coalesce(jsonb_object_agg(a.attname, format('%I.%I', n.nspname, c.collname)) filter (where c.oid is not null), '{}')
+    into columns, collations
     from pg_attribute as a
+    inner join pg_type as t on t.oid = a.atttypid
+    left join pg_collation as c on c.oid = a.attcollation and c.oid <> t.typcollation
+    left join pg_namespace as n on n.oid = c.collnamespace
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
 end

@@ -30,7 +30,7 @@ begin
                         when one.value ? 'labels'
                             then cdc.enum_stub(one.value -> 'labels') || case one.value ->> 'type' when 'text[]' then '[]' else '' end
                         when one.value ->> 'type' = 'other' then 'cdc.other_value'
-                        else one.value ->> 'type'
+                        else (one.value ->> 'type') || coalesce(' collate ' || (one.value ->> 'collation'), '')
                     end),
                     ', ' order by one.place
                 )

@@ -7,10 +7,8 @@ declare
 begin
     execute format('create temporary table waltally_totals (%s)', (
         select string_agg(
-            format(
-                'waltally_%s_%s %s', one.kind, one.place,
-                case when one.kind = 'kept' or not cdc.is_text(types ->> (one.value ->> 'name')) then types ->> (one.value ->> 'name') else 'text' end
-            ), ', '
+            format('waltally_%s_%s %s', one.kind, one.place, types ->> (one.value ->> 'name'))
+            || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
         )
         from (
             select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)

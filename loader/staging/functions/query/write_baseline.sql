@@ -6,7 +6,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'select array_position(%s, counted.part) as waltally_source_no, %s from cdc.baseline_group as counted '
         'where counted.slot_name = $2 and counted.declared_name = %L and counted.part <> all (coalesce($6, ''{}''))%s',
         tables,
-        string_agg(format('counted.%s[%s]::%s as %I', kind, place, value ->> 'type', value ->> 'name'), ', ' order by kind, place),
+        string_agg(format(
+            'counted.%s[%s]::%s as %I', kind, place, cdc.typed(compiled, value ->> 'name', value ->> 'type'), value ->> 'name'
+        ), ', ' order by kind, place),
         model_name,
         case when (compiled ->> 'is_total')::boolean then ' union all select null' || repeat(', 0', count(*)::integer) else '' end
     ), 'false')

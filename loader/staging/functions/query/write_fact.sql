@@ -46,6 +46,7 @@ declare
     waltally_groups text[];
     waltally_group text;
     waltally_said text;
+    waltally_state text;
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 = 'rebuild' then
@@ -74,12 +75,13 @@ begin
             exception
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
                     waltally_said := sqlerrm;
+                    waltally_state := sqlstate;
                     select * into good, bad, messages, rejected_lsn, waltally_groups from cdc.find_cause(
                         sqlerrm, sqlstate, {deltas_name}, {group_name}, waltally_group, $4, $5, good, bad, messages, rejected_lsn
                     );
             end;
             continue when waltally_groups is null;
-            -- One group after the other: the first that fails is named.
+{lengthen}            -- One group after the other: the first that fails is named.
             waltally_group := waltally_groups[1];
             waltally_groups := waltally_groups[2:];
             if waltally_group is null then
@@ -97,18 +99,14 @@ end
 $routine$
 $template$,
         jsonb_build_object(
-            'routine', routine,
-            'pins', cdc.routine_pins(compiled),
-            'relation', relation,
-            'reshape', cdc.write_reshape(compiled, relation),
+            'routine', routine, 'pins', cdc.routine_pins(compiled),
+            'relation', relation, 'reshape', cdc.write_reshape(compiled, relation),
             'listed_name', quote_literal(listed),
-            'deltas_name', quote_literal(deltas),
-            'deltas', deltas,
+            'deltas_name', quote_literal(deltas), 'deltas', deltas,
             'group_name', quote_literal(group_text),
-            'model_key', quote_literal(model_key),
-            'model_name', quote_literal(model_name),
+            'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
-            'baseline', cdc.write_baseline(compiled, relation, model_name, tables),
+            'baseline', cdc.write_long(compiled, relation, cdc.write_baseline(compiled, relation, model_name, tables)),
             'tables', tables,
             'needs', quote_literal((
                 select jsonb_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name') order by place)
@@ -122,6 +120,7 @@ $template$,
                 ), '$7 is not null'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
+            'lengthen', cdc.write_lengthen(compiled, relation),
             'write_down', cdc.write_ignored(compiled, deltas, model_key, tables)
         )
     );

@@ -48,9 +48,7 @@ $template$if exists (select from unnest(remaining) as change where change.missin
             string_agg(case
                 when kept.name is null then 'null'
                 when kept.type = 'bytea' then format('substr(stored.%I::text, 3)', kept.name)
-                -- A cast would cut the blanks at its end.
-                when kept.type = 'bpchar' then format('textin(bpcharout(stored.%I))', kept.name)
-                else format('stored.%I::text', kept.name)
+                else cdc.as_text(format('stored.%I', kept.name), kept.type)
             end, ', ' order by needed.place) as texts,
             string_agg((kept.name is not null)::text, ', ' order by needed.place) as flags,
             string_agg((compiled -> 'read_columns' @> (needed.value -> 'name'))::text, ', ' order by needed.place) as reads
@@ -71,7 +69,6 @@ $template$if exists (select from unnest(remaining) as change where change.missin
             select
                 needed.place,
                 case key.value ->> 'type'
-                    when 'text' then cdc.short_text(format('change.%%1$s_values[($5)[1][%%2$s]]::%s::text', needed.value ->> 'type'), (compiled ->> 'text_share')::integer)
                     when 'bytea' then '(''\x'' || ltrim(change.%1$s_values[($5)[1][%2$s]], ''\x''))::bytea'
                     else format('change.%%1$s_values[($5)[1][%%2$s]]::%s', needed.value ->> 'type')
                 end as expression

@@ -10,7 +10,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         ' as delta where delta.waltally_archived_lsn is not null;' || e'\nend if;',
         model_key,
         tables,
-        cdc.write_names(compiled -> 'keys', 'delta.%I::text'),
+        (
+            select string_agg(cdc.as_text(format('delta.%I', value ->> 'name'), value ->> 'type'), ', ' order by place)
+            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+        ),
         cdc.write_names(compiled -> 'kept', '-delta.%I'),
         deltas,
         (select string_agg(format('($4)[%s]', place), ', ') from jsonb_array_elements(compiled -> 'sources')

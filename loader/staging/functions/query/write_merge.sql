@@ -1,10 +1,12 @@
 -- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
 -- that gives the source's number, the keys and what is added to what is kept, or is kept now. `is_watched` is a
--- condition: then before and after get the rows that it changes: see write_told.
+-- condition: then before and after get the rows that it changes: see write_told. Where a key once was too long for the
+-- unique index, groups are found by a hash: only one session at a time writes a model.
 create or replace function cdc.write_merge(compiled jsonb, relation text, totals text, is_watched text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     key_list constant text := cdc.write_names(compiled -> 'keys', '%I');
+    hash constant text := cdc.key_hash(compiled, 'stored');
     -- Not added up, but computed anew for a group.
     anew constant text[] := array(
         select value ->> 'name' from jsonb_array_elements(compiled -> 'kept') where value ->> 'again' !~ '^count\(DISTINCT\s'
@@ -12,48 +14,31 @@ declare
 begin
     return (
         select cdc.fill(
-$template$
-with totals as (
-    select {keys}{sums}
-    from ({totals}) as delta{grouped}
-),
-
-merged as (
-    insert into {relation} as stored ({columns})
-    select {values}
-    from totals
-    on conflict ({conflict}) do update
-    set
-        {additions}
-    returning {own_keys}stored.ctid as waltally_place, {rows} as waltally_rows, least({counts}) as waltally_least,
-        case when {is_watched}{and_rows} then stored.* end as waltally_row
-)
-
-select done.emptied, done.least, told.before, told.after
-into waltally_emptied, waltally_least_count, before, after
-from (
-    select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least from merged
-) as done
-cross join ({told}) as told;
-if waltally_least_count < 0 then
-    raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';
-end if;
-$template$,
+            cdc.merge_template(hash is not null),
         jsonb_build_object(
             'relation', relation,
+            'relation_name', quote_literal(relation),
             'totals', totals,
+            'is_watched', is_watched,
+            'told', cdc.write_told(compiled, relation, 'merged', is_watched),
             'keys', case when key_list <> '' then key_list || e',\n        ' else '' end,
             -- Without GROUP BY the sums of no rows are a row too, and nothing is to be added.
             'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
-            'rows', format('stored.%I', compiled ->> 'rows'),
-            'is_watched', is_watched,
-            'and_rows', case when key_list <> '' then format(' and stored.%I > 0', compiled ->> 'rows') else '' end,
-            'own_keys', case when key_list <> '' then key_list || ', ' else '' end,
-            'told', cdc.write_told(compiled, relation, 'merged', is_watched),
-            'counts', (
-                select string_agg(format('stored.%I', value ->> 'name'), ', ')
-                from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by' and value ->> 'name' <> all (anew)
+            'hash', hash,
+            'totals_hash', cdc.key_hash(compiled, 'totals'),
+            'is_same', cdc.write_names(compiled -> 'keys', 'stored.%1$I is not distinct from totals.%1$I', ' and '),
+            'returned', concat_ws(
+                ', ', nullif(cdc.write_names(compiled -> 'keys', 'stored.%I'), ''), 'stored.ctid as waltally_place',
+                format('stored.%I as waltally_rows', compiled ->> 'rows'),
+                format('least(%s) as waltally_least', (
+                    select string_agg(format('stored.%I', value ->> 'name'), ', ')
+                    from jsonb_array_elements(compiled -> 'kept') where not value ? 'counted_by' and value ->> 'name' <> all (anew)
+                )),
+                format(
+                    'case when %s%s then stored.* end as waltally_row', is_watched,
+                    case when key_list <> '' then format(' and stored.%I > 0', compiled ->> 'rows') else '' end
+                )
             ),
             'sums', (
                 select string_agg(format(
@@ -79,7 +64,7 @@ $template$,
             ), ''),
             'columns', string_agg(quote_ident(one.name), ', ' order by one.place) filter (where one.kind <> 'derived'),
             'values', string_agg(case
-                when one.kind = 'id' then format('md5(row(%s)::text)::uuid', key_list)
+                when one.kind = 'id' then cdc.write_id(compiled, 'totals')
                 when one.counted_by is not null
                     then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
                 else format('totals.%I', one.name)

@@ -37,14 +37,14 @@ $template$,
                                 format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                             )
                             else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
-                                || case when own.type = 'name' or cdc.has_collation(own.type) then ' collate "default"' else '' end
+                                || case when own.type in ('text', 'character varying', 'bpchar', 'name') then ' collate "default"' else '' end
                         end, own.value ->> 'name'), ', ' order by own.place
                     ), '') as list
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
                     cross join lateral (select one.value, one.place, rtrim(one.value ->> 'type', '[]') as type) as own
                 ) as columns
             ),
-            -- Of rows every column tells them apart, and one of char(n) keeps its blanks, which a cast would take.
+            -- Of rows every column tells them apart.
             'keys', coalesce((
                 select string_agg(
                     case
@@ -54,16 +54,7 @@ $template$,
                     end, ', ' order by one.place
                 )
                 from cdc.list_columns(compiled) as one
-                cross join lateral (
-                    select format(
-                        case
-                            when compiled ->> 'kind' = 'rows' and one.type = 'bpchar'
-                                then 'case when query.%1$I is not null then format(''%%s'', query.%1$I) end'
-                            else 'query.%I::text'
-                        end,
-                        one.name
-                    ) as text
-                ) as own
+                cross join lateral (select cdc.as_text(format('query.%I', one.name), one.type) as text) as own
                 where one.kind = 'key' or compiled ->> 'kind' = 'rows'
             ), ''),
             'rows', case when compiled ->> 'kind' = 'rows' then '1' else format('query.%I', compiled ->> 'rows') end,

@@ -60,9 +60,7 @@ $template$,
                     select
                         true as is_key,
                         place,
-                        case when compiled -> 'keys' -> (place::integer - 1) ->> 'type' = 'text'
-                            then cdc.short_text(format('image.%I::text', name), (compiled ->> 'text_share')::integer)
-                            else format('image.%I', name) end as expression
+                        format('image.%I', name) as expression
                     from jsonb_array_elements_text(compiled -> 'identity') with ordinality as one (name, place)
                     union all
                     select false, place, format('null::%s', value ->> 'type')

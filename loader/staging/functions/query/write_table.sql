@@ -1,5 +1,4 @@
--- SQL: a model's table, with its key. A text is kept under the collation "C": in the order of bytes, and its index is
--- cheap.
+-- SQL: a model's table, with its key.
 create or replace function cdc.write_table(compiled jsonb, relation text, key_name text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(

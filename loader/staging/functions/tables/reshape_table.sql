@@ -1,12 +1,15 @@
 -- Give a model's table the columns and the key that its query has now. `definitions` has SQL by column, `key_sql`
--- makes the key under the name waltally_key. Columns
--- that stay as they are keep the views on them; the rows go, because the baseline is in their place in the same
+-- makes the key under the name waltally_key, and an index on `key_hash` takes its place where a key is too long.
+-- Columns that stay as they are keep the views on them; the rows go, because the baseline is in their place in the same
 -- transaction. A table that dbt made under this name before is changed in the same way.
-create or replace function cdc.reshape_table(target regclass, definitions jsonb, key text[], key_sql text) returns void
+create or replace function cdc.reshape_table(
+    target regclass, definitions jsonb, key text[], key_sql text, key_hash text
+) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     -- A name that is free: whoever calls apply may have made temporary tables before.
     pattern constant text := 'pattern_' || gen_random_uuid()::text;
+    old_index regclass;
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
 begin
@@ -56,7 +59,18 @@ begin
         execute format('alter table %s drop constraint if exists %I, set (fillfactor = 80)', target, key_name);
         -- Of a total.
         execute format('drop index if exists %s.%I', (select relnamespace::regnamespace from pg_class where oid = target), key_name);
-        execute replace(key_sql, ' waltally_key ', format(' %I ', key_name));
+        for old_index in
+            select x.indexrelid from pg_index as x where x.indrelid = target and pg_get_indexdef(x.indexrelid) ~ ' btree \(hash_record_extended\('
+        loop
+            execute format('drop index %s', old_index);
+        end loop;
+        begin
+            execute replace(key_sql, ' waltally_key ', format(' %I ', key_name));
+        exception
+            -- Of a row that is there, or that readers of before still see.
+            when program_limit_exceeded then
+                execute format('create index on %s ((%s))', target, key_hash);
+        end;
     end if;
 exception
     when dependent_objects_still_exist then
