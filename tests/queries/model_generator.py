@@ -62,7 +62,7 @@ class ModelQueries(Queries):
     def _by_group(self) -> str:
         """Return a query of which the rows of a group decide the result: no totals alone."""
         rng = self.rng
-        self.ctes = []
+        self.ctes: list[str] = []
         name = rng.choice([name for name, keys in self.keys.items() if keys])
         scope = self._named("s", self.tables[name])
         keys = [f"s.{key}" for key in self.keys[name]]
@@ -104,7 +104,7 @@ class ModelQueries(Queries):
 
     def _from(self) -> tuple[list[str], str, Scope]:
         rng = self.rng
-        self.ctes: list[str] = []
+        self.ctes = []
         kind = rng.random()
         self.is_roll_up = kind < 0.3
         if kind < 0.3:
