@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 import waltally
 from loader.monitoring import text_lines
 from loader.verbs.files import files_command
+from loader.verbs.forget import forget_command
 from loader.verbs.init import init_command
 from loader.verbs.prune import prune_command
 from loader.verbs.run import run_command
@@ -77,6 +78,7 @@ for name, command in (
     ("status", status_command),
     ("stats", stats_command),
     ("wait", wait_command),
+    ("forget", forget_command),
     ("prune", prune_command),
     ("teardown", teardown_command),
     ("files", files_command),

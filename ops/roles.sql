@@ -169,8 +169,7 @@ from (
     (:'schema', 'marked_object', 'select', :'dbt'),
     -- Its routines write down what a model ignores.
     (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
-    -- The update is for a lock on the rows alone: no declaration changes while a seed stores its counts.
-    (:'schema', 'registered_model', 'select, update (registered_at)', :'spark'),
+    (:'schema', 'registered_model', 'select', :'spark'),
     -- A reader asks what a model is declared as and how far it is, and nothing else there.
     (:'schema', 'registered_model', 'select', :'reader'),
     (:'schema', 'model_state', 'select', :'reader'),

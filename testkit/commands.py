@@ -122,10 +122,19 @@ class Commands:
         """Run the loader to its end."""
         return run_loader(arguments, self.environment(**more))
 
+    def install_declared(self, environment: Mapping[str, str]) -> None:
+        """Install what LOADER_MANIFEST declares, as `dbt build` would."""
+        raise NotImplementedError
+
     def must(self, *arguments: str, **more: str) -> str:
-        """Run the loader and return its standard output; fail the test where it fails."""
+        """Run the loader and return its standard output; fail the test where it fails.
+
+        After `setup` the declared models are installed.
+        """
         done = self.loader(*arguments, **more)
         assert done.returncode == 0, done.stderr
+        if arguments[0] == "setup" and "--check" not in arguments:
+            self.install_declared(self.environment(**more))
         return done.stdout
 
     def status(self, **more: str) -> dict[str, Any]:

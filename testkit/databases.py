@@ -6,7 +6,7 @@ import itertools
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from psycopg2 import errors
 from loader.staging import migrate
 from testkit import source as notify
 from testkit.commands import Commands, RunningLoader, run_dbt, wait_until
-from testkit.model import NOTIFY, Query, manifest_of
+from testkit.model import NOTIFY, Query, install_declared, manifest_of
 from testkit.servers import (
     APPLICATION,
     BIN,
@@ -133,6 +133,12 @@ class Database(Commands):
     def environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self.cluster.environment(self.name), **self.settings, **more}
 
+    def install_declared(self, environment: Mapping[str, str]) -> None:
+        """Install what LOADER_MANIFEST declares, as `dbt build` would."""
+        own = self.cluster.dsn(self.name, environment["PGUSER"])
+        target = environment.get("LOADER_TARGET_DSN") or own
+        install_declared(target, environment)
+
     def declare(self, **models: Query) -> None:
         """Declare these models, by name, from here on and no others."""
         self.models, self.manifest = models, manifest_of(models)
@@ -161,15 +167,6 @@ class Database(Commands):
             "inner join cdc.registered_model using (slot_name) where %s in ('', declared_name) "
             "on conflict do nothing",
             *(at, identities, name),
-        )
-
-    def install(self) -> None:
-        """Let every model be installed and not applied yet, without dbt and functions."""
-        self.execute(
-            "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
-            "routine, needs, table_nos) select slot_name, relation_schema || '.' || "
-            "relation_name, declared_name, declaration, 'f()', '[]', '{1}' "
-            "from cdc.registered_model"
         )
 
     def staged(self) -> int:

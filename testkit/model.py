@@ -1,4 +1,4 @@
-"""Models of a dbt project as its manifest holds them, and their registration without dbt."""
+"""Models of a dbt project as its manifest holds them, and how they are installed without dbt."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from typing import Any
 
 from jinja2 import Template
 
-from loader.setup.compile_queries import compile_queries
 from loader.setup.dbt_project import read_manifest
-from loader.setup.registering import read_tables, register_models
-from loader.staging.registration import read_registration
+from loader.source.asking_tables import read_current
+from loader.source.leaf_catalog import LeafCatalog
+from loader.staging.registration import read_registration, register_tables, table_rows
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
 from testkit.source import DIMENSIONS
 from waltally.database import Target
-from waltally.models import Model
+from waltally.models import Model, source_tables
 from waltally.tables import Table, quoted
 
 SLOT = "waltally"
@@ -51,7 +51,7 @@ class Query:
         return _NAMED.sub(lambda named: relation(_table(named[1])), self.query)
 
     def install(self, target: Target, name: str, is_refresh: bool = True) -> None:
-        """Install the registered model for the target's slot, as dbt does."""
+        """Install the model for the target's slot, as dbt does."""
         relations = [{"relation": relation(each), "table": str(each)} for each in self.tables]
         target.ask_staging(
             "select {}.install_query(%s, 'analytics', %s, %s, %s, %s, %s,"
@@ -91,15 +91,44 @@ def counting(table: str, *columns: str, where: str = "true", **totals: str) -> Q
     return Query(f"{query} where {where}" + (f" group by {', '.join(keys)}" if keys else ""))
 
 
+def install_declared(dsn: str, environment: Mapping[str, str]) -> None:
+    """Install what LOADER_MANIFEST declares for LOADER_SLOT, as dbt does."""
+    if not (manifest := environment.get("LOADER_MANIFEST")):
+        return
+    queries = read_manifest(Path(manifest)).queries
+    slot, schema = environment["LOADER_SLOT"], environment.get("LOADER_SCHEMA") or "cdc"
+    with closing(connect_target(dsn, slot, schema)) as target:
+        for query in [query for query in queries if not query.models]:
+            if any(each not in (None, slot) for each in query.slots):
+                continue
+            target.ask("create schema if not exists {}", None, query.relation.schema)
+            relations = [
+                {"relation": called, "table": str(table)} for called, table in query.sources
+            ]
+            target.ask_staging(
+                "select {}.install_query(%s, %s, %s, %s, %s, %s, %s, %s, false, 'tests', 'tests')",
+                (
+                    *(slot, query.relation.schema, query.relation.name, query.name, query.text),
+                    *(json.dumps(relations), json.dumps(query.options)),
+                    f"{quoted(query.relation.schema)}.rejected_changes",
+                ),
+            )
+
+
 def register(dsn: str, models: Mapping[str, Query], slot: str = SLOT) -> None:
-    """Register these models and no others, over tables of the target itself, as setup does."""
-    declared = read_manifest(manifest_of(models))
+    """Install these models over tables of the target itself, and note the tables as a loader does.
+
+    The models that were there before and are not among these are forgotten.
+    """
+    install_declared(dsn, {"LOADER_MANIFEST": str(manifest_of(models)), "LOADER_SLOT": slot})
     with closing(connect(dsn)) as source, closing(connect_target(dsn, slot)) as target:
-        compiled, refused = compile_queries(declared, source, target)
-        assert not refused, refused
-        tables = read_tables(source, slot, compiled)
-        with target.transaction():
-            register_models(target, compiled, tables)
+        for known in read_registration(target).models:
+            if known.name not in models:
+                target.ask_staging("select {}.forget_relation(%s, %s)", (slot, str(known.relation)))
+        now = read_registration(target).models
+        identities = read_current(source, now)
+        roots = LeafCatalog(source, source_tables(now), {}).roots
+        register_tables(target, table_rows(slot, source_tables(now), identities, roots))
 
 
 def registered(dsn: str, slot: str = SLOT) -> tuple[Model, ...]:

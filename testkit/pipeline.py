@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,10 +18,8 @@ from loader.setup.dbt_project import read_manifest
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
 from testkit import recount
-from testkit.commands import RunningLoader
 from testkit.databases import TABLES, Database
-from testkit.model import NOTIFY, registered
-from testkit.servers import connect_target
+from testkit.model import registered
 from testkit.system import System
 from waltally.models import Model
 
@@ -33,7 +29,6 @@ class Pipeline(System):
 
     def __init__(self, source: Database, home: Path, target: Database | None = None) -> None:
         super().__init__(source, home, target)
-        self._is_installed = False
 
     @property
     def wanted(self) -> Declared:
@@ -45,25 +40,12 @@ class Pipeline(System):
         """The models that are registered."""
         return registered(self.dsns[1], self.slot)
 
-    # Before a build, as an operator does, `dbt run`.
-
-    def loader(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the loader to its end."""
-        if "--build" in arguments:
-            self.install()
-        return super().loader(*arguments, **more)
-
-    def start(self, *arguments: str, **more: str) -> RunningLoader:
-        """Start a loader in the background."""
-        if "--build" in arguments:
-            self.install()
-        return super().start(*arguments, **more)
-
     # The steps in this process, where a test is about their errors.
 
     def set_up(self) -> None:
         """Set up, and seed where no seed was. Raises what `loader setup` reports."""
         setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        self.install_declared(self.environment())
         if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
             self.seed()
 
@@ -71,21 +53,8 @@ class Pipeline(System):
         """Follow the slot up to what is committed now. Raises what `loader run` reports."""
         follow(self.loader_settings, Event(), RunState(), once=True)
 
-    def install(self) -> None:
-        """Install the model as dbt does, where it is not yet. Raises BuildFailed."""
-        installed = "select count(*) from cdc.installed_model where slot_name = %s"
-        if self.target.value("select to_regclass('cdc.installed_model')") is None or (
-            self._is_installed and self.target.value(installed, self.slot)
-        ):
-            return
-        self.target.execute("create schema if not exists analytics")
-        with closing(connect_target(self.dsns[1], self.slot)) as target, target.transaction():
-            NOTIFY.install(target, "ft_service_stats")
-        self._is_installed = True
-
     def build(self) -> None:
         """Apply what is staged to the installed models. Raises BuildFailed where one failed."""
-        self.install()
         apply_once(self.loader_settings)
 
     def waits(self) -> str:

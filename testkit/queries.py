@@ -22,12 +22,20 @@ class QuerySystem(System):
     def keep(
         self, models: Mapping[str, tuple[str, Mapping[str, Any]]], is_refresh: bool = True
     ) -> None:
-        """Register and install these models and no others: query over {table}, and its config.
+        """Install these models and no others: query over {table}, and its config.
 
         A query may also read {model}, one that comes before it. Those over tables are built again,
         with `is_refresh`.
         """
         self.declare(models)
+        known = (
+            "select declared_name from cdc.installed_model"
+            " union select name from cdc.downstream_model"
+        )
+        if self.target.value("select to_regclass('cdc.installed_model')"):
+            for (name,) in self.target.execute(known):
+                if name not in models:
+                    self.must("forget", name)
         self.must("setup")
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
         for name in self.models:
@@ -36,16 +44,25 @@ class QuerySystem(System):
             else:
                 self.install(name, is_refresh=is_refresh)
 
-    def install(self, name: str, schema: str = "analytics", is_refresh: bool = False) -> None:
-        """Install a model over tables, as it is declared; in another schema it is a copy."""
+    def install_declared(self, environment: Mapping[str, str]) -> None:
+        """Leave it to `keep`."""
+
+    def install(
+        self, name: str, schema: str = "analytics", is_refresh: bool = False, target: str = ""
+    ) -> None:
+        """Install a model over tables, as it is declared; of another target it is a copy."""
         [read] = [q for q in read_manifest(self.source.manifest).queries if q.name == name]
         tables = [{"relation": called, "table": str(table)} for called, table in read.sources]
         text, config = self.models[name]
         self.target.execute(f"create schema if not exists {schema}")
         self.target.execute(
-            "select cdc.install_query(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "select cdc.install_query(%s, %s, %s, %s, %s, %s, %s, %s, %s, 'tests', %s)",
             *(self.slot, schema, name, name, text, json.dumps(tables), json.dumps(config)),
-            *(f"{schema}.rejected_changes", is_refresh),
+            *(
+                f"{schema}.rejected_changes",
+                is_refresh,
+                "tests" if schema == "analytics" else schema,
+            ),
         )
 
     def install_above(self, name: str, schema: str = "analytics") -> None:

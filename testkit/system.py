@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +23,7 @@ from testkit.commands import (
 )
 from testkit.comparison import Difference
 from testkit.databases import Database
+from testkit.model import install_declared
 from testkit.servers import connect
 from waltally.database import Connection
 from waltally.settings import DEFAULT_SCHEMA, Settings
@@ -55,6 +56,10 @@ class System(Commands):
     @property
     def slot(self) -> str:
         return self.source.slot
+
+    def install_declared(self, environment: Mapping[str, str]) -> None:
+        """Install what LOADER_MANIFEST declares, as `dbt build` would."""
+        install_declared(self.target.cluster.dsn(self.target.name), environment)
 
     @property
     def dsns(self) -> tuple[str, str]:

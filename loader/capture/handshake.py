@@ -92,7 +92,8 @@ def start(
     ignored_origin: int | None,
 ) -> None:
     """Start to stream the slot. Raises SlotInUse and other LoaderErrors."""
-    names = [(table.schema, table.name) for table in tables]
+    # Without a name the plugin would send the changes of all tables.
+    names = [(table.schema, table.name) for table in tables] or [("", "")]
     try:
         connection.start(slot, position, wal2json.options(names, ignored_origin))
     except ProtocolError as error:

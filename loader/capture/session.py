@@ -66,7 +66,7 @@ class Session:
     def outdated(self) -> str:
         """Why another session has to follow other tables; empty where nothing has changed."""
         if self._news.registration != self._stream.registration.number:
-            return "`loader setup` has changed what is to be followed"
+            return "dbt has changed what is to be followed"
         return self._stream.outdated
 
     def follow(self, until: int | None) -> None:

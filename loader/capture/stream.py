@@ -7,7 +7,7 @@ the slot and its record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from loader.capture.catalogs import Catalog
 from loader.capture.followed_tables import FollowedTables
 from loader.capture.handshake import Handshake, connect_replication, shake_hands, start
+from loader.capture.lacking_tables import Lacking, find_lacking, of_followed
 from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
@@ -40,10 +41,13 @@ from loader.staging.logged_tables import Kept
 from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.database import Connection, connect
-from waltally.errors import Interrupted, LoaderError, NotSetUp, combine
+from waltally.errors import Interrupted, combine
 from waltally.settings import Settings
 
 log = logging.getLogger("loader")
+
+_LOOK_SECONDS = 2.0
+"""How often to ask for a table that cannot be followed yet."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Answers:
     """The columns of each table that are kept."""
     keep_columns: Stage | None
     """Removes the others; None where all are kept."""
+    lacking: Lacking
+    """The tables that are not followed, and why."""
 
 
 def ask(
@@ -67,28 +73,28 @@ def ask(
     hello = shake_hands(replication, settings.slot, target.record)
     registration = target.registration()
     catalog = LeafCatalog(source, registration.tables, registration.leaves)
+    # Of a table that is new, the partitions are as they should be.
+    new = {table: root for table, root in catalog.roots.items() if table not in registration.labels}
+    registration = replace(registration, leaves={**new, **registration.leaves})
     state = read_stream(settings, source, hello.slot, registration.models, catalog.roots)
+    state = replace(state, registration=registration, counted=read_counted(target.connection))
+    kept, keep_columns = column_stage(source, registration, settings.columns, hello.encoding)
+    source.give_up_locks()
+    lacking = find_lacking(source, state)
     return Answers(
         hello,
-        replace(state, registration=registration, counted=read_counted(target.connection)),
+        state,
         catalog,
         LabelCatalog(source, registration.models),
-        *column_stage(source, registration, settings.columns, hello.encoding),
+        {table: columns for table, columns in kept.items() if table not in lacking},
+        keep_columns,
+        lacking,
     )
-
-
-def models_are_registered(state: State) -> Iterator[LoaderError]:
-    """There has to be something to follow."""
-    if not state.models:
-        yield NotSetUp(
-            f"No model is registered for the slot {state.slot.name}", "run `loader setup`"
-        )
 
 
 REFUSED: tuple[rules.Rule, ...] = (
     rules.slot_goes_on,
     standby_rules.commits_do_not_wait,
-    models_are_registered,
     rules.tables_are_there,
     rules.no_partition_is_declared,
 )
@@ -101,7 +107,7 @@ NOTED: tuple[rules.Rule, ...] = (rules.tables_are_those_counted, rules.leaves_fi
 def judge(state: State) -> None:
     """Raise why the slot may not be streamed; log what the models have to be counted again for."""
     for rule in REFUSED:
-        if findings := list(rule(state)):
+        if findings := list(rule(of_followed(state))):
             raise combine(findings)
     for rule in NOTED:
         for finding in rule(state):
@@ -130,7 +136,9 @@ class Stream:
                 answers = ask(settings, replication, source, self.log)
                 judge(answers.state)
                 self._own(settings, answers, replication, source, check_encoding_to, parts)
-                if not self.catalogs:
+                self._source, self._answers = source, answers
+                self._lacking, self._lacking_at = answers.lacking, time.monotonic()
+                if not self.catalogs and not answers.lacking:
                     source.close()
                 self.monitor = SourceMonitor(dsn, answers.hello.slot.name)
                 parts.callback(self.monitor.close)
@@ -179,6 +187,9 @@ class Stream:
         self._fit_target(hello)
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
+        for finding in answers.lacking.values():
+            log.warning("%s\nTry: %s", finding, finding.remedy)
+        self.log.register_tables(self.registration, answers.state.identities, answers.lacking)
         self.followed = FollowedTables(
             self.log, self.registration, self.partitions, answers.labels, self.catalogs
         )
@@ -249,7 +260,17 @@ class Stream:
             return "a table is partitioned now"
         if self.monitor.has_altered:
             return "a table or a column is not what it was"
-        return ""
+        if self._lacks_the_same():
+            return ""
+        return "a table lacks something else than it did"
+
+    def _lacks_the_same(self) -> bool:
+        """Return whether the tables that are not followed still lack what they did."""
+        answers = self._answers
+        if answers.lacking and time.monotonic() - self._lacking_at > _LOOK_SECONDS:
+            self._lacking = find_lacking(self._source, answers.state)
+            self._lacking_at = time.monotonic()
+        return [*map(str, self._lacking.values())] == [*map(str, answers.lacking.values())]
 
     def close(self) -> None:
         """Free the slot and end every connection."""

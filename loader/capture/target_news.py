@@ -1,4 +1,4 @@
-"""Whether `loader setup` has run, or somebody waits for a position, as the target says."""
+"""Whether dbt has installed something, or somebody waits for a position, as the target says."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from waltally.tables import Table, format_names, literal, parse_names, quoted
 
 _MODELS = """
 select distinct on (declared_name) declared_name, relation_schema, relation_name, declaration
-from {}.registered_model order by declared_name, registered_at desc
+from {}.registered_model order by declared_name, installed_at desc
 """
 _DOWNSTREAM = """
 select

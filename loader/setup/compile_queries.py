@@ -73,16 +73,11 @@ def compile_queries(
         if not query.models
     ]
     known = tuple(sorted((*declared.models, *models), key=lambda model: model.name))
-    upper = [query for query in own if query.models and query.relation in {*compiled, *elsewhere}]
-    downstream = tuple((query.name, query.relation) for query in upper)
-    readings = {query.name: _reading(query, shapes) for query in taken if not query.models}
     whole = replace(
         declared,
         models=known,
-        downstream=downstream,
         queries=tuple(own),
         kinds=kinds,
-        readings=readings,
         shapes=shapes,
     )
     return whole, refused

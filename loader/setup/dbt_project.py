@@ -38,13 +38,19 @@ COMPILED = (
 )
 
 
-def find_declared(manifest: str, environment: Mapping[str, str] = os.environ) -> Declared:
+def find_declared(
+    manifest: str, needs_project: bool = True, environment: Mapping[str, str] = os.environ
+) -> Declared:
     """Return what is declared: in this manifest, or, where none is named, in the dbt project.
 
-    Raises SettingError, BuildFailed where dbt cannot parse the project.
+    Raises SettingError, also where the project is needed and not here, BuildFailed where dbt cannot
+    parse it.
     """
     if manifest:
         return read_manifest(Path(manifest))
+    is_named = bool(environment.get("DBT_PROJECT_DIR"))
+    if not needs_project and not is_named and not _is_project(Path.cwd()):
+        return Declared("", ())
     return parse_project(find_project(environment), environment)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 from loader.setup.declared import Declared
@@ -11,7 +10,6 @@ from loader.source import findings as source_rules
 from loader.source.slot import another_name
 from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
-from loader.staging.difference import difference
 from loader.staging.records import other_functions
 from waltally.errors import (
     EncodingUnfit,
@@ -27,15 +25,6 @@ from waltally.models import source_tables
 from waltally.tables import quoted
 
 Rule = Callable[[State, Declared], Iterable[LoaderError]]
-
-
-def has_models(_: State, declared: Declared) -> Iterator[LoaderError]:
-    """There has to be something to follow."""
-    if not declared.models and not declared.queries:
-        yield NotSetUp(
-            "The dbt project declares no model: there is nothing to follow",
-            "add a model with {{ config(materialized='waltally') }}, as the README shows",
-        )
 
 
 def table_names_differ(_: State, declared: Declared) -> Iterator[LoaderError]:
@@ -114,33 +103,6 @@ def rows_can_be_deleted(state: State, _: Declared) -> Iterator[LoaderError]:
         )
 
 
-def no_model_is_lost(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """Setup must not forget models of another dbt project, or count them by another declaration.
-
-    A model of which no project is known may stay as it is declared here.
-    """
-    if not declared.is_whole:
-        return
-    declarations = {model.name: model.declaration for model in declared.models}
-    lost = []
-    for model in state.registration.models:
-        project = state.registration.projects[model.name]
-        if project == declared.project or model.name in declared.forget:
-            continue
-        if model.name not in declarations or (
-            project and declarations[model.name] != model.declaration
-        ):
-            lost.append((model.name, f"the dbt project {project}" if project else "an unknown one"))
-    if lost:
-        listed = ", ".join(f"{name} of {project}" for name, project in lost)
-        flags = " ".join(f"--forget {shlex.quote(name)}" for name, _ in lost)
-        yield SettingError(
-            f"The dbt project {declared.project} was read, and setup would forget {listed}",
-            "run this in the folder of that dbt project, or set DBT_PROJECT_DIR to it; or, to "
-            f"forget what is named: `loader setup {flags}`",
-        )
-
-
 def slot_is_free(state: State, declared: Declared) -> Iterator[LoaderError]:
     """A slot that is there already may be another target's, which would lose its changes."""
     slot, server = state.slot.state, state.slot.server
@@ -184,7 +146,6 @@ def _of_copies(rule: source_rules.Rule) -> Rule:
 
 SOURCE_RULES: tuple[Rule, ...] = (
     _of_copies(standby_rules.slot_can_have_copies),
-    has_models,
     table_names_differ,
     _of_source(source_rules.server_fits),
     _of_source(source_rules.tables_fit),
@@ -202,25 +163,11 @@ TARGET_RULES: tuple[Rule, ...] = (
     rows_can_be_deleted,
 )
 
-NEW_SLOT_RULES: tuple[Rule, ...] = (no_model_is_lost,)
-"""Before a slot is made."""
-
 SLOT_RULES: tuple[Rule, ...] = (
     _of_source(source_rules.slot_goes_on),
     _of_source(source_rules.tables_are_those_counted),
-    no_model_is_lost,
 )
 """Where the slot is set up and stays."""
-
-
-def registered_as_declared(state: State, declared: Declared) -> Iterator[LoaderError]:
-    """The registered models have to be the declared ones."""
-    if state.slot.record is None or not declared.is_whole or any(no_model_is_lost(state, declared)):
-        return
-    if changes := difference(state.registration, declared.models):
-        yield NotSetUp(
-            f"What is registered differs from what is declared: {changes}", "run `loader setup`"
-        )
 
 
 def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
@@ -234,10 +181,8 @@ CHECK_RULES: tuple[Rule, ...] = (
     functions_are_ours,
     _of_copies(standby_rules.slot_has_copies),
     *SLOT_RULES,
-    registered_as_declared,
 )
-"""Rules of `--check`. Setup refuses by SLOT_RULES, and before it makes a slot by NEW_SLOT_RULES; it
-mends what the other rules find."""
+"""Rules of `--check`. Setup refuses by SLOT_RULES; it mends what the other rules find."""
 
 
 def not_set_up(state: State) -> list[LoaderError]:

@@ -157,15 +157,15 @@ def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[
     `models` are those that need a seed, the one to look at last.
     """
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
-    steps.append("loader setup      # says what the database lacks, with the SQL")
     if not is_new:
         named = "".join(f" --model {model}" for model in models)
-        return [*steps, f"spark-submit spark/seed.py{named}", "dbt build"]
+        return [*steps, "dbt build", f"spark-submit spark/seed.py{named}"]
     return [
         *missing,
         *steps,
-        "spark-submit spark/seed.py",
+        "loader setup      # says what the database lacks, with the SQL",
         "dbt build",
+        "spark-submit spark/seed.py",
         "loader run --build",
         f"loader stats {models[-1]}      # in another terminal",
     ]

@@ -1,15 +1,16 @@
-"""`loader setup`: check, register the models, and make what the loader needs."""
+"""`loader setup`: check, and make what the loader needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 
+from loader.setup.begin_log import begin_log
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
 from loader.setup.findings import (
     CHECK_RULES,
-    NEW_SLOT_RULES,
     SLOT_RULES,
     SOURCE_RULES,
     TARGET_RULES,
@@ -17,7 +18,6 @@ from loader.setup.findings import (
     not_set_up,
     slot_is_free,
 )
-from loader.setup.registering import begin_log, read_tables, register_models
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.slot_admin import (
@@ -29,10 +29,12 @@ from loader.source.standbys import actions
 from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.source.table_checks import special_numbers_note
-from loader.staging import migrate
+from loader.source.table_shape import read_shapes
+from loader.staging import migrate, registration
 from waltally import locks
 from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import LoaderError, SlotCreationBlocked, combine
+from waltally.models import source_tables
 from waltally.settings import Settings
 
 _TRIAL_SECONDS = 3
@@ -58,12 +60,30 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
             if only_reads:
                 target.give_up_locks()
             declared, refused = compile_queries(declared, source, target)
+            declared = with_installed(declared, source, target)
         except LoaderError as error:
             state = read_source(settings, source, declared.models)
             raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
         state = read_source(settings, source, declared.models)
         problems = [*findings(SOURCE_RULES, state, declared), *refused]
         yield declared, source, target, state, problems
+
+
+def with_installed(declared: Declared, source: Connection, target: Target) -> Declared:
+    """Return what is declared with the models that dbt has installed for the slot beside it."""
+    if not migrate.version(target):
+        return declared
+    names = {query.name for query in declared.queries}
+    installed = registration.read_registration(target).models
+    upper = {name for (name,) in target.ask_staging("select name from {}.downstream_model")}
+    models = [*declared.models, *(model for model in installed if model.name not in names)]
+    unread = [table for table in source_tables(models) if table not in declared.shapes]
+    return replace(
+        declared,
+        models=tuple(models),
+        installed=frozenset(upper | {model.name for model in installed}),
+        shapes={**declared.shapes, **read_shapes(source, unread)},
+    )
 
 
 def check(settings: Settings, declared: Declared) -> list[LoaderError]:
@@ -89,7 +109,7 @@ def _trial(source: Connection, slot: str) -> list[LoaderError]:
 
 
 def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) -> list[str]:
-    """Make staging schema and slot where they are missing, register; return what was done.
+    """Make staging schema and slot where they are missing; return what was done.
 
     `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
     `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
@@ -114,20 +134,19 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         locks.hold(target, "registration", settings.schema)
         state = read_record(read_target(state, target), settings, source, target)
         stays = state.slot.record is not None and not renew
-        rules = SLOT_RULES if stays else NEW_SLOT_RULES
+        rules = SLOT_RULES if stays else ()
         if not renew:  # which says itself why a slot is not dropped
             rules = (slot_is_free, *rules)
         _refuse(findings((*TARGET_RULES, *rules), state, declared))
         if stays:
-            tables = read_tables(source, settings.slot, declared)
-            with target.transaction():
-                done += register_models(target, declared, tables)
             if declared.failover:
                 done += actions.keep_on_standbys(settings, state.slot.state)
         else:
             done += begin_log(settings, declared, state.slot, source, target, timeout, renew)
             if make_origin(source, settings.slot):
                 done.append("made a replication origin, so that the slot skips our own rows")
+        with target.transaction():
+            registration.write_shapes(target, declared.shapes)
         return done + list(_notes(state, declared, is_new=bool(done)))
 
 
@@ -145,6 +164,9 @@ def _refuse(problems: list[LoaderError]) -> None:
 def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
     """Yield notes on what may end the slot later, with the SQL against it."""
     server = state.server
+    for name, kind in declared.kinds.items():
+        if name not in declared.installed:
+            yield f"{name} is to be made by `dbt build`: {kind}"
     if declared.failover:
         yield from standby_rules.primary_note(state)
     if server.idle_timeout is not None:

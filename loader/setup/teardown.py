@@ -31,7 +31,6 @@ _OF_A_SLOT = (
     "baseline_rejection",
     "baseline_group",
     "baseline",
-    "registered_model",
     "archived_delete",
     "computed_change",
     "installed_model",
@@ -39,6 +38,7 @@ _OF_A_SLOT = (
     "model_watermark",
     "reader_position",
     "logged_table",
+    "source_table",
     "change_log",
     "slot_position",
 )

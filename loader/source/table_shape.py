@@ -3,74 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from waltally.database import Connection
 from waltally.tables import Table
 
-# A domain is what it is made of, a type has no length, and a label of an enum is text.
-_SHAPE = """
-with recursive bases as (
-    select a.attnum, a.attname, a.atttypid as type_oid, a.attcollation, false as is_domain
-    from pg_attribute as a
-    where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 and not a.attisdropped
-    union all
-    select bases.attnum, bases.attname, t.typbasetype, bases.attcollation, true
-    from bases
-    inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
-)
 
-select jsonb_build_object(
-    'columns', coalesce(jsonb_agg(
-        jsonb_build_object('name', bases.attname, 'type', case
-            when 'e' in (t.typtype, element.typtype) then 'text'
-            when named.is_other then 'other'
-            -- Without quotes these two are other types.
-            when named.name in ('bit', 'char') then quote_ident(named.name)
-            else named.name
-        end || case when element.oid is null or named.is_other then '' else '[]' end)
-        || case when bases.is_domain then '{"is_domain": true}' else '{}' end::jsonb
-        || case when not c.collisdeterministic then '{"is_loose": true}' else '{}' end::jsonb
-        || case
-            when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
-                select jsonb_agg(e.enumlabel order by e.enumsortorder)
-                from pg_enum as e
-                where e.enumtypid = coalesce(element.oid, t.oid)
-            ))
-            else '{}'
-        end
-        order by bases.attnum
-    ), '[]'),
-    'key', coalesce((
-        select jsonb_agg(a.attname order by k.place)
-        from pg_index as x
-        cross join unnest(x.indkey) with ordinality as k (attnum, place)
-        inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
-        where x.indrelid = to_regclass(%(table)s) and x.indisprimary and k.place <= x.indnkeyatts
-    ), '[]'),
-    'is_key_deferrable', exists (
-        select from pg_index as x
-        where x.indrelid = to_regclass(%(table)s) and x.indisprimary and not x.indimmediate
-    ),
-    'has_old_rows', exists (
-        select from pg_class as c where c.oid = to_regclass(%(table)s) and c.relreplident = 'f'
-    )
-)
-from bases
-inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
-left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
-left join pg_collation as c on c.oid = bases.attcollation
-cross join lateral (
-    select
-        coalesce(element.typname, t.typname) as name,
-        'e' not in (t.typtype, coalesce(element.typtype, t.typtype)) and (
-            coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
-            or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$'
-        ) as is_other
-) as named
-"""
+@cache
+def _query() -> str:
+    """Return what the function of the target asks, for a source that has none of our functions."""
+    folder = resources.files("loader.staging") / "functions" / "install"
+    body = (folder / "table_shape.sql").read_text().split("$$")[1].replace("%", "%%")
+    return body.replace("= place", "= %(schema)s").replace("= table_name", "= %(name)s")
 
 
 def read_shapes(source: Connection, tables: Iterable[Table]) -> dict[Table, dict[str, Any]]:
-    """Return the shape of each table, as logged_table keeps it. Raises LoaderError."""
-    return {table: source.ask(_SHAPE, {"table": table.quoted})[0][0] for table in tables}
+    """Return the shape of each table; one without columns is not there. Raises LoaderError."""
+    names = {table: {"schema": table.schema, "name": table.name} for table in tables}
+    return {table: source.ask(_query(), name)[0][0] for table, name in names.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from psycopg2 import errors as pg
@@ -19,6 +19,7 @@ from waltally.database import connect_target
 from waltally.errors import Interrupted, LoaderError
 from waltally.server_errors import lent_session
 from waltally.settings import SlotSettings
+from waltally.tables import Table
 
 _PATIENCE = 15.0
 
@@ -48,7 +49,8 @@ class ChangeLog:
             f"update {self.connection.table('slot_position')} set position_lsn = %s, "
             "moved_at = now(), stored_changes = stored_changes + %s "
             "where slot_name = %s and position_lsn = %s "
-            "returning registration, current_setting('synchronous_commit')"
+            f"returning {self.connection.table('registration')}(slot_name), "
+            "current_setting('synchronous_commit')"
         )
         # Only what is durable is confirmed. A setting that the session does not set itself changes
         # when the server's configuration is reloaded. The lock timeout turns a lock that somebody
@@ -76,7 +78,7 @@ class ChangeLog:
         ahead of the position. It writes nothing.
         """
         rows = self.connection.ask_staging(
-            "select registration, case when pg_try_advisory_lock(wait.key) "
+            "select {0}.registration(slot_name), case when pg_try_advisory_lock(wait.key) "
             "then not pg_advisory_unlock(wait.key) else true end or exists ("
             "select from {0}.baseline where baseline.slot_name = log.slot_name "
             "and snapshot_lsn > position_lsn and system_identifier = log.system_identifier) "
@@ -86,11 +88,26 @@ class ChangeLog:
         )
         return rows[0] if rows else (0, False)
 
-    def write_followed(self, registered: Registration, held: Held) -> None:
-        """Write down from where on the log holds what, in a transaction that the caller ends.
+    def register_tables(
+        self,
+        registered: Registration,
+        identities: Mapping[str, Mapping[str, Any]],
+        lacking: Mapping[Table, LoaderError],
+    ) -> None:
+        """Make these the tables of the slot, in a transaction that the caller ends.
 
-        Raises Interrupted where another registration has come since this one was read.
+        Those that are lacking something are not followed yet.
         """
+        self.begin()
+        tables, roots = registered.tables, registered.leaves
+        rows = registration.table_rows(self.connection.slot, tables, identities, roots)
+        for table, row in zip(tables, rows, strict=True):
+            if (finding := lacking.get(table)) is not None:
+                row["lacks"] = {"reason": str(finding), "remedy": finding.remedy}
+        registration.register_tables(self.connection, rows)
+
+    def write_followed(self, registered: Registration, held: Held) -> None:
+        """Write down from where on the log holds what, in a transaction that the caller ends."""
         self.begin()
         registration.write_followed(self.connection, registered, held)
 

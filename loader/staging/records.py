@@ -39,18 +39,16 @@ class SlotPosition:
 
 @dataclass(frozen=True)
 class Registration:
-    """What `loader setup` registered for a slot, and what its loader follows."""
+    """What dbt has installed for a slot, and what its loader follows."""
 
     number: int
-    """Grows whenever setup changes what is to be followed; 0 before the first time."""
+    """Another one whenever dbt has installed something else that is to be followed."""
     models: tuple[Model, ...]
     followed: Followed
     leaves: Mapping[Table, Root] = field(default_factory=dict)
-    """The partitioned ones of the tables, as a session or setup last saw them."""
-    projects: Mapping[str, str | None] = field(default_factory=dict)
-    """By model, which dbt project declares it; None where that is not known."""
+    """The partitioned ones of the tables, as a session last saw them."""
     labels: Mapping[Table, Labels] = field(default_factory=dict)
-    """The labels of the enums that the models need, as a session or setup last saw them."""
+    """The labels of the enums that the models need, as a session last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

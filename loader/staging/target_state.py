@@ -104,7 +104,7 @@ def read_slot_position(target: Target) -> SlotPosition | None:
             ) from None
         raise NotSetUp(
             f"Nothing is set up in schema {target.schema} of the target",
-            "`loader setup`, then `spark-submit spark/seed.py`, then `dbt build`",
+            "`loader setup`, then `dbt build`, then `spark-submit spark/seed.py`",
         ) from None
     return SlotPosition(**rows[0][0]) if rows else None
 

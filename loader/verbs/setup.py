@@ -57,14 +57,6 @@ def setup_command(
             "(PostgreSQL 17 and later).",
         ),
     ] = False,
-    forget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--forget",
-            metavar="NAME",
-            help="Forget this model, which another dbt project has registered; repeatable.",
-        ),
-    ] = None,
     timeout: Annotated[
         int,
         typer.Option(
@@ -72,9 +64,10 @@ def setup_command(
         ),
     ] = 300,
 ) -> None:
-    """Check server and tables, register the models of the dbt project, make the slot.
+    """Check server and tables, make the staging schema and the slot.
 
-    The project is the one in DBT_PROJECT_DIR, else in the current folder. Safe to repeat.
+    The tables are those of the installed models and of the dbt project's, if there is one: in
+    DBT_PROJECT_DIR, else in the current folder. Safe to repeat.
 
     Example: loader setup --check
     """
@@ -85,8 +78,7 @@ def setup_command(
     settings = Settings.of(source, target, slot, schema)
     with shown("dbt parses the project", is_long=True):
         declared = replace(
-            find_declared(manifest),
-            forget=frozenset(forget or ()),
+            find_declared(manifest, needs_project=check),
             failover=failover,
             take_slot=take_slot,
             source_is_gone=source_is_gone,
@@ -102,7 +94,7 @@ def setup_command(
         done = setup.set_up(settings, declared, timeout, renew)
     if any(line.startswith("made the slot") for line in done):
         done.append(
-            "Next: `loader run` follows the slot; `spark-submit spark/seed.py` counts the rows "
-            "from before"
+            "Next: `dbt build` installs the models, `loader run --build` follows them, "
+            "`spark-submit spark/seed.py` counts the rows from before"
         )
     text_lines.write(done or ["Everything is set up already."])

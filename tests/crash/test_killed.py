@@ -103,7 +103,6 @@ def test_what_is_staged_while_the_first_apply_runs_is_applied_without_another_ch
     """The models that follow are applied for each batch, and then there is none yet."""
     pipeline.must("setup")
     pipeline.target.take_baseline()
-    pipeline.install()
     target = pipeline.target
     with target.holding(LOCK) as holder, pipeline.follow("--build", "--verbose") as running:
         wait_until(target.lock_waiters, "an apply waits")

@@ -174,7 +174,6 @@ def test_a_query_with_another_text_and_the_same_meaning_keeps_its_rows(shop: Sho
         "    select * from {{ source('shop', 'orders') }}\n)\n\n"
         "select orders.channel, count( * ) as order_count\nfrom orders group by orders.channel",
     )
-    shop.must("setup")
     assert "APPLIED up to" in shop.do("dbt", "run", "--select", "nightly")
     assert shop.target.execute(rows) == before
     assert shop.states()["nightly"] == "follows"
@@ -191,7 +190,6 @@ def test_a_changed_query_waits_for_its_seed_while_the_former_one_is_applied(shop
     path = shop.models / "both.sql"
     path.write_text(path.read_text().replace("sum(amount) as amount", "count(amount) as priced"))
     (shop.models / "both.yml").unlink()
-    shop.must("setup")
     dice = Random(9)
     shop.write(dice)
     shop.catch_up()
@@ -226,7 +224,6 @@ def test_a_column_that_is_renamed_at_the_source_stops_the_models_that_need_it(sh
     assert code and "pieces" in said and "models/stock.sql" in said
     path = shop.models / "stock.sql"
     path.write_text(path.read_text().replace("sum(pieces)", "sum(units)"))
-    shop.must("setup")
     shop.do("dbt", "run", "--select", "stock")
     shop.seed("stock")
     shop.source.execute(f"update {STOCK} set units = units + 1 where id = 2")

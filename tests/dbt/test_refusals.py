@@ -9,7 +9,6 @@ from typing import Any
 import psycopg2
 import pytest
 
-from testkit.model import register
 from tests.dbt.warehouse import MODEL, MODELS, TABLE, Warehouse
 from waltally.errors import LoaderError
 
@@ -32,10 +31,6 @@ CASES = [
         ("failed", "the change log only up to", SEED),
     ),
     (BEYOND_THE_LOG, ("failed", "holds changes only up to", SEED)),
-    (
-        f"delete from cdc.registered_model where declared_name = '{MODEL}'",
-        ("waits", "it is not registered for slot", "loader setup"),
-    ),
     (
         f"{FAR}; delete from cdc.logged_table where table_name = 'notifications'",
         ("waits", LACKS, SEED),
@@ -85,8 +80,6 @@ def test_dbt_prints_what_is_refused_and_what_waits(built: Warehouse) -> None:
     built.target.execute(BEYOND_THE_LOG)
     says("holds changes only up to", "HINT: ", SEED)
     says("the change log starts at FF/0", "HINT: ", SEED, flags=("--full-refresh",))
-    built.target.execute(f"delete from cdc.registered_model where declared_name = '{MODEL}'")
-    says("WAITS: it is not registered for slot")
     built.target.execute("delete from cdc.slot_position")
     says("no change log for slot", "HINT: ", "loader setup")
     assert stored(built) == before
@@ -99,26 +92,27 @@ def test_a_second_slot_on_a_model_is_refused(built: Warehouse) -> None:
         """ jsonb_build_object('slot_name', 'other', 'start_lsn', position_lsn))).*"""
         " from cdc.slot_position as own"
     )
-    # As if setup had not refused it.
-    register(built.dsns[1], {MODEL: MODELS[MODEL]}, "other")
     built.target.execute(
-        "update cdc.logged_table set held_since = '{\"*\": \"0/0\"}' where slot_name = 'other'; "
+        "insert into cdc.logged_table select (jsonb_populate_record(own,"
+        """ '{"slot_name": "other", "held_since": {"*": "0/0"}}')).*"""
+        " from cdc.logged_table as own;"
         "insert into cdc.baseline select (jsonb_populate_record(own, jsonb_build_object("
         "'slot_name', 'other', 'snapshot_lsn', position_lsn))).* from cdc.baseline as own, "
         f"cdc.slot_position as at where at.slot_name = 'other' and declared_name = '{MODEL}'"
     )
     before = stored(built)
-    built.put(MODEL, slot="other")
-    asked = "select reason, remedy from cdc.apply('other') where model_name = %s"
-    ((reason, said),) = built.target.execute(asked, MODEL)
-    with pytest.raises(LoaderError, match=re.escape(reason)):
-        built.put(MODEL, is_refresh=True, slot="other")
+    for is_refresh in (False, True):
+        with pytest.raises(LoaderError, match=f"it is built from the slot {built.slot}") as refused:
+            built.put(MODEL, is_refresh=is_refresh, slot="other")
+    cause = refused.value.__cause__
+    assert isinstance(cause, psycopg2.Error)
+    said = str(cause.diag.message_hint)
     assert stored(built) == before
-    assert f"it is built from the slot {built.slot}" in reason
+    assert built.states()[MODEL] == "follows"
     assert f"set LOADER_SLOT={built.slot}, or write a model for each slot" in said
     assert f"then `spark-submit spark/seed.py {SEED}`" in said
     pasted = re.findall(r"delete from .*?;", said)
-    assert len(pasted) == 4
+    assert len(pasted) == 3
     built.target.execute("".join(pasted))
     built.put(MODEL, slot="other")
     built.target.execute("select from cdc.apply('other')")

@@ -149,7 +149,7 @@ def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> N
         ):
             assert f"analytics.{model}: {kind}\n" in lab.said
             assert kind in status or (name, model) == ("grants", "crews")
-    assert "registered staff, rows of public.entry" in lab.said
+    assert "staff is to be made by `dbt build`: rows of public.entry" in lab.said
 
 
 def test_an_audit_compares_models_over_models_of_several_slots(lab: Lab) -> None:

@@ -40,8 +40,6 @@ class Warehouse(Pipeline):
         self.source.declare(**{name: MODELS[name] for name in names or MODELS})
         self.must("setup")
         self.target.take_baseline()
-        self.target.execute("create schema analytics")
-        self._is_installed = True
         self._seeds = itertools.count()
 
     def put(self, *names: str, is_refresh: bool = False, slot: str = "") -> None:

@@ -1,21 +1,15 @@
-"""A model is declared once: `loader setup` registers it, and the loader follows what it needs."""
+"""What dbt has installed is what is followed, and nothing else."""
 
 from __future__ import annotations
 
 import signal
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Held
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import Database
-from testkit.model import NOTIFY, Query, counting, manifest_of
-from waltally.errors import Interrupted
-from waltally.settings import SlotSettings
-from waltally.tables import Table
+from testkit.model import NOTIFY, counting
 
 UNRELATED = counting("public.unrelated", "note")
 HELD = "select held_since from cdc.logged_table where held_since <> '{}'"
@@ -41,45 +35,42 @@ def staged_of(source: Database, table: str, since: str = "0/0") -> int:
     return int(source.value(f"{found} and commit_lsn >= %s", table, since))
 
 
-def test_without_a_model_there_is_nothing_to_follow(source: Database) -> None:
+def test_where_nothing_is_installed_the_slot_is_followed_and_nothing_stored(
+    source: Database,
+) -> None:
     declared = source.manifest
     source.declare()
-    source.refused_with(20, "declares no model", "setup")
-    slots = "select count(*) from pg_replication_slots where slot_name = %s"
-    assert source.value(slots, source.slot) == 0
+    source.must("setup")
+    source.insert(3)
+    source.must("run", "--once")
+    assert source.staged() == 0
+    followed = "select position_lsn > start_lsn from cdc.slot_position"
+    assert source.value(followed), "it holds no WAL back"
     source.manifest = declared
     source.must("setup")
-    source.execute("delete from cdc.registered_model")
-    said = source.refused_with(20, "No model is registered", "run", "--once")
-    assert "run `loader setup`" in said
+    source.insert(2)
+    source.must("run", "--once")
+    assert source.staged() == 2
 
 
-def test_check_says_what_setup_would_register(source: Database) -> None:
-    source.must("setup")
+def test_setup_says_what_dbt_is_to_make(source: Database) -> None:
+    said = source.must("setup")
+    assert "ft_service_stats is to be made by `dbt build`: fact of public.notification_h" in said
     before = registered(source)
     changed = counting("public.notifications", "notification_status")
     source.declare(ft_service_stats=changed, ft_new=UNRELATED)
-    differs = "differs from what is declared: ft_new is new, ft_service_stats has changed"
-    source.refused_with(20, differs, "setup", "--check")
+    assert source.must("setup", "--check") == "Everything is set up.\n"
     assert registered(source) == before
-    said = source.must("setup")
-    assert "`spark-submit spark/seed.py --model ft_new`" in said
-    assert "registered ft_service_stats as it is declared now; it stays as it was until" in said
+    assert "ft_new is to be made by `dbt build`" in source.must("setup")
     assert registered(source) == {"ft_service_stats": changed.text, "ft_new": UNRELATED.text}
     assert source.must("setup") == "Everything is set up already.\n"
-    assert source.must("setup", "--check") == "Everything is set up.\n"
 
 
-def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> None:
+def test_a_model_that_is_forgotten_leaves_its_table_and_nothing_else(source: Database) -> None:
     source.declare(ft_service_stats=NOTIFY, ft_gone=UNRELATED)
     source.must("setup")
-    source.execute("create schema analytics; create table analytics.ft_gone ()")
-    source.install()
     source.take_baseline()
-    # Another dbt target has it too.
     source.execute(
-        "insert into cdc.installed_model select slot_name, 'dev.ft_gone', declared_name, "
-        "declaration, routine, needs from cdc.installed_model where declared_name = 'ft_gone';"
         "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
         "insert into cdc.baseline_group select slot_name, declared_name, 'rows', '{a}', '{1}' "
@@ -89,51 +80,17 @@ def test_a_removed_model_is_forgotten_and_its_table_stays(source: Database) -> N
         "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
         "select model_name, slot_name, '0/1' from cdc.installed_model"
     )
-    source.declare(ft_service_stats=NOTIFY)
-    said = source.must("setup")
-    assert "forgot ft_gone, which is no longer declared; the table analytics.ft_gone stays" in said
+    assert source.must("forget", "ft_gone") == "forgot analytics.ft_gone; the table stays\n"
     for table in ("registered_model", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select declared_name from cdc.{table}") == [("ft_service_stats",)]
     for table in ("model_watermark", "installed_model", "archived_delete"):
         left = source.execute(f"select model_name from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")
+    source.refused_with(2, "No model ft_gone is installed", "forget", "ft_gone")
     source.execute(TO_UNRELATED, 2)
     source.must("run", "--once")
     assert source.staged() == 0, "its table is no longer followed"
-
-
-def in_project(project: str, **models: Query) -> dict[str, str]:
-    """The environment in which this dbt project is read."""
-    return {"LOADER_MANIFEST": str(manifest_of(models, project=project))}
-
-
-def test_models_of_another_dbt_project_are_forgotten_or_replaced_by_name_alone(
-    source: Database,
-) -> None:
-    mine = in_project("shop", ft_service_stats=NOTIFY, ft_gone=UNRELATED)
-    other = in_project("other", ft_other=UNRELATED)
-    source.must("setup", **mine)
-    before = registered(source)
-    would = (
-        "The dbt project other was read, and setup would forget ft_gone of the dbt project "
-        "shop, ft_service_stats of the dbt project shop\n"
-    )
-    for arguments in (("setup",), ("setup", "--check")):
-        said = source.refused_with(2, would, *arguments, **other)
-        assert said.strip().endswith("`loader setup --forget ft_gone --forget ft_service_stats`")
-    assert registered(source) == before
-    # One that is removed from its own project needs no word.
-    assert "forgot ft_gone" in source.must("setup", **in_project("shop", ft_service_stats=NOTIFY))
-    assert "forgot ft_" in source.must("setup", "--forget", "ft_service_stats", **other)
-    assert registered(source) == {"ft_other": UNRELATED.text}
-    # One that is declared alike is taken over as it is, with its baseline.
-    source.take_baseline()
-    renamed = in_project("renamed", ft_other=UNRELATED)
-    assert source.must("setup", **renamed) == "Everything is set up already.\n"
-    assert source.value("select count(*) from cdc.baseline") == 1
-    replacing = in_project("shop", ft_other=NOTIFY)
-    source.refused_with(2, "forget ft_other of the dbt project renamed", "setup", **replacing)
 
 
 def test_a_second_slot_on_a_model_that_cannot_tell_them_apart_is_refused(source: Database) -> None:
@@ -159,6 +116,7 @@ def test_a_second_slot_on_a_model_that_cannot_tell_them_apart_is_refused(source:
 
 def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database) -> None:
     source.must("setup")
+    source.must("run", "--once")
     source.insert(3)
     source.execute("alter table notifications rename to away")
     source.refused_with(17, "public.notifications does not exist", "run", "--once")
@@ -168,7 +126,7 @@ def test_run_refuses_a_table_that_is_gone_and_confirms_nothing(source: Database)
     assert source.staged() == 3
 
 
-def test_what_is_held_is_noted_by_a_session_that_knows_it_and_forgotten_by_a_renewal(
+def test_what_is_held_is_noted_by_a_session_and_forgotten_by_a_renewal(
     source: Database,
 ) -> None:
     source.must("setup")
@@ -176,15 +134,6 @@ def test_what_is_held_is_noted_by_a_session_that_knows_it_and_forgotten_by_a_ren
     source.must("run", "--once")
     held = source.execute(HELD)
     assert len(held) == 2
-    settings = SlotSettings(source.cluster.dsn(source.name), source.slot, "cdc")
-    with closing(ChangeLog(settings)) as log:
-        read = log.registration()
-        source.declare(ft_service_stats=NOTIFY, ft_new=UNRELATED)
-        source.must("setup")
-        # A session that began before does not know the new table.
-        with pytest.raises(Interrupted, match="registered other models meanwhile"):
-            log.write_followed(read, Held({Table("public", "notifications"): {"*": 1}}, {}, {}, {}))
-    assert source.execute(HELD) == held
     source.must("setup", "--renew")
     assert source.execute(HELD) == []
 

@@ -21,7 +21,7 @@ def test_setup_makes_everything_once_and_teardown_leaves_nothing(source: Databas
     first = source.must("setup")
     assert "applied 0001_tables.sql in schema cdc" in first
     assert f"made the slot {source.slot}" in first
-    assert "registered ft_service_stats, fact of public.notification_history" in first
+    assert "ft_service_stats is to be made by `dbt build`: fact of public.notification_h" in first
     assert source.must("setup") == "Everything is set up already.\n"
     assert source.must("setup", "--check") == "Everything is set up.\n"
     assert source.loader("teardown").returncode == 1, "it asks, and nobody says yes"

@@ -20,7 +20,6 @@ from testkit.servers import Server
 def test_status_is_a_contract(source: Database) -> None:
     assert source.loader("status", "--json").returncode == 20
     source.must("setup")
-    source.install()
     source.take_baseline()
     source.insert(5)
     source.must("run", "--once")
@@ -115,7 +114,6 @@ def limited() -> Iterator[Database]:
         database = application_database(cluster)
         database.must("setup")
         database.take_baseline()
-        database.install()
         yield database
         database.connection.close()
 

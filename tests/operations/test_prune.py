@@ -182,13 +182,15 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
 
     # A model that nobody would ever apply more to, and one of a dbt target whose schema is gone.
     goes(3, f"insert into cdc.model_watermark values ('dev.it''s', '{slot}', '2/10')")
-    needs = "declared_name, declaration, routine, needs"
+    needs = "declared_name, relation_name, declaration, needed, routine, needs"
     goes(
         1,
-        f"insert into cdc.installed_model (slot_name, model_name, {needs}) select slot_name, "
-        f"'dev.it''s', {needs} from cdc.installed_model where model_name like 'analytics.%'",
+        f"insert into cdc.installed_model (slot_name, model_name, relation_schema, {needs}) select "
+        f"slot_name, 'dev.it''s', 'dev', {needs} from cdc.installed_model "
+        "where model_name like 'analytics.%'",
         f"dev.it's, which does not exist, has applied slot {slot} only up to 2/10: "
-        "dbt has not installed it\n`dbt build`; or, if the model is gone for good: delete",
+        "it was not built on its newest baseline yet\n"
+        "`loader run --build` or `dbt build`; or, if the model is gone for good: delete",
     )
     run_remedy()
     reader = f"('{slot}', 'an ''index', '2/10')"
@@ -217,11 +219,10 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     # A model that waits for its first seed, which will be newer than all of this, holds nothing.
     goes(
         3,
-        "insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, "
-        "relation_name, needed) select slot_name, 'new', declaration, 'dev', 'new', needed "
-        "from cdc.registered_model",
+        'insert into cdc.installed_model select (jsonb_populate_record(own, \'{"declared_name": '
+        '"new", "model_name": "dev.new"}\')).* from cdc.installed_model as own',
     )
-    run("delete from cdc.registered_model where declared_name = 'new'")
+    run("delete from cdc.installed_model where declared_name = 'new'")
     goes(0, "update cdc.model_watermark set applied_lsn = '1/8'")
     assert "dropped" not in pipeline.must("prune")
     assert start(pipeline.target) == "1/0"

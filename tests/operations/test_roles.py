@@ -75,7 +75,7 @@ def test_to_apply_needs_no_more_than_the_seed(whole: System) -> None:
     whole.source.execute("update cdc.installed_model set engine = 'database'")
 
 
-INSTALL = f"select cdc.install_model({', '.join(['null'] * 9)})"
+INSTALL = f"select cdc.install_model({', '.join(['null'] * 13)})"
 TO_ALL = (
     "create schema another",
     "create table public.another ()",
@@ -87,7 +87,7 @@ TO_ALL_BUT_THE_LOADER = (
     "delete from cdc.change_log",
     "update cdc.slot_position set position_lsn = position_lsn",
     "update cdc.model_watermark set applied_lsn = applied_lsn",
-    "update cdc.registered_model set declaration = declaration",
+    "update cdc.installed_model set declaration = declaration",
 )
 FORBIDDEN = {
     roles.LOADER: [

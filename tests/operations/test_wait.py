@@ -59,7 +59,7 @@ def test_it_says_what_is_in_the_way_and_what_helps(pipeline: Pipeline) -> None:
     pipeline.refused_with(2, "--timeout is 'soon'", "wait", "--timeout", "soon")
     pipeline.refused_with(20, "loader setup", "wait")
     pipeline.set_up()
-    waits = "ft_service_stats waits: dbt has not installed it\nTry: `dbt build`"
+    waits = "ft_service_stats waits: it was not built yet\nTry: `loader run --build` or `dbt build`"
     pipeline.refused_with(41, waits, "wait", "--timeout", "0s")
     pipeline.build()
     pipeline.must("wait", "--lsn", pipeline.position())

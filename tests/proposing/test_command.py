@@ -334,8 +334,8 @@ def test_a_query_becomes_a_project_that_follows_and_equals_it(
     assert "sales_counts" in shop.must("setup", "--manifest", str(manifest))
     environment = shop.environment(**places, LOADER_MANIFEST=str(manifest))
     shop.execute("update customers set country = 'elsewhere' where id = 3")
-    run_job("spark-submit spark/seed.py", environment)
     shop.dbt("build", **places)
+    run_job("spark-submit spark/seed.py", environment)
     plain = SALES.replace("limit 10;", "")
     stored = "select * from analytics.sales"
     # dbt's session had another zone, where the first of November begins an hour later.

@@ -75,9 +75,10 @@ class Below(Model):
     def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
-            "insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, "
-            "routine, needs) values ('lab', %s, %s, %s, '', '[]')",
-            *(f"lab.{name}", name, json.dumps(self.compiled)),
+            "insert into cdc.installed_model (slot_name, model_name, declared_name, "
+            "relation_schema, relation_name, declaration, needed, routine, needs) "
+            "values ('lab', %s, %s, 'lab', %s, %s, '{}', '', '[]')",
+            *(f"lab.{name}", name, name, json.dumps(self.compiled)),
         )
 
 

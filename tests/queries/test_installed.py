@@ -11,7 +11,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from loader.setup.registering import write_record
+from loader.setup.begin_log import write_record
 from loader.source.asking import read_server
 from testkit.commands import wait_until
 from testkit.databases import empty_database

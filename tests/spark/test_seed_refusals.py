@@ -35,7 +35,7 @@ PARTITIONED = """
     ("sql", "code", "words", "flags"),
     [
         ("drop schema cdc cascade", 20, "Nothing is set up in schema cdc", ()),
-        ("delete from cdc.registered_model", 20, "no model is registered", ()),
+        ("delete from cdc.installed_model", 20, "no model is installed", ()),
         ("delete from cdc.slot_position", 20, "has no row", ()),
         (f"{SLOT_POSITION} system_identifier = '1'", 23, "cluster", ()),
         (f"{SLOT_POSITION} source_database = 'x'", 23, "log is of x of", ()),
@@ -194,8 +194,8 @@ def test_a_snapshot_before_the_log_or_before_the_stored_seed_is_refused(
         (f"{SLOT_POSITION} timeline = 2", 999, {"timeline": 1}, "promoted while the seed was cou"),
         ("select 1", 999, {"system_identifier": "1"}, "made the slot at another database while"),
         (
-            "update cdc.registered_model set declaration = declaration || '{\"rows\": 1}'",
-            *(999, {}, "changed the declaration of ft_service_stats"),
+            "update cdc.installed_model set declaration = declaration || '{\"rows\": 1}'",
+            *(999, {}, "changed the query of ft_service_stats"),
         ),
     ],
 )

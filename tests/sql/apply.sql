@@ -46,20 +46,16 @@ insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, a
 select 's', '0/10'::pg_lsn + place * 16, 1, 1, now(), 'I', '{}' from generate_series(0, 4) as place;
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
-insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed)
+insert into cdc.installed_model
+    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
 values (
-    's', 'ft',
+    's', 'app.ft', 'ft', 'app', 'ft',
     '{"query": "", "kind": "fact", "sources": [{"table": "public.orders", "schema": "public", "keeps_deleted": false,
-    "columns": [{"name": "a", "is_needed": true}]}]}', 'app', 'ft', '{"public.orders": ["a"]}'
+    "columns": [{"name": "a", "is_needed": true}]}]}', '{"public.orders": ["a"]}',
+    'app.apply(text, text, cdc.change[], integer[], integer[], text[], anyarray)', '[]', '{1}'
 );
 insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
 select slot_name, declared_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.registered_model;
-insert into cdc.installed_model (slot_name, model_name, declared_name, declaration, routine, needs, table_nos)
-select
-    slot_name, 'app.ft', declared_name, declaration,
-    'app.apply(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
-    '[]', '{1}'
-from cdc.registered_model;
 
 update cdc.installed_model set needs = '[["public.orders", ["a"]]]';
 create temporary view places as
@@ -124,8 +120,9 @@ from cdc.report_models('s', false, null);
 -- Who names no model waits for those that have rows.
 create temporary table marks as select * from cdc.model_watermark;
 create temporary view held as select concat_ws(' ', cdc.wait_for('s', '0/90', '0'), cdc.wait_for('s', '0/90', '0', '{new}')) as words;
-insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed)
-select slot_name, 'new', declaration, 'app', 'new', needed from cdc.registered_model;
+insert into cdc.installed_model
+    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+select slot_name, 'app.new', 'new', 'app', 'new', declaration, needed, routine, needs, table_nos from cdc.installed_model;
 insert into got select 'a new model waits for its seed', words, 't f' from held;
 update cdc.slot_position set broken = 'the source was restored';
 insert into got select 'positions mean nothing', words, 'f f' from held;
@@ -133,7 +130,7 @@ delete from cdc.model_watermark;
 update cdc.slot_position set broken = null;
 insert into got select 'no model was ever built', words, 'f f' from held;
 insert into cdc.model_watermark select * from marks;
-delete from cdc.registered_model where declared_name = 'new';
+delete from cdc.installed_model where declared_name = 'new';
 
 update cdc.slot_position set position_lsn = '0/A0';
 insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true, null);

@@ -62,8 +62,9 @@ select
     'select a, count(*) as n from "d"."app"."t" group by 1' as text,
     '[{"relation": "\"d\".\"app\".\"t\"", "name": "t", "table": "app.t", "schema": "app", "key": [], "columns": [
         {"name": "a", "type": "integer"}]}]'::jsonb as sources;
-insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, reading)
-select 's', 'm', '"registered"', 'app', 'm', '{}', to_jsonb(source) || '{"options": {}}' from source;
+insert into cdc.installed_model
+    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, reading, routine, needs)
+select 's', 'app.m', 'm', 'app', 'm', '"registered"', '{}', to_jsonb(source) || '{"options": {}}', 'f()', '[]' from source;
 insert into got
 select
     compiled.what, (cdc.compile_model('s', 'm', compiled.text, compiled.sources, '{}') = '"registered"')::text,

@@ -9,13 +9,13 @@ insert into cdc.slot_position (slot_name, system_identifier, source_database, st
 values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
-insert into cdc.registered_model (slot_name, declared_name, declaration, relation_schema, relation_name, needed, registered_at)
-values ('s', 'ft', '{"query": ""}', 'app', 'ft', '{"public.orders": ["a"]}', now() - interval '1 h');
-insert into got select 'registered alone', words, 'waits: `dbt build`' from verdict;
-
+insert into got select 'nothing to follow', cdc.registration('s')::text, '0';
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, declaration, routine, needs, table_nos, installed_at)
-select slot_name, 'app.ft', declared_name, declaration, 'f()', '[]', '{1}', now() - interval '30 min' from cdc.registered_model;
+    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+values (
+    's', 'app.ft', 'ft', 'app', 'ft', '{"query": ""}', '{"public.orders": ["a"]}', 'f()', '[]', '{1}'
+);
+create temporary table known as select cdc.registration('s') as number;
 insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
 insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
@@ -91,13 +91,45 @@ select 'not held yet', words, 'waits: see that `loader run` runs, then `spark-su
 update cdc.logged_table set held_since = '{"*": "0/10"}' where table_name = 'orders';
 update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseline);
 
-update cdc.registered_model set declaration = '{"query": "another"}', registered_at = now();
+-- A copy in a developer's schema moves nothing, whatever its query is.
+insert into cdc.installed_model
+    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+select slot_name, 'dev.ft', declared_name, 'dev', 'ft', '{"query": "another"}', needed, routine, needs, table_nos
+from cdc.installed_model;
 insert into got
-select 'registered again', words, 'follows: `loader setup`, then `dbt build`, then `spark-submit spark/seed.py --model ft`' from verdict;
+select 'a copy of another query', reason, 'it is a copy of app.ft, which has another query, so nothing is followed for it'
+from cdc.explain_models('s') where model_name = 'dev.ft'
+union all
+select 'which has a remedy', remedy, '`dbt build` of one query in both schemas, or another name for one of the two models'
+from cdc.explain_models('s') where model_name = 'dev.ft'
+union all
+select 'nor what is followed', cdc.registration('s')::text, number::text from known;
+insert into got
+select 'the first', state, 'follows' from cdc.explain_models('s') where model_name = 'app.ft';
+update cdc.installed_model
+set declaration = original.declaration
+from cdc.installed_model as original
+where installed_model.model_name = 'dev.ft' and original.model_name = 'app.ft';
+insert into got
+select 'a copy of its query', state || ': ' || remedy, 'waits: `loader run --build` or `dbt build`'
+from cdc.explain_models('s') where model_name = 'dev.ft';
+insert into got select 'is a copy', cdc.is_copy('s', '{dev.ft}')::text, 'true' union all select 'no copy', cdc.is_copy('s', '{app.ft}')::text, 'false';
+insert into got select 'what has been forgotten', cdc.forget_model('app.ft')::text, '{app.ft}';
+insert into got
+select 'leaves its place to the copy', declared_name || ' ' || relation_schema, 'ft dev' from cdc.registered_model
+union all
+select 'with the baseline', count(*)::text, '1' from cdc.baseline;
+insert into got select 'another is followed', (cdc.registration('s') <> number)::text, 'true' from known;
+update cdc.installed_model set model_name = 'app.ft', relation_schema = 'app';
+insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id, major_version)
+select 'app.ft', slot_name, '0/90', declaration, baseline_id, cdc.major_version() from cdc.baseline;
+
+update cdc.installed_model as own
+set declaration = '{"query": "another"}', former = jsonb_build_object('declaration', own.declaration, 'routine', 'f()'), former_table_nos = '{1}';
+insert into got select 'another query', words, 'follows: `spark-submit spark/seed.py --model ft`' from verdict;
+update cdc.installed_model set former = null;
 update cdc.baseline set declaration = (select declaration from cdc.registered_model), baseline_id = gen_random_uuid();
-insert into got select 'seeded again', words, 'waits: `dbt build`' from verdict;
-update cdc.installed_model set declaration = (select declaration from cdc.registered_model), installed_at = now();
-insert into got select 'installed again', words, 'waits: `loader run --build` or `dbt build`' from verdict;
+insert into got select 'seeded again', words, 'waits: `loader run --build` or `dbt build`' from verdict;
 update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 

@@ -64,7 +64,7 @@ def test_it_says_nothing_of_what_hangs_on_it() -> None:
 
 SAYS = {
     # An option of `loader setup`, a line of `status`, columns of cdc.slot_position.
-    *("setup/declared.py", "setup/findings.py", "setup/registering.py", "setup/setup.py"),
+    *("setup/declared.py", "setup/findings.py", "setup/begin_log.py", "setup/setup.py"),
     # A reason in a comment.
     *("capture/position.py", "staging/change_log.py"),
     *("verbs/setup.py", "monitoring/status.py", "staging/records.py", "staging/target_state.py"),

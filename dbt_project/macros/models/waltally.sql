@@ -1,5 +1,5 @@
 {# The materialization of a model that is a query: dbt installs, the database applies. One transaction makes the table and
-   the routines that fill it. Then cdc.apply, which everybody calls, brings it to the position of the change log. The
+   the routines that fill it, and registers what is to be followed for it. Then cdc.apply, which everybody calls, brings it to the position of the change log. The
    table is never swapped, so readers never find it missing. #}
 {% materialization waltally, adapter='postgres' %}
     {%- set relation = this.incorporate(type='table') -%}
@@ -17,6 +17,13 @@
         {{ exceptions.raise_compiler_error(
             'An --empty build would pass over changes without applying them, and a --sample would be kept as the '
             ~ 'query: run without it.'
+        ) }}
+    {%- endif -%}
+
+    {%- set known = 'pg_catalog.to_regclass(' ~ waltally.quote_literal(staging ~ '.slot_position') ~ ')' -%}
+    {%- if run_query('select ' ~ known ~ ' is null').columns[0][0] -%}
+        {{ exceptions.raise_compiler_error(
+            'Nothing is set up for waltally in schema ' ~ staging ~ ' of this database. Try: `loader setup`, then `dbt build`.'
         ) }}
     {%- endif -%}
 
@@ -47,6 +54,10 @@
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
             {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ should_full_refresh() }}
+            {%- if not is_downstream %},
+            {{ waltally.quote_literal(project_name) }},
+            {{ waltally.quote_literal(target.schema) }}
+            {%- endif %}
         ))
     {% endcall %}
     {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}
@@ -107,7 +118,7 @@
     {{ waltally.quote_name(node.schema) }}.{{ waltally.quote_name(node.alias) }}
 {%- endmacro %}
 
-{# What the model's config says of its query; loader/setup/query.py reads the same. #}
+{# What the model's config says of its query; loader/setup/query.py reads the same for `loader setup --check`. #}
 {% macro list_options() %}
     {%- set options = {} -%}
     {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}

@@ -58,8 +58,6 @@ create table slot_position (
     moved_at timestamptz not null default now(),
     -- How many changes the loader has appended, counted in the transactions that append them.
     stored_changes bigint not null default 0,
-    -- Grows whenever loader setup changes what is to be followed; a running loader then reads it anew.
-    registration bigint not null default 0,
     -- Why the log does not go on at position_lsn, as the last loader found: the source was replaced or restored, or its
     -- slot is not what it was. Null where it does, as far as is known.
     broken text,
@@ -92,46 +90,46 @@ create table logged_table (
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows models still count.
     emptied_lsn pg_lsn,
-    -- The table as the last setup found it, for reading a query over it: {"columns": [{"name", "type", "labels" of an
-    -- enum}, ...] in their order, "key": ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is
-    -- `other`.
-    shape jsonb,
+    -- Why it is not followed yet, and what helps: {"reason", "remedy"}; null where nothing is in the way.
+    lacks jsonb,
     primary key (slot_name, table_schema, table_name)
 );
 
 comment on table logged_table is
-    'The source tables that loader setup registered, and what the change log holds of each.';
+    'The source tables that a loader follows for the installed models, and what the change log holds of each.';
 
-create table registered_model (
+create table source_table (
     slot_name text collate "C" not null references slot_position on delete cascade,
-    -- The name of the dbt model.
-    declared_name text collate "C" not null,
-    -- What its query was compiled to: see compile_query.
-    declaration jsonb not null,
-    -- Where the model puts its rows; another dbt target may have the model in another schema too.
-    relation_schema text not null,
-    relation_name text not null,
-    -- The columns that it needs of each table: {"schema.table": ["column", ...]}. Of a table with an empty list
-    -- only the number of rows counts.
-    needed jsonb not null,
-    -- How a query was read when it was registered: {"text", "sources", "options"}, as compile_query takes them.
-    reading jsonb,
-    -- The dbt project that declares the model; setup in another project does not forget it.
-    project_name text,
-    registered_at timestamptz not null default now(),
-    primary key (slot_name, declared_name)
+    table_schema text collate "C" not null,
+    table_name text collate "C" not null,
+    -- For reading a query over it: {"columns": [{"name", "type", "labels" of an enum}, ...] in their order, "key":
+    -- ["id"], "is_key_deferrable", "has_old_rows"}. A type that is not built in is `other`. Null until it is read.
+    shape jsonb,
+    primary key (slot_name, table_schema, table_name)
 );
 
-comment on table registered_model is
-    'The declared models: what loader setup found in dbt''s manifest. Loader, Spark and dbt read it.';
+comment on table source_table is
+    'The tables of a source in another database, as loader setup last read them; of its own dbt asks the catalog.';
 
 create table installed_model (
     slot_name text collate "C" not null,
     -- The model's relation as schema.name, so that two dbt targets do not share a watermark.
     model_name text collate "C" not null,
     declared_name text collate "C" not null,
-    -- What the routine was compiled from; it applies nothing while another declaration is registered.
+    -- Where its rows are.
+    relation_schema text not null,
+    relation_name text not null,
+    -- The dbt project, and the schema of the dbt target that has installed it: there it has one relation.
+    project_name text,
+    target_schema text,
+    -- The first of a name that is there is followed; each other one is a copy of it.
+    added_at timestamptz not null default clock_timestamp(),
+    -- What its query was compiled to: see compile_query.
     declaration jsonb not null,
+    -- The columns that it needs of each table: see needed_columns.
+    needed jsonb not null,
+    -- How the query was read then: {"text", "sources", "options"}, as compile_query takes them.
+    reading jsonb,
     -- The function that applies a batch to the model, as SQL writes its name.
     routine text not null,
     -- Which values of which table the routine takes from a change, in its own order: [["schema.table", [value,
@@ -163,7 +161,8 @@ create table installed_model (
 );
 
 comment on table installed_model is
-    'The models that dbt has installed: which routine applies a batch, and what it last failed with.';
+    'The models that dbt has installed: what is followed for them, which routine applies a batch, and what it last '
+    'failed with.';
 
 create table downstream_model (
     -- The model's relation as schema.name.

@@ -1,52 +1,31 @@
--- What is known of each model of a slot, a row each: what is registered, what dbt has installed, how far it is, and
--- which baseline there is for it. Nothing is judged here; judged_model does.
+-- What is known of each model of a slot, a row each: what dbt has installed, how far it is, and which baseline there is
+-- for it. Nothing is judged here; judged_model does.
 --
--- Each declaration is what compile_query made of a query: `registered` by setup, `compiled` by dbt, `built_by` that of
--- the rows in the table, `counted_by` that of the baseline.
+-- Each declaration is what compile_query made of a query: `registered` of the model that is followed, which is another
+-- one of a copy, `compiled` of the model itself, `built_by` that of the rows in the table, `counted_by` that of the
+-- baseline.
 create or replace view cdc.known_model as
-with model as (
-    select
-        installed.slot_name,
-        installed.declared_name,
-        installed.model_name
-    from cdc.installed_model as installed
-    union all
-    select
-        registered.slot_name,
-        registered.declared_name,
-        registered.relation_schema || '.' || registered.relation_name as model_name
-    from cdc.registered_model as registered
-    where not exists (
-        select from cdc.installed_model as installed
-        where
-            installed.slot_name = registered.slot_name
-            and installed.declared_name = registered.declared_name
-            and installed.model_name = registered.relation_schema || '.' || registered.relation_name
-    )
-)
-
 select
-    model.slot_name,
-    model.model_name,
-    model.declared_name,
+    installed.slot_name,
+    installed.model_name,
+    installed.declared_name,
     log.start_lsn,
     log.position_lsn,
     log.system_identifier,
     case when applied.is_former then applied.declaration else registered_model.declaration end as registered,
-    registered_model.registered_at,
     applied.declaration as compiled,
     applied.is_former,
-    (registered_model.declaration is not distinct from installed.declaration) as is_installed,
-    installed.installed_at,
+    (registered_model.declaration = installed.declaration) as is_installed,
+    registered_model.relation_schema || '.' || registered_model.relation_name as original,
     applied.routine,
     applied.table_nos,
     applied.places,
-    installed.is_refresh_asked is true as is_refresh_asked,
+    installed.is_refresh_asked,
     installed.error,
     installed.remedy as error_remedy,
-    installed.is_locked is true as is_locked,
+    installed.is_locked,
     installed.retry_at,
-    coalesce(installed.engine, 'database') as engine,
+    installed.engine,
     installed.xmin as installed_version,
     mark.applied_lsn,
     mark.declaration as built_by,
@@ -70,19 +49,29 @@ select
             and logged.gap_lsn = found.held_lsn
             and registered_model.needed ? (logged.table_schema || '.' || logged.table_name)
     ) as gap_event,
+    (
+        select logged.lacks
+        from cdc.logged_table as logged
+        where
+            logged.slot_name = registered_model.slot_name
+            and logged.lacks is not null
+            and registered_model.needed ? (logged.table_schema || '.' || logged.table_name)
+        order by logged.table_schema, logged.table_name
+        limit 1
+    ) as lacks,
     found.other_slot
-from model
-inner join cdc.slot_position as log on log.slot_name = model.slot_name
-left join cdc.registered_model
-    on registered_model.slot_name = model.slot_name and registered_model.declared_name = model.declared_name
-left join cdc.installed_model as installed
-    on installed.slot_name = model.slot_name and installed.model_name = model.model_name
+from cdc.installed_model as installed
+inner join cdc.slot_position as log on log.slot_name = installed.slot_name
+inner join cdc.registered_model
+    on
+        registered_model.slot_name = installed.slot_name
+        and registered_model.declared_name = installed.declared_name
 left join cdc.model_watermark as mark
-    on mark.slot_name = model.slot_name and mark.model_name = model.model_name
+    on mark.slot_name = installed.slot_name and mark.model_name = installed.model_name
 left join cdc.baseline
-    on baseline.slot_name = model.slot_name and baseline.declared_name = model.declared_name
--- A query that has changed waits for its baseline, and the one by which the rows were counted goes on, also where
--- setup and dbt have not both done their part.
+    on baseline.slot_name = installed.slot_name and baseline.declared_name = installed.declared_name
+-- A query that has changed waits for its baseline, and the one by which the rows were counted goes on; so does a copy
+-- where one of the two has changed.
 cross join lateral (
     select
         chosen.is_former,
@@ -96,8 +85,7 @@ cross join lateral (
             known.is_former and mark.declaration <> installed.declaration as is_replaced
         from (
             select coalesce(
-                registered_model.declaration is not null
-                and mark.declaration in (installed.declaration, installed.former -> 'declaration')
+                mark.declaration in (installed.declaration, installed.former -> 'declaration')
                 and mark.baseline_id = baseline.baseline_id
                 and (mark.declaration <> registered_model.declaration or mark.declaration <> installed.declaration),
                 false
@@ -117,7 +105,7 @@ cross join lateral (
             registered_model.slot_name,
             case when applied.is_former then cdc.needed_columns(applied.declaration) else registered_model.needed end
         ) as held_lsn,
-        cdc.other_slot(model.slot_name, model.model_name, model.declared_name) as other_slot
+        cdc.other_slot(installed.slot_name, installed.model_name, installed.declared_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0
 ) as found;

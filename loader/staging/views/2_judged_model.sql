@@ -20,11 +20,7 @@ cross join lateral (
 ) as rebuilt
 cross join lateral (
     select case
-        -- dbt and loader setup have not both done their part.
-        when compiled is null or table_nos is null then 'not installed'
-        when registered is null then 'not registered'
-        when compiled <> registered and registered_at > installed_at then 'installed before'
-        when compiled <> registered then 'registered before'
+        when compiled <> registered then 'another query'
         when other_slot is not null then 'of another slot'
         when baseline_id is null and built_on is not null and not is_refresh_asked then 'baseline gone'
         -- Its rows stay, and changes are added.
@@ -34,6 +30,7 @@ cross join lateral (
             then 'log lacks columns'
         when not is_rebuild and lost_lsn is not null then 'change without its old row'
         when not is_rebuild then 'follows'
+        when lacks is not null then 'table lacks something'
         -- A rebuild needs a baseline of this declaration.
         when baseline_id is null then 'not seeded'
         when (counted_by is distinct from registered) then 'baseline of another declaration'

@@ -15,14 +15,14 @@ select
     case
         when tried.is_failed and is_locked then 'it could not be locked: ' || error
         when tried.is_failed then error
+        when planned.is_former and planned.step = 'add' and not planned.is_installed
+            then format('it is a copy of %s, which has another query: the former query is applied', original)
         when planned.is_former and planned.step = 'add'
             then 'its query has changed: until a seed has counted it, the former query is applied'
         else case planned.verdict
-            when 'not installed' then 'dbt has not installed it'
-            when 'not registered' then 'it is not registered for slot ' || slot_name
-            when 'installed before' then 'loader setup has registered another declaration than dbt has installed'
-            when 'registered before'
-                then 'it declares something else than loader setup registered for slot ' || slot_name
+            when 'table lacks something' then lacks ->> 'reason'
+            when 'another query'
+                then format('it is a copy of %s, which has another query, so nothing is followed for it', original)
             when 'of another slot'
                 then format('it is built from the slot %s; a second slot would mix its counts with these', other_slot)
             when 'baseline gone' then 'the baseline that it was built on is gone'
@@ -60,20 +60,14 @@ select
     -- the declaration that counts.
     case
         when tried.is_failed then null
-        when planned.is_former and planned.is_installed and planned.step = 'add' then array['seed']
-        when planned.is_former and planned.step = 'add' then array['setup', 'build', 'seed']
-        when planned.verdict = 'not installed' then array['build']
-        when planned.verdict = 'not registered' then array['setup']
-        when planned.verdict = 'installed before' and tried.is_seeded then array['build']
-        when planned.verdict = 'installed before' then array['seed', 'build']
-        when planned.verdict = 'registered before' and tried.is_seeded then array['setup', 'build']
-        when planned.verdict = 'registered before' then array['setup', 'seed', 'build']
+        when planned.verdict = 'another query' or planned.is_former and not planned.is_installed then array['copy']
+        when planned.is_former and planned.step = 'add' then array['seed']
         when planned.verdict = 'log lacks columns' then array['run', 'seed']
         -- Setup says which SQL mends the replica identity.
         when planned.verdict = 'change without its old row' then array['setup', 'seed']
         when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
         when tried.upgraded is not null then array['audit']
-        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot')
+        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'table lacks something')
             then array['seed']
     end as needs,
     tried.is_failed
@@ -81,12 +75,6 @@ from cdc.planned_model as planned
 cross join lateral (
     select
         planned.error is not null and planned.step is not null as is_failed,
-        coalesce(
-            planned.counted_by = case planned.verdict
-                when 'installed before' then planned.registered else planned.compiled
-            end,
-            false
-        ) as is_seeded,
         case when planned.verdict = 'follows' then cdc.explain_upgrade(planned.major_version) end as upgraded
     limit all offset 0
 ) as tried;

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from loader.staging.records import SlotPosition
 from loader.staging.registration import read_registration
-from loader.staging.target_state import SETUP_REMEDY, require_slot_position
+from loader.staging.target_state import require_slot_position
 from waltally import database, lsn, session_settings
 from waltally.database import Connection, Target
 from waltally.errors import CannotConnect, Interrupted, NotSetUp, SettingError
@@ -67,13 +67,13 @@ class TargetSession(Target):
     def registered_models(self, names: Sequence[str] = ()) -> list[Model]:
         """Return the slot's models with these names, all without names, in their names' order.
 
-        Raises NotSetUp where no model is registered, SettingError for a name that is not.
+        Raises NotSetUp where no model is installed, SettingError for a name that is not.
         """
         models = read_registration(self).models
         if not models:
             raise NotSetUp(
-                f"no model is registered for the slot {self.slot} in schema {self.schema}",
-                SETUP_REMEDY,
+                f"no model is installed for the slot {self.slot} in schema {self.schema}",
+                "`dbt build` with the same LOADER_SLOT, LOADER_SCHEMA and target",
             )
         known = [model.name for model in models]
         unknown = [name for name in dict.fromkeys(names) if name not in known]
@@ -81,7 +81,7 @@ class TargetSession(Target):
             raise SettingError(
                 f"--model names {', '.join(unknown)}, but the models of the slot {self.slot} are"
                 f" {', '.join(known)}",
-                "name one of these; a new one is registered by `loader setup`",
+                "name one of these; a new one is installed by `dbt build`",
             )
         return [model for model in models if not names or model.name in names]
 

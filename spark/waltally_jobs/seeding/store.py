@@ -157,8 +157,10 @@ def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[M
 
     A baseline that was counted by another declaration would leave its model waiting for a new one.
     """
+    # dbt takes it to install a model.
     target.ask(
-        f"select from {target.table('registered_model')} where slot_name = %s for share",
+        f"select pg_advisory_xact_lock({target.table('lock_key')}("
+        f"'reader', {target.table('reader_name')}(%s)))",
         (target.slot,),
     )
     names = [model.name for model in models]
@@ -170,8 +172,7 @@ def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[M
     changed = [model.name for model in models if declared.get(model.name) != model]
     if changed:
         raise CountingFailed(
-            f"`loader setup` changed the declaration of {', '.join(changed)} while the"
-            f" {settings.work} was counting",
+            f"dbt changed the query of {', '.join(changed)} while the {settings.work} was counting",
             f"run the {settings.work} again",
         )
 

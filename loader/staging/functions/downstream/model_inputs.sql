@@ -11,9 +11,10 @@ begin
         if relation ? 'table' then
             -- It is refused, with its columns where they are known.
             inputs := inputs || (coalesce((
-                select logged.shape || jsonb_build_object('schema', logged.table_schema, 'name', logged.table_name)
-                from cdc.logged_table as logged
-                where logged.table_schema || '.' || logged.table_name = relation ->> 'table' and logged.shape is not null
+                select known.shape
+                from cdc.slot_position as log
+                cross join cdc.source_shape(log, relation ->> 'table') as known (shape)
+                where known.shape ? 'schema'
                 limit 1
             ), '{}') || relation);
             continue;

@@ -1,13 +1,14 @@
 -- dbt calls this to install a model that is a query, in its own transaction and with its own rights: read the query,
--- make the table where there is none, make the routines, and register them. `relations` names the sources as
--- source_columns takes them, `listed` is rejected_changes as SQL writes it.
+-- make the table where there is none, make the routines, and register them: from then on the slot's loader follows what
+-- it needs. `relations` names the sources as source_columns takes them, `listed` is rejected_changes as SQL writes it.
 create or replace function cdc.install_query(
     slot text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
-    listed text, is_refresh boolean
+    listed text, is_refresh boolean, project text default null, target_schema text default null
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
 declare
-    compiled constant jsonb := cdc.compile_model(slot, model_name, query, cdc.source_columns(slot, relations), options);
+    sources constant jsonb := cdc.source_columns(slot, relations);
+    compiled constant jsonb := cdc.compile_model(slot, model_name, query, sources, options);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
     routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
@@ -33,8 +34,10 @@ begin
         execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
     end if;
     perform cdc.install_model(
-        slot, model_key, model_name, compiled, functions[1], cdc.list_needs(compiled),
-        is_refresh or is_new, coalesce(options ->> 'engine', 'database'), functions
+        slot, model_schema, model_table, model_name, compiled,
+        jsonb_build_object('text', query, 'sources', sources, 'options', options), functions[1],
+        cdc.list_needs(compiled), is_refresh or is_new, coalesce(options ->> 'engine', 'database'), functions, project,
+        target_schema
     );
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, cdc.model_functions(slot, model_key));

@@ -1,4 +1,4 @@
--- What a query needs of each of its sources: {"schema.table": ["column", ...]}, as registered_model.needed.
+-- What a query needs of each of its sources: {"schema.table": ["column", ...]}, as installed_model.needed.
 create or replace function cdc.needed_columns(declaration jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select jsonb_object_agg(

@@ -51,6 +51,7 @@ begin
         case when seeded.is_held_up then 'a seed is counting its rows' else seeded.reason end,
         case
             when seeded.is_failed then seeded.error_remedy
+            when seeded.verdict = 'table lacks something' then seeded.lacks ->> 'remedy'
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)

@@ -6,7 +6,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'delete from %5$smodel_watermark where model_name = %3$L and slot_name = %1$L; '
         'delete from %5$sinstalled_model where model_name = %3$L and slot_name = %1$L; '
         'delete from %5$sarchived_delete where model_name = %3$L and slot_name = %1$L; '
-        'delete from %5$sregistered_model where declared_name = %4$L and slot_name = %1$L; '
         '-- then `spark-submit spark/seed.py --model %4$s`',
         other_slot, slot, model, name, 'cdc.'
     )

@@ -10,6 +10,7 @@ begin
                 select string_agg(
                     case step
                         when 'setup' then '`loader setup`'
+                        when 'copy' then '`dbt build` of one query in both schemas, or another name for one of the two models'
                         when 'run' then 'see that `loader run` runs'
                         when 'seed' then case when is_counted then 'let the seed end' else format('`spark-submit spark/seed.py%s`', models) end
                         when 'build' then '`dbt build`'

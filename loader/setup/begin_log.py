@@ -1,12 +1,8 @@
-"""Makes the slot or takes one over, begins its log, and registers the models and their tables."""
+"""Makes the slot or takes one over, and begins its log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from loader.setup.declared import Declared
-from loader.source.asking_tables import read_current
-from loader.source.leaf_catalog import LeafCatalog
 from loader.source.server import Server
 from loader.source.slot import SlotInfo
 from loader.source.slot_admin import (
@@ -18,10 +14,8 @@ from loader.source.slot_admin import (
 )
 from loader.source.standbys import actions
 from loader.staging import registration
-from loader.staging.difference import Difference, difference
 from waltally import lsn
 from waltally.database import Connection, Target
-from waltally.models import source_tables
 from waltally.settings import Settings
 
 
@@ -47,8 +41,6 @@ def begin_log(
             state = None
         elif slot.record is not None and slot.is_of_another_source:
             left.append(left_slot(slot.record))
-    # Read before the slot is made, so that a table renamed during the wait is noticed.
-    tables = read_tables(source, settings.slot, declared)
     if state is None:
         start = create_slot(source, settings.slot, timeout, temporary=False, copied=copied)
         done = [f"made the slot {settings.slot} at {lsn.show(start)}"]
@@ -58,11 +50,10 @@ def begin_log(
         start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
         done += actions.keep_on_standbys(settings, state) if copied else []
-    # One transaction: nobody finds a slot without its models, or a model without its log. It writes
-    # to the log before the record, so a prune, which locks the log, ends before or sees the record.
+    # It writes to the log before the record, so a prune, which locks the log, ends before or sees
+    # the record.
     with target.transaction():
         write_record(target, slot.server, start)
-        done += register_models(target, declared, tables)
     return done + left
 
 
@@ -124,71 +115,3 @@ def write_record(target: Target, server: Server, start: int) -> None:
         ),
     )
     actions.write_source(target, server)
-
-
-def read_tables(source: Connection, slot: str, declared: Declared) -> list[dict[str, object]]:
-    """Return the rows of logged_table for the declared models. Raises LoaderError."""
-    tables = source_tables(declared.models)
-    identities = read_current(source, declared.models)
-    roots = LeafCatalog(source, tables, {}).roots
-    return [
-        registration.logged_row(
-            *(slot, table, roots.get(table), None),
-            **identities.get(str(table), {"column_numbers": {}, "labels": {}}),
-            held_since={},
-        )
-        | {"shape": declared.shapes.get(table)}
-        for table in tables
-    ]
-
-
-def register_models(
-    target: Target, declared: Declared, tables: list[dict[str, object]]
-) -> list[str]:
-    """Register what differs, in the open transaction; return what to say.
-
-    `tables` is what `read_tables` returned.
-    """
-    registered = registration.read_registration(target)
-    changes = difference(registered, declared.models)
-    registration.register_tables(target, tables)
-    if changes:
-        registration.register(target, declared.models, declared.readings, changes)
-    registration.write_project(target, declared.project)
-    schemas = {model.relation.schema for model in declared.models}
-    schemas |= {table.schema for _, table in declared.downstream}
-    forgotten = registration.forget_downstream(
-        target, declared.project, declared.downstream, schemas
-    )
-    notes = [f"forgot {name}, which is no longer declared; its table stays" for name in forgotten]
-    notes += _describe(changes, declared.kinds, is_first=not registered.models)
-    known = {name for (name,) in target.ask_staging(_UPPER)}
-    notes += [
-        f"{name} is to be made by `dbt build`: {declared.kinds[name]}"
-        for name, table in declared.downstream
-        if str(table) not in known and name in declared.kinds
-    ]
-    return notes
-
-
-_UPPER = "select model_name from {}.downstream_model"
-
-
-def _describe(changes: Difference, kinds: Mapping[str, str], is_first: bool) -> list[str]:
-    seed = "`spark-submit spark/seed.py --model {0}`, then `dbt build`"
-    notes = [
-        f"registered {name}"
-        + (f", {kinds[name]}" if name in kinds else "")
-        + ("" if is_first else f"; it needs {seed.format(name)}")
-        for name in changes.new
-    ]
-    notes += [
-        f"registered {name} as it is declared now; it stays as it was until {seed.format(name)}"
-        for name in changes.changed
-    ]
-    notes += [f"registered another table for {name}" for name in changes.moved]
-    notes += [
-        f"forgot {model.name}, which is no longer declared; the table {model.relation} stays"
-        for model in changes.removed
-    ]
-    return notes

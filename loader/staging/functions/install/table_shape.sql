@@ -1,0 +1,71 @@
+-- The shape of a table: columns and keys, as the database reads a query over it. Where it is at another source, the
+-- loader reads it there by this text. A domain is what it is made of, a type has no length, and a label of an enum is
+-- text.
+create or replace function cdc.table_shape(place text, table_name text) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    with recursive this_table as (
+        select c.oid
+        from pg_class as c
+        inner join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = place and c.relname = table_name
+    ),
+
+    bases as (
+        select a.attnum, a.attname, a.atttypid as type_oid, a.attcollation, false as is_domain
+        from pg_attribute as a
+        where a.attrelid = (select oid from this_table) and a.attnum > 0 and not a.attisdropped
+        union all
+        select bases.attnum, bases.attname, t.typbasetype, bases.attcollation, true
+        from bases
+        inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
+    )
+
+    select jsonb_build_object(
+        'columns', coalesce(jsonb_agg(
+            jsonb_build_object('name', bases.attname, 'type', case
+                when 'e' in (t.typtype, element.typtype) then 'text'
+                when named.is_other then 'other'
+                -- Without quotes these two are other types.
+                when named.name in ('bit', 'char') then quote_ident(named.name)
+                else named.name
+            end || case when element.oid is null or named.is_other then '' else '[]' end)
+            || case when bases.is_domain then '{"is_domain": true}' else '{}' end::jsonb
+            || case when not c.collisdeterministic then '{"is_loose": true}' else '{}' end::jsonb
+            || case
+                when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
+                    select jsonb_agg(e.enumlabel order by e.enumsortorder)
+                    from pg_enum as e
+                    where e.enumtypid = coalesce(element.oid, t.oid)
+                ))
+                else '{}'
+            end
+            order by bases.attnum
+        ), '[]'),
+        'key', coalesce((
+            select jsonb_agg(a.attname order by k.place)
+            from pg_index as x
+            cross join unnest(x.indkey) with ordinality as k (attnum, place)
+            inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
+            where x.indrelid = (select oid from this_table) and x.indisprimary and k.place <= x.indnkeyatts
+        ), '[]'),
+        'is_key_deferrable', exists (
+            select from pg_index as x
+            where x.indrelid = (select oid from this_table) and x.indisprimary and not x.indimmediate
+        ),
+        'has_old_rows', exists (
+            select from pg_class as c where c.oid = (select oid from this_table) and c.relreplident = 'f'
+        )
+    )
+    from bases
+    inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
+    left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
+    left join pg_collation as c on c.oid = bases.attcollation
+    cross join lateral (
+        select
+            coalesce(element.typname, t.typname) as name,
+            'e' not in (t.typtype, coalesce(element.typtype, t.typtype)) and (
+                coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace
+                or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$'
+            ) as is_other
+    ) as named
+$$;
