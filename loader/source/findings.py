@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from loader.source import table_checks, table_identity
 from loader.source.remedies import RELOAD, RENEW
 from loader.source.server_checks import server_findings
-from loader.source.slot import SlotInfo, another_name, of_another_source
+from loader.source.slot import SlotInfo, of_another_source
 from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
 from loader.source.table import TableInfo
@@ -103,7 +103,7 @@ def why_not_followable(info: SlotInfo) -> LoaderError | None:
         return SlotMoved(
             f"The slot {name} is now of plugin {slot.plugin} in database {slot.database}: "
             "somebody made it again",
-            f"export LOADER_SLOT={another_name(name, server.database)}; loader setup",
+            f"ask who made it; once it is not needed and gone, {RENEW}",
             safe,
         )
     if slot.wal_status == "lost" or slot.confirmed_flush_lsn is None:

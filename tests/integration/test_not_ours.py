@@ -29,7 +29,7 @@ def test_a_slot_of_somebody_else_stays(source: Database) -> None:
             said = source.refused_with(38, "", *arguments)
             assert slots(source, source.slot) == 1
         source.execute("select pg_drop_replication_slot(%s)", source.slot)
-    name = said.split("export LOADER_SLOT=")[1].split(";")[0]
+    name = said.split("export LOADER_SLOT=")[1].split()[0]
     source.must("setup", LOADER_SLOT=name)
 
 
