@@ -31,11 +31,10 @@ def test_a_superuser_s_project_goes_on_by_the_roles(tmp_path: Path) -> None:
             system.given["LOADER_MANIFEST"] = ""
         run("delete from notifications")
         first.do("loader", "setup")
+        first.do("dbt", "build")
+        followed = first.follow("--build")
         made.source.take_baseline()
         made.source.insert(4)
-        first.do("dbt", "build")
-
-        followed = first.follow("--build")
         over = threading.Event()
 
         def write() -> None:
@@ -60,11 +59,11 @@ def test_a_superuser_s_project_goes_on_by_the_roles(tmp_path: Path) -> None:
         wait_until(follow, "all follow")
         followed.end()
 
+        run("delete from notifications")
+        made.do(*roles.BUILD)
+        (tmp_path / "live" / "models" / "added.sql").write_text(ADDED)
+        made.by(roles.DBT).do("dbt", "build")
         with made.follow("--build"):
-            run("delete from notifications")
-            (tmp_path / "live" / "models" / "added.sql").write_text(ADDED)
-            made.do("loader", "setup")
-            made.by(roles.DBT).do("dbt", "build")
             made.source.take_baseline("added")
             made.source.insert(3)
             wait_until(follow, "the new one follows")
