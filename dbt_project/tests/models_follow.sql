@@ -1,5 +1,4 @@
--- Each model of the slot follows, or this warns of what it waits for: a new one for its seed. dbt itself says how many do
--- not and names none, so the log does.
+-- Each model of the slot follows, or this warns of what it waits for: a new one for its seed.
 -- Named here: what is built before it, and a source that no model reads, as in no_rejected_changes.
 {{ config(severity='warn') }}
 {%- if var('notify_models', project_name == 'waltally') %}
@@ -18,9 +17,5 @@ where
     models.slot_name = {{ waltally.quote_literal(waltally.get_slot_name()) }}
     and models.state <> 'follows'
 {% endset %}
-{% if execute and flags.WHICH in ('build', 'test') %}
-    {% for model in run_query(waiting).rows %}
-        {% do log(model.model_name ~ ' ' ~ model.state ~ ': ' ~ model.reason ~ '. Try: ' ~ model.remedy, info=true) %}
-    {% endfor %}
-{% endif %}
+{% do waltally.log_models(waiting) %}
 {{ waiting }}
