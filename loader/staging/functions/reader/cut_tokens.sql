@@ -8,7 +8,7 @@ declare
     has_identity boolean;
     searched text;
     place integer;
-    tokens text[] := '{}';
+    tokens text[] := array[]::text[];
 begin
     if payload is null then
         return null;
