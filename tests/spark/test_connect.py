@@ -78,7 +78,7 @@ def test_a_stream_over_connect_has_each_change_once(server: str, log: Log, tmp_p
 
 def test_a_server_that_is_not_there_is_said(source: Source) -> None:
     nowhere = "sc://127.0.0.1:1/;token=secret"
-    code, out, err = source.submit("--once", job="apply", remote=nowhere)
+    code, out, err = source.submit(remote=nowhere)
     assert code == 29, err
     assert "no session of Spark Connect at 127.0.0.1:1: " in err
     assert "secret" not in out + err
