@@ -1,6 +1,7 @@
 -- Wait until every model of the slot that was ever built, but copies, or each of these, by their names in model_state,
--- and what they are made of, holds what was committed before lsn; false where the time is over. The lock tells the loader that somebody
--- waits: it then stores its position also where the source has written nothing but little WAL of others.
+-- and what they are made of, holds what was committed before lsn; false where the time is over. The lock tells the
+-- loader that somebody waits: it then stores its position also where the source has written nothing but little WAL of
+-- others.
 create or replace function cdc.wait_for(slot text, lsn pg_lsn, timeout interval, models text[] default null)
 returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = 0 set jit = off as $$

@@ -1,7 +1,8 @@
--- Where a part of the log ends that begins at a position and ordinal: at the first change that is one too many, or, of the
--- long ones but the first, whose payloads together are too large; null where all of it before to_lsn is one part.
+-- Where a part of the log ends that begins at a position and ordinal: at the first change that is one too many, or, of
+-- the long ones but the first, whose payloads together are too large; null where all of it before to_lsn is one part.
 create or replace function cdc.part_end(
-    slot text, from_lsn pg_lsn, from_ordinal bigint, to_lsn pg_lsn, size bigint, out end_lsn pg_lsn, out end_ordinal bigint
+    slot text, from_lsn pg_lsn, from_ordinal bigint, to_lsn pg_lsn, size bigint,
+    out end_lsn pg_lsn, out end_ordinal bigint
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
