@@ -46,11 +46,6 @@ select flag, count(*) as n, sum(n) as s from (
 select name, repeat('x', 3) || code as code, pad, price, raw, count(*) as n
     from {a} group by 1, 2, 3, 4, 5
 
--- expressions_of_keys
-select name, amount, pad, count(*) as n, length(name) * count(*) as length, case when amount::text = '1.50' then count(*) end as same,
-    octet_length(pad) * count(*) as bytes, upper(name) || count(*) as loud
-    from {a} group by 1, 2, 3
-
 -- tags
 select tag, mood = any (moods) as has, count(*) as n, count(tag) as tags
     from {a} cross join unnest(tags) as tag group by 1, 2
@@ -204,3 +199,7 @@ select price, day, unnest(tags) as tag, price * 2 + 1 as more, round(price, 1) a
     case when price > 2 then price end as large, price = any ('{1.5,3}') as some, upper(unnest(tags)) as upper,
     extract(year from day) as year, price * sum(n) as s, price::text as text, price::text || count(*) as of_text, count(*) as n
     from {a} group by price, day, price::text, unnest(tags)
+
+-- words_of_the_clock_in_texts
+select (nullif('{today}'::text[], tags))[1] as first, upper('tomorrow' || name) as name, count(*) as n
+    from {a} group by (nullif('{today}'::text[], tags))[1], upper('tomorrow' || name)

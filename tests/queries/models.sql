@@ -249,7 +249,8 @@ array_agg(amount order by amount, day, channel, customer_id, hours) filter (wher
 string_agg(channel, ',' order by hours, channel) as channels, count(distinct (channel, hours)) as kinds,
 sum(hours * interval '1 day 20 hours') as span, avg(hours::float8 / 3) as mean, sum(hours::float8) + sum(hours) as twice,
 percentile_cont(0.4) within group (order by hours) as p40, max(hours * interval '1 day') as longest,
-corr(hours, customer_id) as related, range_agg(daterange(day, day + 1)) as days
+corr(hours, customer_id) as related, range_agg(daterange(day, day + 1)) as days,
+array_agg(distinct upper('today' || channel) order by upper('today' || channel)) as words
 from {days} group by 1
 
 -- latest_of_each

@@ -61,8 +61,9 @@ begin
             ));
             raise exception using errcode = 'WL000';
         exception
-            -- A label of an enum, and other texts that are no dates, may say so too.
-            when sqlstate 'WL000' or invalid_text_representation then null;
+            -- A label of an enum, and other texts that are no dates, may say so too. An expression that is written
+            -- twice, as in GROUP BY, is no longer the same one: PostgreSQL notices after it has read its constants.
+            when sqlstate 'WL000' or invalid_text_representation or grouping_error or invalid_column_reference then null;
             when data_exception then
                 return query select
                     format('%s, which PostgreSQL reads off the clock once', quote_literal(content)),
