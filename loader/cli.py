@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import waltally
 from loader.monitoring import text_lines
+from loader.verbs.changes import changes_command
 from loader.verbs.files import files_command
 from loader.verbs.forget import forget_command
 from loader.verbs.init import init_command
@@ -77,6 +78,7 @@ for name, command in (
     ("run", run_command),
     ("status", status_command),
     ("stats", stats_command),
+    ("changes", changes_command),
     ("wait", wait_command),
     ("forget", forget_command),
     ("prune", prune_command),

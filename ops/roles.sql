@@ -203,6 +203,7 @@ from (
     ('apply', :'spark'),
     ('install_model', :'dbt'),
     ('register_downstream', :'dbt'),
+    ('forget_changes', :'dbt'),
     ('batch_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),

@@ -28,7 +28,7 @@ select
     split_part(model_name, '.', 1),
     substr(model_name, strpos(model_name, '.') + 1),
     declaration
-from {}.downstream_model order by name
+from {}.downstream_model where declaration ->> 'kind' <> 'changes' order by name
 """
 _STATES = """
 select

@@ -10,7 +10,7 @@ from waltally.errors import SettingError
 from waltally.tables import Table
 
 MATERIALIZED = "waltally"
-_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key", "engine")
+_OPTIONS = ("timezone", "unique_key", "ignore_deletes", "surrogate_key", "engine", "changes")
 
 
 @dataclass(frozen=True)

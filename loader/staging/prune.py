@@ -134,6 +134,8 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
             )
         if not target.ask_staging("select 1 from {}.slot_position limit 1"):
             raise NotSetUp(f"No slot is set up in schema {schema}", "run `loader setup`")
+        if not dry_run:
+            target.ask_staging("select {}.prune_changes()")
         pruner = _Pruner(target, keep, timeout)
         return list(pruner.plan() if dry_run else pruner.prune())
 

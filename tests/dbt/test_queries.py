@@ -85,7 +85,8 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     assert described == 'Where it was sold; "web" or a shop\'s name.'
     indexes = "select count(*) from pg_indexes where tablename = 'sales' and indexdef ~ %s"
     assert shop.target.value(indexes, r"\(channel\)") == 1
-    assert shop.target.value(f"select has_table_privilege('pg_monitor', {table}, 'select')")
+    for granted in (table, "'analytics.sales_changes'"):
+        assert shop.target.value(f"select has_table_privilege('pg_monitor', {granted}, 'select')")
     assert not shop.target.value(
         "select has_table_privilege('pg_monitor', 'analytics.both', 'select')"
     )
@@ -102,6 +103,9 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     assert shop.source.execute(hooks)[2:] == [("before", True), ("after", True)]
     shop.catch_up()
     assert shop.compare(*QUERIES) == {}
+    assert shop.target.value(
+        "select bool_or(new ? 'day') and bool_or(new is null) from analytics.sales_changes"
+    )
     shop.target.execute("update analytics.stock set pieces = pieces + 1")
     shop.do("dbt", "run", "--select", "stock", "--full-refresh")
     assert shop.compare("stock"), "its config says that it is not built again"

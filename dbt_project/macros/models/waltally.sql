@@ -65,10 +65,12 @@
         {% do create_indexes(relation) %}
     {%- endif -%}
     {%- set grants = config.get('grants') -%}
-    {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(relation))) if grants else {} -%}
-    {%- if grants and (diff_of_two_dicts(grants, present) or diff_of_two_dicts(present, grants)) -%}
-        {%- do apply_grants(relation, grants, should_revoke=true) -%}
-    {%- endif -%}
+    {%- for granted in [relation, waltally.changes_of(relation)][: 2 if config.get('changes') else 1] if grants -%}
+        {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(granted))) -%}
+        {%- if diff_of_two_dicts(grants, present) or diff_of_two_dicts(present, grants) -%}
+            {%- do apply_grants(granted, grants, should_revoke=true) -%}
+        {%- endif -%}
+    {%- endfor -%}
     {% do waltally.keep_descriptions(relation) %}
     {{ run_hooks(post_hooks, inside_transaction=true) }}
     {{ adapter.commit() }}
@@ -121,7 +123,7 @@
 {# What the model's config says of its query; loader/setup/query.py reads the same for `loader setup --check`. #}
 {% macro list_options() %}
     {%- set options = {} -%}
-    {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine'] if config.get(name) -%}
+    {%- for name in ['timezone', 'unique_key', 'ignore_deletes', 'surrogate_key', 'engine', 'changes'] if config.get(name) -%}
         {%- do options.update({name: [config.get(name)] if name == 'unique_key' and config.get(name) is string else config.get(name)}) -%}
     {%- endfor -%}
     {%- if config.get('contract').enforced -%}
@@ -132,4 +134,11 @@
         {%- do options.update({'contract': types}) -%}
     {%- endif -%}
     {{ return(options) }}
+{% endmacro %}
+
+{# Where a model with `changes` keeps them. #}
+{% macro changes_of(relation) %}
+    {{ return(api.Relation.create(
+        database=relation.database, schema=relation.schema, identifier=relation.identifier ~ '_changes', type='table'
+    )) }}
 {% endmacro %}

@@ -2,13 +2,15 @@
    there. #}
 {% macro grant_to_reader() %}
     {%- set reader = waltally.quote_literal(waltally.quote_name(var('reader', 'waltally_reader'))) -%}
-    {%- set relation = waltally.quote_name(this.schema) ~ '.' ~ waltally.quote_name(this.identifier) -%}
 do $grant$
 begin
+{%- for granted in [this, waltally.changes_of(this)][: 2 if config.get('changes') else 1] -%}
+    {%- set relation = waltally.quote_name(granted.schema) ~ '.' ~ waltally.quote_name(granted.identifier) %}
     if not has_table_privilege(to_regrole({{ reader }}), {{ waltally.quote_literal(relation) }}, 'select') then
         execute format('grant usage on schema %s to %s', {{ waltally.quote_literal(waltally.quote_name(this.schema)) }}, {{ reader }});
         execute format('grant select on %s to %s', {{ waltally.quote_literal(relation) }}, {{ reader }});
     end if;
+{%- endfor %}
 end
 $grant$
 {% endmacro %}

@@ -19,7 +19,10 @@ _NAMES = """
 select state.model_name
 from {0}.model_state as state
 inner join {0}.downstream_model as own on own.model_name = state.relation
-where state.slot_name = %s and (state.model_name <> state.relation or state.model_name = any (%s))
+where
+    state.slot_name = %s
+    and own.declaration ->> 'kind' <> 'changes'
+    and (state.model_name <> state.relation or state.model_name = any (%s))
 order by own.level, state.model_name
 """
 # Whatever its inputs wait for, it is what its query gives over them, unless it is to be filled; but

@@ -41,7 +41,7 @@ begin
                 and stored.retry_at > clock_timestamp()
         );
     end if;
-    perform pg_notify('waltally', json_build_object('slot', plan.slot_name, 'position', to_lsn)::text);
+    perform cdc.notify_applied(plan.slot_name, to_lsn, array[plan.model_name]);
     return true;
 end
 $$;

@@ -58,7 +58,7 @@ begin
     end loop;
     front := cdc.try_models(concerned, front_lsn, step, changes, cdc.batch_size());
     if front <> '{}' then
-        perform pg_notify('waltally', json_build_object('slot', slot, 'position', front_lsn)::text);
+        perform cdc.notify_applied(slot, front_lsn, front);
     end if;
     if cardinality(untouched) > 0 then
         front := front || array(select cdc.move_untouched(untouched, begin_lsn, front_lsn));

@@ -25,13 +25,14 @@ begin
             target := cdc.find_installed(
                 plan.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
             );
+            perform set_config('waltally.position', plan.applied_lsn::text, true);
             execute format('select from %s(cdc.unless_replaced($1, $2, $3), null, null::text[], null, null::text[])', target.name)
             using 'fill', target.oid, target.version;
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
             update cdc.downstream_model as own
             set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()
             where own.model_name = plan.model_name;
-            perform pg_notify('waltally', json_build_object('slot', slot, 'position', plan.applied_lsn)::text);
+            perform cdc.notify_applied(slot, plan.applied_lsn, array[plan.model_name]);
         exception
             when sqlstate 'WL001' then
                 continue;

@@ -21,6 +21,7 @@ begin
     perform cdc.register_downstream(
         model_key, model_name, project, compiled, signature, cdc.needed_indexes(compiled), is_refresh or is_new
     );
+    perform cdc.install_changes(project, model_schema, model_table, model_name, compiled, options ->> 'changes');
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, array[signature]);
     return compiled;

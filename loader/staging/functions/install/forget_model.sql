@@ -29,7 +29,17 @@ begin
         end if;
     end loop;
     with gone as (
-        delete from cdc.downstream_model as upper where model in (upper.name, upper.model_name) returning upper.model_name
+        delete from cdc.downstream_model as upper
+        where
+            model in (upper.name, upper.model_name)
+            or upper.declaration ->> 'kind' = 'changes' and exists (
+                select from cdc.downstream_input as input
+                left join cdc.downstream_model as lower on lower.model_name = input.input_name
+                where
+                    input.model_name = upper.model_name
+                    and (input.input_name = any (relations) or model in (lower.name, lower.model_name))
+            )
+        returning upper.model_name
     ), unasked as (
         delete from cdc.to_fill using gone where to_fill.model_name = gone.model_name
     )

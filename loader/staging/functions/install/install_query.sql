@@ -39,6 +39,7 @@ begin
         cdc.list_needs(compiled), is_refresh or is_new, coalesce(options ->> 'engine', 'database'), functions, project,
         target_schema
     );
+    perform cdc.install_changes(coalesce(project, slot), model_schema, model_table, model_name, compiled, options ->> 'changes');
     perform cdc.drop_unused_indexes(model_schema);
     perform cdc.adopt_functions(model_key, cdc.model_functions(slot, model_key));
     return compiled;

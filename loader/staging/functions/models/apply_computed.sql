@@ -34,7 +34,7 @@ begin
     then
         return false;
     end if;
-    perform pg_notify('waltally', json_build_object('slot', slot, 'position', to_lsn)::text);
+    perform cdc.notify_applied(slot, to_lsn, array[model]);
     -- Not so where a TRUNCATE makes it start from its baseline.
     return exists (
         select from cdc.model_watermark as mark

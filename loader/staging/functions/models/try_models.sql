@@ -17,6 +17,8 @@ declare
     hint text;
 begin
     perform cdc.begin_models(plans);
+    -- What keeps changes writes it down.
+    perform set_config('waltally.position', to_lsn::text, true);
     foreach plan in array plans loop
         if plan.step = 'rebuild' then
             perform cdc.start_rebuild(plan, to_lsn);

@@ -5,6 +5,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     unread text;
     differences text;
+    is_time boolean := true;
 begin
     if jsonb_array_length(compiled -> 'keys') > 32 then
         raise exception 'The query groups by % columns, those beside a primary key among them, and an index has 32 at most.',
@@ -40,6 +41,17 @@ begin
         raise exception 'engine is %.', options ->> 'engine' using errcode = 'WL003', hint = 'Write database or spark.';
     elsif options ->> 'engine' = 'spark' and (compiled ->> 'kind' <> 'fact' or compiled ? 'inputs') then
         raise exception 'engine is spark, and Spark adds to facts over sources alone.' using errcode = 'WL003', hint = 'Leave engine out.';
+    end if;
+
+    if options ? 'changes' then
+        begin
+            is_time := (options ->> 'changes')::interval > '0';
+        exception
+            when data_exception then is_time := false;
+        end;
+        if not is_time then
+            raise exception 'changes is %, which is no time.', options ->> 'changes' using errcode = 'WL003', hint = 'Write `1 hour` or the like.';
+        end if;
     end if;
 
     select string_agg(

@@ -2,6 +2,8 @@
 create or replace function cdc.describe_model(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case
+        when compiled ->> 'kind' = 'changes'
+            then format('changes of %s, kept for %s', compiled #>> '{inputs,0,name}', compiled ->> 'changes')
         when not compiled ? 'query' then compiled ->> 'kind'
         when compiled ->> 'kind' = 'roll-up' then 'roll-up of ' || (compiled #>> '{inputs,0,name}')
         when compiled ? 'inputs' then 'fact over models: ' || cdc.describe_joins(compiled)

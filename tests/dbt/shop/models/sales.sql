@@ -2,6 +2,7 @@
     materialized='waltally',
     timezone=var('shop_zone', 'Europe/Berlin'),
     tags=['dashboard'],
+    changes='1 hour',
     indexes=[{'columns': ['channel']}],
     grants={'select': ['pg_monitor']},
     pre_hook="insert into public.hook_call values ('before', to_regclass('{{ this }}') is not null)",

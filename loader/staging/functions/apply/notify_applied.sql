@@ -1,0 +1,18 @@
+-- Tell who listens that a slot's models are at a position, and which of them may have changed: those that had
+-- something to apply, and what reads them; no names where there are too many.
+create or replace function cdc.notify_applied(slot text, lsn pg_lsn, models text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    payload jsonb := jsonb_build_object('slot', slot, 'position', lsn);
+    named jsonb := payload || jsonb_build_object('models', to_jsonb(array(
+        select distinct coalesce(upper.name, installed.declared_name)
+        from (select unnest(models) union select cdc.models_above(models)) as changed (name)
+        left join cdc.downstream_model as upper on upper.model_name = changed.name
+        left join cdc.installed_model as installed on installed.slot_name = slot and installed.model_name = changed.name
+        where num_nulls(upper.name, installed.declared_name) < 2
+        order by 1
+    )));
+begin
+    perform pg_notify('waltally', case when octet_length(named::text) < 8000 then named else payload end::text);
+end
+$$;
