@@ -66,6 +66,17 @@ set start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 
+# A rebuild from one of these needs the log before its start. The baseline's own row says to whom the model belongs.
+_FORGET_GROUPS = """
+delete from {0}.baseline_group as counted
+using {0}.baseline, {0}.slot_position as log
+where
+    baseline.slot_name = counted.slot_name
+    and baseline.declared_name = counted.declared_name
+    and log.slot_name = counted.slot_name
+    and baseline.snapshot_lsn < log.start_lsn
+"""
+
 _TRY_SECONDS = 1
 """How long a try waits for the log's lock, and others behind it."""
 _PATIENCE_SECONDS = 2
@@ -186,6 +197,7 @@ class _Pruner:
                 yield Outcome(partition, "left", blockers)
             if blockers:
                 first_blocker = Blocker(f"{partition.name} goes first")
+        self.target.ask_staging(_FORGET_GROUPS)
 
     def _read_partitions(self) -> Iterator[Partition]:
         places = (self.target.table("change_log"), PARTITION_NAME)

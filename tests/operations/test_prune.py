@@ -286,6 +286,24 @@ def test_a_prune_that_is_killed_has_done_nothing(pipeline: Pipeline) -> None:
     pipeline.goes_on()
 
 
+def test_the_groups_of_a_baseline_go_with_the_log_behind_it(pipeline: Pipeline) -> None:
+    pipeline.goes_on()
+    groups = "select count(*) from cdc.baseline_group"
+    assert pipeline.target.value(groups) > 0
+    pipeline.must("prune")
+    assert pipeline.target.value(groups) > 0
+    pipeline.target.execute("update cdc.baseline set snapshot_lsn = '1/8'")
+    pipeline.must("prune", "--dry-run")
+    assert pipeline.target.value(groups) > 0
+    pipeline.must("prune")
+    assert pipeline.target.value(groups) == 0
+    pipeline.source.insert(3, "sent")
+    pipeline.goes_on()
+    pipeline.seed()
+    assert pipeline.target.value(groups) > 0
+    pipeline.goes_on()
+
+
 def test_tables_that_are_no_partitions_of_the_log_are_left_alone(pipeline: Pipeline) -> None:
     """One that somebody detached, and another program's with the name of one."""
     pipeline.target.execute(
