@@ -257,12 +257,18 @@ from {days} group by 1
 select distinct on (customer_id, channel) customer_id, channel, day, hours, amount * 2 as amount from {days}
 where hours > 1 order by customer_id, channel, day desc nulls last, hours
 
+-- in_a_select
+select region_id, (select region_id) as again, max(name) as name from {customer} group by 1
+
+-- latest_by_name
+select distinct on (note, user_id) note, role, user_id, id from {membership} where project_id > 1 order by user_id desc, note, project_id, id
+
 -- many_only
 select project_id, role, count(*) as n, sum(id) as ids, json_agg(id order by id) as members, max(id) - min(id) as between
 from {membership} group by 1, 2 having count(*) > 1 or max(user_id) > 4
 
 -- kinds_of_role
-select distinct project_id, role from {membership} where id > 1
+select distinct project_id, role, note from {membership} where id > 1
 
 -- windows
 select m.id, m.project_id as project, m.user_id, row_number() over w as place, sum(id) over (partition by project_id order by user_id) as running,

@@ -273,6 +273,43 @@ def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: Lab) ->
     assert hashed.search(plan), plan
 
 
+def test_of_a_large_group_no_more_is_read_than_its_answer_needs(lab: Lab) -> None:
+    query = (
+        "select distinct on (name) name, region_id, id from {customer}"
+        " order by name, region_id desc, id"
+    )
+    window = (
+        "select id, name, lag(id) over (partition by name order by id) as former from {customer}"
+    )
+    (below,) = begin(lab, "customer", latest=query, linked=window)
+    below.has_parts = False
+    lab.transact(
+        "insert into lab.customers (id, name, region_id) select n,"
+        " case when n > 4000 then 'large' else 'small' || n / 10 end, n from generate_series(1, 5000) as n"
+    )
+    below.catch_up(is_cut=False)
+    lab.execute("analyze lab.customer; analyze lab.latest; analyze lab.linked")
+
+    def read(change: str) -> dict[str, int]:
+        """Return how many rows of the models a change has read."""
+        lab.transact(change)
+        counted = (
+            "select relname::text, seq_tup_read + idx_tup_fetch from pg_stat_user_tables"
+            " where relname in ('customer', 'latest', 'linked')"
+        )
+        lab.execute("select pg_stat_force_next_flush()")
+        before = dict(lab.execute(counted))
+        below.catch_up(is_cut=False)
+        lab.execute("select pg_stat_force_next_flush()")
+        return {name: count - before[name] for name, count in lab.execute(counted)}
+
+    assert max(read("delete from lab.customers where id = 2").values()) < 30
+    lab.execute("delete from cdc.downstream_model where name = 'linked'")
+    assert max(read("update lab.customers set region_id = 9000 where id = 4007").values()) < 30
+    assert lab.value("select id from lab.latest where name = 'large'") == 4007
+    assert fill(lab) == 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) -> None:
     rng = Random(seed)

@@ -19,7 +19,7 @@ begin
     end if;
     execute cdc.write_downstream(compiled, routine, relation);
     perform cdc.register_downstream(
-        model_key, model_name, project, compiled, signature, cdc.needed_indexes(compiled), is_refresh or is_new
+        model_key, model_name, project, compiled, signature, cdc.needed_indexes(compiled, relation), is_refresh or is_new
     );
     perform cdc.install_changes(project, model_schema, model_table, model_name, compiled, options ->> 'changes');
     perform cdc.drop_unused_indexes(model_schema);

@@ -1,8 +1,9 @@
--- The indexes on its inputs by which a model over models finds what meets a changed row, or belongs to a touched group:
+-- The indexes by which a model over models finds what meets a changed row, or belongs to a touched group, on its inputs
+-- and of a roll-up that replaces rows on its own table, `relation`:
 -- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins
 -- with these columns. No index holds a value of unbounded length: that would make the input fail. The order of texts is
 -- that of no index on their beginnings. Bits and what a text search compares have no hash, so no index.
-create or replace function cdc.needed_indexes(compiled jsonb) returns jsonb
+create or replace function cdc.needed_indexes(compiled jsonb, relation text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
         select distinct sides.own_no, sides.column_name, sides.other_no
@@ -17,7 +18,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select
             joined.*,
             input.value as input,
-            own.value ->> 'type' ~ '^(boolean|smallint|integer|bigint|uuid|date|real|double precision|"char"|(time|timestamp) .*|inet|cidr|macaddr8?|pg_lsn)$'
+            cdc.is_short(own.value ->> 'type')
             -- A table's primary key.
             or (own.value ->> 'is_never_null')::boolean is true as is_short
         from joined
@@ -74,7 +75,14 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         left join of_values on of_values.expression is not null
         where of_group.keys <> '{}' or of_values.expression is not null
         union
-        select format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree', array_to_string(cdc.group_forms(compiled, 'column'), ', '), null
+        select own.relation, 'btree', array_to_string(own.columns, ', '), null
+        from (values
+            (
+                format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'),
+                cdc.group_forms(compiled, 'column') || array(select jsonb_array_elements_text(compiled -> 'order'))
+            ),
+            (needed_indexes.relation, cdc.group_forms(compiled, 'name'))
+        ) as own (relation, columns)
         where compiled ? 'group'
     )
 

@@ -15,7 +15,7 @@ create or replace function {routine}(
 )
 language plpgsql security definer {pins}
 -- Few rows meet many: an index finds them, however small the tables were when the plan was made.
-set enable_seqscan = off set enable_mergejoin = off
+set enable_seqscan = off set enable_mergejoin = off{unsorted}
 as $routine$
 #variable_conflict use_column
 declare
@@ -41,9 +41,11 @@ $template$,
             'routine', routine,
             'pins', cdc.routine_pins(compiled),
             'relation', relation,
+            -- The first row of a group is read from an index, and the others are not.
+            'unsorted', case when compiled ? 'order' then ' set enable_sort = off set enable_bitmapscan = off' else '' end,
             'indexes', coalesce((
                 select string_agg(format(e'perform cdc.keep_index(%L);\n        ', needed.value), '')
-                from jsonb_array_elements(cdc.needed_indexes(compiled)) as needed
+                from jsonb_array_elements(cdc.needed_indexes(compiled, relation)) as needed
             ), ''),
             -- Last: nobody reads the table until the transaction ends.
             'unused', coalesce((
@@ -69,8 +71,11 @@ $template$,
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'branches', (
                 select string_agg(format(
-                    e'if $2 = %L then\n        %s\n    end if;', own.model, case when compiled ? 'group' then cdc.write_replaced(compiled, own.model, relation, '$5 is not null')
-                    else cdc.write_long(compiled, relation, cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')) end
+                    e'if $2 = %L then\n        %s\n    end if;', own.model,
+                    cdc.write_long(compiled, relation, case
+                        when compiled ? 'group' then cdc.write_replaced(compiled, own.model, relation, '$5 is not null')
+                        else cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')
+                    end)
                 ), e'\n    ' order by own.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
             )

@@ -2,6 +2,7 @@
 -- of which a row has changed: see find_group.
 --
 -- group  by what such rows are found: {"name": the column of the result, "column": that of the model, "type"}
+-- order  of DISTINCT ON, what an index sorts the rows of a group by, as SQL: the first one is its row of the result
 create or replace function cdc.compile_group(
     printed text, columns jsonb, nodes cdc.tree_node[], input jsonb, core text, kind text, grouped text[],
     top_path text, numbers integer[]
@@ -22,6 +23,7 @@ declare
     );
     shared jsonb;
     keys text[];
+    first_by jsonb;
 begin
     select jsonb_agg(jsonb_build_object('name', own.key, 'column', own.value, 'type', listed.value -> 'type') order by own.key) into shared
     from jsonb_each_text(passed) as own
@@ -59,6 +61,9 @@ begin
                 using errcode = 'WL003', hint = 'Select every expression of GROUP BY, or of DISTINCT ON, and put nothing around it.';
         end if;
     end if;
+    if kind = 'first' and jsonb_array_length(shared) = cardinality(parting) then
+        first_by := cdc.order_of_first(nodes, core, input, parting);
+    end if;
     return jsonb_build_object(
         'kind', 'roll-up', 'is_total', false, 'names', jsonb_path_query_array(columns, '$[*].name'), 'group', shared,
         'keys', (select jsonb_agg(jsonb_build_object('name', name) order by place) from unnest(keys) with ordinality as key (name, place)),
@@ -68,6 +73,6 @@ begin
         ),
         'derived', '[]'::jsonb,
         'query', format('select * from (%s) as query', rtrim(printed, e' \n;'))
-    );
+    ) || case when first_by is null then '{}' else jsonb_build_object('order', first_by) end;
 end
 $$;
