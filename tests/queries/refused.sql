@@ -621,3 +621,7 @@ insert into lab.b (id) values (1) returning 1
 
 -- PostgreSQL says it
 with x as (delete from {a} returning flag) select flag, count(*) from x group by 1
+
+-- could not determine which collation | in a view
+select flag, ('00000000-0000-0000-0000-000000000001'::uuid)::text = ('00000000-0000-0000-0000-000000000001'::uuid)::text as same,
+    count(*) as n from {a} group by 1

@@ -27,7 +27,7 @@ begin
             when undefined_column or undefined_table then
                 raise exception '%: a column that is not grouped beside totals.', derived ->> 'name'
                     using errcode = 'WL003', hint = 'Select the column and group by it, and add both up in a view.';
-            when invalid_object_definition or feature_not_supported or syntax_error then
+            when invalid_object_definition or feature_not_supported or syntax_error or indeterminate_collation then
                 raise exception '%: what PostgreSQL does not keep beside totals: %.', derived ->> 'name', sqlerrm
                     using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
         end;
