@@ -1,8 +1,7 @@
--- The indexes by which a model over models finds what meets a changed row, or belongs to a touched group, on its inputs
--- and of a roll-up that replaces rows on its own table, `relation`:
--- "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve that begins
--- with these columns. No index holds a value of unbounded length: that would make the input fail. The order of texts is
--- that of no index on their beginnings. Bits and what a text search compares have no hash, so no index.
+-- The indexes by which a model over models finds what meets a changed row, or belongs to a touched group: see
+-- group_indexes. "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve
+-- that begins with these columns. No index holds a value of unbounded length: that would make the input fail. The order
+-- of texts is that of no index on their beginnings. Bits and what a text search compares have no hash, so no index.
 create or replace function cdc.needed_indexes(compiled jsonb, relation text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (
@@ -37,26 +36,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         group by typed.own_no, typed.other_no, typed.input
     ),
 
-    of_group as (
-        select array(
-            select unnest(cdc.null_safe(own.expression, key.type, key.is_never_null))
-            from cdc.group_keys(compiled) as key
-            cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
-            where cdc.never_fails(cdc.in_base(compiled, key.expression))
-            order by key.place
-        ) as keys
-        where compiled ? 'select' and not exists (select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
-            where cdc.in_base(compiled, key.expression) is null
-        )
-    ),
-
-    of_values as (
-        select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
-        from jsonb_array_elements(compiled -> 'kept') as one
-        cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
-        where (one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
-    ),
-
     listed as (
         select
             of_joins.relation,
@@ -68,22 +47,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.short_names as plain_names
         from of_joins
         union
-        select
-            format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'), 'btree',
-            array_to_string(of_group.keys || of_values.expression, ', '), null
-        from of_group
-        left join of_values on of_values.expression is not null
-        where of_group.keys <> '{}' or of_values.expression is not null
-        union
-        select own.relation, 'btree', array_to_string(own.columns, ', '), null
-        from (values
-            (
-                format('%I.%I', compiled #>> '{inputs,0,schema}', compiled #>> '{inputs,0,name}'),
-                cdc.group_forms(compiled, 'column') || array(select jsonb_array_elements_text(compiled -> 'order'))
-            ),
-            (needed_indexes.relation, cdc.group_forms(compiled, 'name'))
-        ) as own (relation, columns)
-        where compiled ? 'group'
+        select own.relation, 'btree', own.columns, null from cdc.group_indexes(compiled, needed_indexes.relation) as own
     )
 
     select coalesce(jsonb_agg(to_jsonb(listed) || jsonb_build_object('name', 'waltally_' || md5(relation || method || columns)) order by relation, columns), '[]')

@@ -25,7 +25,7 @@ declare
 begin
     lock table {relation} in row exclusive mode nowait;
     if $1 = 'fill' then
-        perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
+        perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_bitmapscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
         {indexes}{reshape}
         delete from {relation};
         {fill}
@@ -54,8 +54,7 @@ $template$,
             ), ''),
             'reshape', cdc.write_reshape(compiled, relation),
             'fill', cdc.write_long(compiled, relation, format(
-                e'insert into %s (%s)\n        select %s\n        from (\n            with %s\n\n%s\n        ) as query;',
-                relation,
+                e'insert into %s (%s)\n        select %s\n        from (\n            with %s\n\n%s\n        ) as query;', relation,
                 (select string_agg(quote_ident(one.name), ', ' order by one.place) from cdc.list_columns(compiled) as one where one.kind <> 'derived'),
                 (
                     select string_agg(
@@ -71,11 +70,9 @@ $template$,
             'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
             'branches', (
                 select string_agg(format(
-                    e'if $2 = %L then\n        %s\n    end if;', own.model,
-                    cdc.write_long(compiled, relation, case
+                    e'if $2 = %L then\n        %s\n    end if;', own.model, cdc.write_long(compiled, relation, case
                         when compiled ? 'group' then cdc.write_replaced(compiled, own.model, relation, '$5 is not null')
-                        else cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null')
-                    end)
+                        else cdc.write_merge(compiled, relation, cdc.write_delta(compiled, own.model), '$5 is not null') end)
                 ), e'\n    ' order by own.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as own
             )

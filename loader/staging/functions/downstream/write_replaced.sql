@@ -47,67 +47,27 @@ full join (select row_number() over () as place, came.waltally_row from came whe
 $template$,
         jsonb_build_object(
             'changed', cdc.write_changed(cdc.held_columns(compiled, model)),
-            'touched', concat_ws(
-                ', ', (select string_agg(format('%s as waltally_%s', sql, place), ', ' order by place) from unnest(forms.of_changed) with ordinality as one (sql, place)),
-                -- Texts that begin alike may be of two groups, each with a first row of its own.
-                case when compiled ? 'order' then groups.listed end
+            'touched', (
+                select string_agg(listed.sql, ', ')
+                from (
+                    select format('%s as waltally_%s', form.sql, form.place) as sql
+                    from unnest(cdc.group_forms(compiled, 'column')) with ordinality as form (sql, place)
+                    union all
+                    select quote_ident(value ->> 'column') from jsonb_array_elements(compiled -> 'group')
+                ) as listed
             ),
-            'present', case
-                when compiled ? 'order' then format(
-                    e'select own.* from touched cross join lateral (\n    with %s\n\n%s\n    limit 1\n    ) as own',
-                    cdc.write_inputs(compiled, jsonb_build_object('1', format(
-                        'select %s from %s as stored where %s and %s',
-                        -- Constants here, by which nothing is to be sorted.
-                        (
-                            select string_agg(format(
-                                case when compiled -> 'group' @> jsonb_build_array(jsonb_build_object('column', value -> 'name'))
-                                    then 'touched.%I' else 'stored.%I' end, value ->> 'name'
-                            ), ', ' order by place)
-                            from jsonb_array_elements(compiled #> '{inputs,0,columns}') with ordinality as one (value, place)
-                        ),
-                        forms.input, forms.condition, groups.are_same
-                    ))),
-                    compiled ->> 'query'
-                )
-                else format(
-                    e'with %s\n\n%s',
-                    cdc.write_inputs(compiled, jsonb_build_object('1', format(
-                        'select %s from touched inner join %s as stored on %s', forms.read, forms.input, forms.condition
-                    ))),
-                    compiled ->> 'query'
-                )
-            end,
+            'present', cdc.write_present(compiled),
             'relation', relation,
-            'own_rows', (
-                select string_agg(format('%s = touched.waltally_%s', sql, place), ' and ' order by place)
-                from unnest(forms.of_own) with ordinality as one (sql, place)
-            ) || case when compiled ? 'order' then ' and ' || groups.are_own else '' end,
-            'columns', cdc.write_names((compiled -> 'keys') || (compiled -> 'kept'), '%I'),
-            'stored', cdc.write_names((compiled -> 'keys') || (compiled -> 'kept'), 'stored.%I'),
-            'inserted', concat_ws(', ', quote_ident(compiled ->> 'surrogate_key'), cdc.write_names((compiled -> 'keys') || (compiled -> 'kept'), '%I')),
+            'own_rows', cdc.match_group(compiled, 'name'),
+            'columns', cdc.write_names(own.columns, '%I'),
+            'stored', cdc.write_names(own.columns, 'stored.%I'),
+            'inserted', concat_ws(', ', quote_ident(compiled ->> 'surrogate_key'), cdc.write_names(own.columns, '%I')),
             'values', concat_ws(
                 ', ', case when compiled ? 'surrogate_key' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', '%I')) end,
-                cdc.write_names((compiled -> 'keys') || (compiled -> 'kept'), '%I')
+                cdc.write_names(own.columns, '%I')
             ),
             'is_watched', is_watched
         )
     )
-    from (
-        select
-            cdc.group_forms(compiled, 'column') as of_changed,
-            cdc.group_forms(compiled, 'name', 'stored.') as of_own,
-            cdc.model_columns(compiled #> '{inputs,0}', 'stored') as read,
-            cdc.input_relation(compiled, 1) as input,
-            (
-                select string_agg(format('%s = touched.waltally_%s', sql, place), ' and ' order by place)
-                from unnest(cdc.group_forms(compiled, 'column', 'stored.')) with ordinality as one (sql, place)
-            ) as condition
-    ) as forms
-    cross join (
-        select
-            string_agg(format('%I', value ->> 'column'), ', ') as listed,
-            string_agg(format('stored.%1$I is not distinct from touched.%1$I', value ->> 'column'), ' and ') as are_same,
-            string_agg(format('stored.%I is not distinct from touched.%I', value ->> 'name', value ->> 'column'), ' and ') as are_own
-        from jsonb_array_elements(compiled -> 'group')
-    ) as groups
+    from (select (compiled -> 'keys') || (compiled -> 'kept') as columns) as own
 $$;

@@ -1,6 +1,7 @@
--- What DISTINCT ON sorts the rows of a group by, as an index has it. Null where one is no column of the model, or may be
--- too long for an index, and where equal values of a group may differ: which one it has decides its first row.
-create or replace function cdc.order_of_first(nodes cdc.tree_node[], core text, input jsonb, parting text[]) returns jsonb
+-- What DISTINCT ON sorts the rows of a group by, as an index has it. Null where one is no column of the model, or may
+-- be too long for an index, and where equal values of a group may differ: which one it has decides its first row.
+create or replace function cdc.order_of_first(nodes cdc.tree_node[], core text, input jsonb, parting text[])
+returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with columns as (
         select target.fields ->> 'ressortgroupref' as number, a.*, listed.value ->> 'type' as type
