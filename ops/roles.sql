@@ -274,17 +274,13 @@ where c.relkind = 'v' and c.relowner = to_regrole(quote_ident(:'dbt')) \gexec
 prepare source_grants as
 with needed as (
     select
-        logged.table_schema as place,
-        logged.table_name as name,
+        source.value ->> 'schema' as place,
+        substr(source.value ->> 'table', length(source.value ->> 'schema') + 2) as name,
         used.own
     from :"schema".registered_model
-    cross join jsonb_each(registered_model.needed) as source (name, columns)
-    inner join :"schema".logged_table as logged
-        on
-            logged.slot_name = registered_model.slot_name
-            and logged.table_schema || '.' || logged.table_name = source.name
+    cross join jsonb_array_elements(registered_model.declaration -> 'sources') as source (value)
     cross join lateral (
-        select value from jsonb_array_elements_text(source.columns)
+        select value from jsonb_array_elements_text(registered_model.needed -> (source.value ->> 'table'))
         union
         select 'ctid'
     ) as used (own)

@@ -14,8 +14,8 @@ select
     models.remedy
 from {{ waltally.get_staging_schema() }}.model_state as models
 where
-    models.slot_name = {{ waltally.quote_literal(waltally.get_slot_name()) }}
-    and models.state <> 'follows'
+    models.slot_name operator(pg_catalog.=) {{ waltally.quote_literal(waltally.get_slot_name()) }}
+    and models.state operator(pg_catalog.<>) 'follows'
 {% endset %}
 {% do waltally.log_models(waiting) %}
 {{ waiting }}

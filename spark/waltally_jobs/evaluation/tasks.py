@@ -21,6 +21,8 @@ import pyarrow as pa
 from psycopg2 import DataError, NotSupportedError, errors
 
 from waltally import failpoints
+from waltally.errors import MissingRight
+from waltally.server_errors import ServerError, explain
 from waltally.tables import Table, literal, quoted
 from waltally_jobs.common.arrow import one_line
 from waltally_jobs.common.errors import LeafChanged, ReadFailed, WriteFailed
@@ -74,7 +76,7 @@ class Place:
 
         A table that was truncated or rewritten after the snapshot looks empty in it. So the names
         of the leaves and what they were then are compared while the reading's own locks hold.
-        Raises ReadFailed, LeafChanged.
+        Raises ReadFailed, LeafChanged, MissingRight.
         """
         names, identities = [name for name, _ in leaves], [identity for _, identity in leaves]
         end = time.monotonic() + self.patience
@@ -93,6 +95,10 @@ class Place:
                         if time.monotonic() > end:
                             raise
                         time.sleep(_PAUSE_SECONDS)
+        except errors.InsufficientPrivilege as error:
+            known = explain(ServerError.of(error), "source" if self.snapshot else "target")
+            # The driver finds the sentence with its remedy in Spark's report.
+            raise MissingRight(known.sentence) from None
         except psycopg2.Error as error:
             raise ReadFailed(one_line(error)) from None
 
