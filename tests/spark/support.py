@@ -23,9 +23,9 @@ from loader.applying.applier import apply_once
 from testkit import model, recount
 from testkit.commands import LOADER, ROOT, wait_until
 from testkit.databases import Database
-from testkit.model import NOTIFY, Query
+from testkit.model import Query
 from testkit.notify_traffic import NO_PURGES, Traffic
-from testkit.servers import Cluster, connect, connect_target
+from testkit.servers import Cluster, connect
 from testkit.spark_jobs import APPS, FAST_START
 from waltally.database import Connection
 from waltally.settings import Settings as LoaderSettings
@@ -210,9 +210,6 @@ class Source(Database):
         And that no job has left a table of its own.
         """
         self.must("run", "--once")
-        self.execute("create schema analytics")
-        with closing(connect_target(self.dsn, self.slot)) as target, target.transaction():
-            NOTIFY.install(target, "ft_service_stats")
         apply_once(LoaderSettings.of(self.dsn, self.dsn, self.slot, "cdc"))
         assert recount.differences(self.dsn, slot=self.slot) == []
         moved = "select relname from pg_class where relname ~ '^moved_' and relkind = 'r'"
