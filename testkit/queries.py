@@ -61,7 +61,7 @@ class QuerySystem(System):
             *(
                 f"{schema}.rejected_changes",
                 is_refresh,
-                "tests" if schema == "analytics" else schema,
+                target or schema,
             ),
         )
 

@@ -62,7 +62,8 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
             "Try: `dbt build --full-refresh`; if the audit differs after that, "
             "`spark-submit spark/seed.py --model purged`, then `dbt build`" in purging.said
         )
-        assert "evaluating purged at" in purging.said
+        assert "counting public.old_orders, public.orders at" in purging.said
+        assert "comparing analytics.purged" in purging.said
 
         # One TRUNCATE is applied, the other is brought forward by the audit.
         purging.target.execute(off.format("+"))

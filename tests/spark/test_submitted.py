@@ -23,10 +23,11 @@ def test_a_seed_amid_writers_plus_the_stream_from_its_position_is_a_recount(sour
     source.must_end_as_a_recount()
     # Nothing of Java's, Spark's or Python's is printed.
     assert len(out.splitlines()) == 1
-    (counting,) = [line for line in err.splitlines() if "waiting for writers" not in line]
+    counting, building = [line for line in err.splitlines() if "waiting for writers" not in line]
     assert re.fullmatch(
         r"counting public\.notification_history, .* at [0-9A-F]+/[0-9A-F]+", counting
     )
+    assert building == "building the models on their new baselines"
 
 
 @pytest.mark.slow
