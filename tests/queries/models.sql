@@ -257,6 +257,10 @@ from {days} group by 1
 select distinct on (customer_id, channel) customer_id, channel, day, hours, amount * 2 as amount from {days}
 where hours > 1 order by customer_id, channel, day desc nulls last, hours
 
+-- using_an_id
+select u.name, c.region_id, count(*) as n from {customer} c left join {project} p using (id)
+join {app_user} u on u.id = p.owner where u.is_active group by 1, 2
+
 -- in_a_select
 select region_id, (select region_id) as again, max(name) as name from {customer} group by 1
 

@@ -24,7 +24,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                         'is_needed', read.is_needed
                     ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
                     || case when listed.value ? 'is_domain' then '{"is_domain": true}' else '{}' end::jsonb
-                    order by listed.value ->> 'name' collate "C"
+                    -- PostgreSQL may print what columns of a joined model are called, one by one.
+                    order by case when source.value ? 'model' then listed.place end, listed.value ->> 'name' collate "C"
                 )
                 from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)
                 inner join cdc.read_columns(nodes) as read
