@@ -51,33 +51,14 @@ class RollUp(Keep):
             and bool(self.select.group_clause or (aggregates and not conditions))
             and not any(is_read(self.book, part) or tree.find(part, pb.SubLink) for part in parts)
             and not any(self.scope.refs(link) for link in tree.find(self.select, pb.SubLink))
-            and not self._are_spelled(mark, aggregates, summed)
+            and not self._are_enums(mark, summed)
         )
 
-    def _are_spelled(self, mark: str, aggregates: list[pb.FuncCall], parts: list[pb.Node]) -> bool:
-        """Return whether the order or the spelling of a text matters, which a model's is not."""
-        shown = self.book.columns(tree.statement(self.select))
-        for (_, type_), target in zip(shown, self.select.target_list, strict=False):
-            is_summed = any(
-                is_aggregate(self.book, call) for call in tree.find(target, pb.FuncCall)
-            )
-            if is_summed and type_.startswith(("text", "char", "json", "xml")):
-                return True
+    def _are_enums(self, mark: str, parts: list[pb.Node]) -> bool:
+        """Return whether the values of an enum are asked for, which a model has as texts."""
         types = dict(self.book.columns(f"select * from {mark}"))
-        counted = [
-            arg.column_ref
-            for call in aggregates
-            if tree.called(call) == "count"
-            for arg in call.args
-        ]
-        for ref in (ref for part in parts for ref in tree.find(part, pb.ColumnRef)):
-            type_ = types[tree.names(ref)[-1]]
-            is_text = type_.startswith(("text", "character")) or "." in type_
-            if is_text and not any(ref is one for one in counted):
-                return True
-        return any(
-            one.names[-1].string.sval == "text" for p in parts for one in tree.find(p, pb.TypeName)
-        )
+        refs = (ref for part in parts for ref in tree.find(part, pb.ColumnRef))
+        return any("." in types[tree.names(ref)[-1]] for ref in refs)
 
     def _compared(self, condition: pb.Node) -> pb.Node | None:
         """Return the column that a condition compares with one value that somebody fills in."""

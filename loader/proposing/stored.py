@@ -1,4 +1,4 @@
-"""A model's table has texts in the order of bytes, enums as texts, and numerics without a scale."""
+"""A model's table has enums as texts, and numerics without a scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loader.proposing.scope import Scope, scoped_refs
 def read_back(book: Book, select: pb.SelectStmt) -> None:
     """Let the query over models read their columns as those of its own tables were.
 
-    A text or numeric that is only compared, grouped or shown stays: the model's index serves it.
+    A numeric that is only compared, grouped or shown stays: the model's index serves it.
     """
     alike = list(_alike(select))
     entries: dict[int, tuple[pb.Node, set[str], set[str]]] = {}
@@ -41,8 +41,6 @@ def _columns(book: Book, mark: str, read: set[str], spelled: set[str]) -> Iterat
         is_enum = "." in type_ and name in read
         if is_enum or (type_.startswith("numeric(") and name in spelled):
             yield own, f"{own}::{type_}"
-        elif type_ in ("text", "character varying", "character") and name in spelled:
-            yield own, f'{own} collate "default"'
         else:
             yield own, own
 
