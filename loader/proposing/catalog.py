@@ -149,21 +149,13 @@ class Catalog:
         enum = "select 1 from pg_type where oid = to_regtype(%s) and typtype = 'e'"
         return bool(self.connection.ask(enum, (type_,)))
 
-    def columns(self, query: str, has_scale: bool = False) -> list[tuple[str, str]]:
-        """Return the names and types of what a query gives. Raises LoaderError.
-
-        `has_scale`: with the precision and scale that a numeric is declared with.
-        """
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the names and types of what a query gives. Raises LoaderError."""
         with self.connection.explained(), self.connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}) as query limit 0")
-            described = [
-                (one.name, one.type_code, (one.precision << 16 | one.scale) + 4)
-                if has_scale and 0 < (one.precision or 0) <= 1000
-                else (one.name, one.type_code, "null")
-                for one in cursor.description or ()
-            ]
-        types = ", ".join(f"format_type({oid}, {modifier})" for _, oid, modifier in described)
-        names = (name for name, _, _ in described)
+            described = [(one.name, one.type_code) for one in cursor.description or ()]
+        types = ", ".join(f"format_type({oid}, null)" for _, oid in described)
+        names = (name for name, _ in described)
         return list(zip(names, self.connection.ask(f"select {types}")[0], strict=True))
 
     def check(self, query: str) -> None:

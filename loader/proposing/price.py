@@ -10,6 +10,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
+from loader.proposing.latest import has_first, has_windows
 from loader.proposing.prove import Proof
 from loader.proposing.reading import is_clock
 from loader.proposing.sample import FEW_ROWS, PERCENT, sample_of
@@ -68,8 +69,10 @@ def sizes_of(book: Book) -> list[Size]:
     sizes: list[Size] = []
     for number, model in enumerate(book.models):
         own = _size(book, number)
-        facts = [sizes[n].rows for n in book.inputs(model.text) if not book.models[n].copied]
-        rows = min(own.rows, max(facts, default=own.rows))
+        inputs = book.inputs(model.text)
+        # What is joined may multiply the rows of copies.
+        known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not book.models[n].copied]
+        rows = min(own.rows, max(known, default=own.rows))
         if (tables := book.tables(model.text)) and not _UNFOLDS.search(model.text):
             # One row of a table is in one group; what is estimated may be more.
             rows = min(rows, sum(one.rows for one in tables))
@@ -220,6 +223,9 @@ def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
     `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
     """
     query = tree.parse(model.text)[0]
+    if tree.has_star(query) or has_first(query) or has_windows(query):
+        _count_rows(query, mark, marks)
+        return Model(model.name, tree.statement(query))
     block, blocks = "null::float8", "1" if model.copied else "count(*)"
     if of := _read_blocks(query, marks):
         marks[mark] = mark
@@ -229,6 +235,31 @@ def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
     tree.add_column(query, "waltally_block", block)
     tree.add_column(query, "waltally_blocks", blocks)
     return Model(model.name, tree.statement(query))
+
+
+def _count_rows(query: pb.SelectStmt, mark: str, marks: dict[str, str]) -> None:
+    """Let the first rows of groups have the number of blocks in which their group is."""
+    is_filtered = tree.has_star(query)
+    inner = query.from_clause[0].range_subselect.subquery.select_stmt if is_filtered else query
+    of = _read_blocks(inner, marks)
+    if of:
+        marks[mark] = mark
+    block, blocks = f"{of}.waltally_block" if of else "null::float8", "1"
+    parts = [*inner.distinct_clause]
+    if is_filtered:
+        parts = next(
+            (
+                one.partition_clause
+                for one in tree.find(inner, pb.WindowDef)
+                if one.partition_clause
+            ),
+            [],
+        )
+    if of and parts:
+        by = f"partition by {', '.join(map(tree.sql, parts))} order by {block}"
+        blocks = f"dense_rank() over ({by}) + dense_rank() over ({by} desc) - 1"
+    tree.add_column(inner, "waltally_block", block)
+    tree.add_column(inner, "waltally_blocks", blocks)
 
 
 def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:

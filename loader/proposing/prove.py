@@ -10,6 +10,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Book
+from loader.proposing.latest import has_first
 from loader.proposing.sample import PERCENT, Sample, sample_of
 from waltally.errors import SettingError
 from waltally.tables import literal
@@ -167,7 +168,8 @@ def _compared(name: str, type_: str) -> str:
 
 def _without_limit(select: pb.SelectStmt) -> str:
     other = deepcopy(select)
-    for part in ("limit_count", "limit_offset", "sort_clause"):
+    is_first = has_first(other)
+    for part in ("limit_count", "limit_offset", *([] if is_first else ["sort_clause"])):
         other.ClearField(part)
     other.limit_option = pb.LIMIT_OPTION_DEFAULT
     return tree.statement(other)

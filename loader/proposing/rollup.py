@@ -7,6 +7,7 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Model
 from loader.proposing.keep import Keep
+from loader.proposing.latest import compared
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Scope
 
@@ -23,7 +24,7 @@ class RollUp(Keep):
         self.is_final = True
         self.answers = {tree.sql(node) for node in self.select.group_clause}
         """The expressions that are its keys."""
-        self.asked = {tree.sql(one) for one in map(self._compared, self._conditions()) if one}
+        self.asked = {tree.sql(one) for one in map(compared, self._conditions()) if one}
 
     def _conditions(self) -> list[pb.Node]:
         return tree.conjuncts(self.select.where_clause)
@@ -46,7 +47,7 @@ class RollUp(Keep):
         return (
             isinstance(model, Model)
             and not keys <= {*self.answers, *self.asked}
-            and all(map(self._compared, conditions))
+            and all(map(compared, conditions))
             # Where no row is found, a total is a row, and its group is none.
             and bool(self.select.group_clause or (aggregates and not conditions))
             and not any(is_read(self.book, part) or tree.find(part, pb.SubLink) for part in parts)
@@ -59,16 +60,6 @@ class RollUp(Keep):
         types = dict(self.book.columns(f"select * from {mark}"))
         refs = (ref for part in parts for ref in tree.find(part, pb.ColumnRef))
         return any("." in types[tree.names(ref)[-1]] for ref in refs)
-
-    def _compared(self, condition: pb.Node) -> pb.Node | None:
-        """Return the column that a condition compares with one value that somebody fills in."""
-        expr = condition.a_expr
-        if expr.kind != pb.AEXPR_OP or [one.string.sval for one in expr.name] != ["="]:
-            return None
-        for own, other in ((expr.lexpr, expr.rexpr), (expr.rexpr, expr.lexpr)):
-            if own.HasField("column_ref") and not tree.find(other, pb.ColumnRef):
-                return own
-        return None
 
     def _rule(self, node: pb.Node) -> pb.Node | None:
         text = tree.sql_of_value(node)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 
 from postgast import pg_query_pb2 as pb
 
@@ -11,6 +12,7 @@ from loader.proposing import hoist, tree
 from loader.proposing.book import Book
 from loader.proposing.copies import copy_rows
 from loader.proposing.keep import Keep, complete_groups
+from loader.proposing.latest import Latest, filters_of, has_first, has_windows, part_lateral
 from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.rollup import RollUp
@@ -19,6 +21,7 @@ from loader.proposing.stored import read_back
 from loader.proposing.zone import write_zone
 from waltally.errors import LoaderError, SettingError
 
+_Way = Callable[[Scope, bool], object]
 _INSTEAD = "keep the rows that it reads (rows models), and ask the query of them"
 _SETS = (pb.EXISTS_SUBLINK, pb.ANY_SUBLINK, pb.ALL_SUBLINK)
 _MANY = 1000
@@ -32,6 +35,8 @@ class Split:
         self.book, self.name, self.compile = book, name, compile_
         self.facts = 0
         self.refusals: list[LoaderError] = []
+        self.lacks_order = False
+        """Whether the first one is what DISTINCT ON or a window lacks."""
 
     def split(self, select: pb.SelectStmt) -> None:
         """Change the query to read models alone. Raises LoaderError where it is not kept."""
@@ -63,6 +68,8 @@ class Split:
                 call.HasField("over") for call in calls
             ),
         }
+        if self.lacks_order:
+            return self.refusals[0]
         if reason := next((text for text, holds in reasons.items() if holds), None):
             return SettingError(f"{reason}: only copies of the tables would be kept", _INSTEAD)
         return next(iter(self.refusals), None) or SettingError(
@@ -71,8 +78,11 @@ class Split:
             _INSTEAD,
         )
 
-    def _query(self, scope: Scope, is_set: bool) -> None:
-        """Split a query; of a set it does not matter how often a row comes."""
+    def _query(self, scope: Scope, is_set: bool, read: Sequence[pb.Node] = ()) -> None:
+        """Split a query; of a set it does not matter how often a row comes.
+
+        `read`: which of its rows the query around it reads.
+        """
         select = scope.select
         for entry in select.with_clause.ctes:
             self._query(scope.inside(entry.common_table_expr.ctequery.select_stmt), False)
@@ -86,14 +96,15 @@ class Split:
         scope = scope.again()
         for item in scope.items:
             if item.kind == "query" and not self._is_input(item):
-                self._query(scope.inside(item.query), False)
+                filters = part_lateral(scope, item) or filters_of(scope, item)
+                self._query(scope.inside(item.query), False, filters)
         for link in tree.find(select, pb.SubLink, tree.here(select)):
             if tree.find(link, pb.RangeVar):
                 inner = link.subselect.select_stmt
                 if link.sub_link_type == pb.EXISTS_SUBLINK:
                     _select_one(inner)
                 self._query(scope.inside(inner), _is_once(inner, link.sub_link_type in _SETS))
-        self._block(scope, _is_once(select, is_set))
+        self._block(scope, _is_once(select, is_set), read)
 
     def _aggregates(self, select: pb.SelectStmt) -> list[pb.FuncCall]:
         calls = tree.find(select, pb.FuncCall, tree.here(select))
@@ -107,43 +118,66 @@ class Split:
         is_input = has_tables and is_plain(self.book, item.query)
         return is_input and not is_read(self.book, item.query)
 
-    def _block(self, scope: Scope, is_set: bool) -> None:
+    def _block(self, scope: Scope, is_set: bool, read: Sequence[pb.Node]) -> None:
         """Keep what one SELECT counts, in the first way that the compiler takes."""
         select = scope.select
         is_grouped = bool(select.group_clause or self._aggregates(select))
-        ways = (self._joined, self._folded_and_joined, self._folded)
-        for way in ways if is_grouped or is_set else ():
+        is_latest = not is_grouped and (has_first(select) or has_windows(select))
+        ways: list[_Way] = [self._joined, self._folded_and_joined, self._folded]
+        if is_latest:
+            ways = [partial(self._latest, read)]
+        elif not (is_grouped or is_set):
+            ways = []
+        for way in [*ways, *([self._answered] if is_grouped else [])]:
             models, notes = deepcopy(self.book.models), [*self.book.notes]
             before = deepcopy(select)
             try:
                 if way(scope.again(), is_grouped):
                     self.compile(self.book)
-                    self.facts += is_grouped or self.has_aggregates
-                    if is_grouped:
+                    self.facts += is_grouped or self.has_aggregates or is_latest
+                    if is_grouped and way != self._answered:
                         self._roll_up(scope)
                     return
             except LoaderError as error:
-                self.refusals.append(error)
+                self.refusals.insert(0 if is_latest else len(self.refusals), error)
+                self.lacks_order |= is_latest
             self.book.models[:], self.book.notes[:] = models, notes
             select.CopyFrom(before)
         self._read_rows(scope)
         self.compile(self.book)
 
-    def _roll_up(self, scope: Scope) -> None:
+    def _latest(self, read: Sequence[pb.Node], scope: Scope, is_grouped: bool) -> bool:
+        """A roll-up of the rows of one table that decide each other."""
+        if [item.kind for item in scope.items] != ["table"]:
+            return False
+        copy_rows(self.book, scope)
+        Latest(scope.again(), f"{self.name}_answer", read).make()
+        return True
+
+    def _answered(self, scope: Scope, is_grouped: bool) -> bool:
+        """A roll-up of the rows of one table: its aggregates need each of them."""
+        if [item.kind for item in scope.items] != ["table"]:
+            return False
+        copy_rows(self.book, scope)
+        self.compile(self.book)
+        return self._roll_up(scope)
+
+    def _roll_up(self, scope: Scope) -> bool:
         """Keep the answer, where one model decides it and the compiler takes it."""
         for keeps_expressions in (True, False):
             select, models = deepcopy(scope.select), deepcopy(self.book.models)
             keep = RollUp(scope.again(), f"{self.name}_answer", keeps_expressions)
             if not keep.is_possible:
-                return
+                return False
             try:
                 keep.make(True)
                 self.compile(self.book)
-                return
+                return True
             except LoaderError as error:
                 self.refusals.append(error)
                 self.book.models[:] = models
                 scope.select.CopyFrom(select)
+        return False
 
     def _read_rows(self, scope: Scope) -> None:
         copy_rows(self.book, scope)

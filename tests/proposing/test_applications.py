@@ -19,10 +19,20 @@ from waltally.errors import LoaderError
         ("select id, language from posts", "each row is needed"),
         (
             "select avg(n) from (select row_number() over (order by id) as n from posts) as p",
-            "A window over rows needs each of them",
+            "Nothing says which rows of posts_rows belong together",
         ),
-        ("select count(*) from (select distinct on (id) id from posts) as p", "DISTINCT ON takes"),
-        ("select sum(id * interval '1 day') from posts", "adds up values of type interval"),
+        (
+            "select distinct on (language) language, id from posts order by 1, account_id",
+            "leaves open which row comes first",
+        ),
+        (
+            "select distinct on (language) language, id from posts where id < 9 /* :to */ order by 1, id",
+            "decides which row of a group comes first",
+        ),
+        (
+            "select sum(id * interval '1 day') from posts where id < 9 /* :to */",
+            "adds up values of type interval",
+        ),
         ("select max(language::timestamp) from posts", "a text cast to timestamp"),
         ("select count(*) from secret", "row security"),
         ("select sum(twice(account_id)) from posts", "a function of a user"),
@@ -34,13 +44,16 @@ from waltally.errors import LoaderError
         ("select count(*) from posts where language::lab.tongue = 'x'", "a type of a user"),
         ("select count(*) from posts where tag = 'x' /* :tag */", "a type that is not built in"),
         (
-            "select percentile_disc(array[0.1, 0.9]) within group (order by id) from posts",
+            "select percentile_disc(array[0.1, 0.9]) within group (order by id) from posts where id < 9 /* :to */",
             "is several values",
         ),
         ("select count(*) from posts where random() < 0.5", "another value at each call"),
         ("select language, count(*) from posts group by rollup (language)", "Grouping sets"),
         ("with recursive r as (select 1 as n) select count(*) from r", "recursive"),
-        ("select string_agg(language, ',' order by id) from posts", "needs each row"),
+        (
+            "select string_agg(language, ',' order by id) from posts where id < 9 /* :to */",
+            "needs each row",
+        ),
         ("select count(*) from nowhere", "no table nowhere"),
         ("delete from posts", "something beside SELECT"),
         ("select count(language) from posts natural join accounts", "is of two tables"),

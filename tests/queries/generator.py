@@ -397,7 +397,8 @@ class Trial(Generic[Kept]):
         try:
             model = self.model(name, query, options)
         except psycopg2.Error as error:
-            kind = "refused" if error.pgcode == "WL003" else "wrong"
+            # PostgreSQL makes no table with two columns of one name.
+            kind = {"WL003": "refused", "42701": "invalid"}.get(error.pgcode or "", "wrong")
             return Outcome(kind, query, options, said(error))
         return model, Outcome("kept", query, options)
 
