@@ -66,7 +66,8 @@ set start_lsn = %(end)s
 where start_lsn < %(end)s
 """
 
-# A rebuild from one of these needs the log before its start. The baseline's own row says to whom the model belongs.
+# A rebuild from one of these needs the log before its start. The baseline's own row says whose
+# the model is.
 _FORGET_GROUPS = """
 delete from {0}.baseline_group as counted
 using {0}.baseline, {0}.slot_position as log
