@@ -44,6 +44,7 @@ def test_own_rows_are_skipped_with_the_right_and_harmless_without(source: Databa
             assert own_rows == (0 if user == "postgres" else 1000)
             source.execute("select pg_drop_replication_slot(%s)", other)
             source.must("teardown", "--drop-data", "--yes", PGUSER=user)
+            source.execute("drop schema analytics cascade")
 
 
 def test_a_large_transaction_passes_in_constant_memory_and_whole(source: Database) -> None:

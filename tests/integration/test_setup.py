@@ -224,6 +224,6 @@ def test_apply_pins_what_every_session_pins(source: Database) -> None:
         source.execute("alter role postgres reset TimeZone")
     query = "select proconfig from pg_proc where proname in ('apply', 'apply_computed')"
     for (pins,) in source.execute(query):
-        assert len(pins) == 10
+        assert len(pins) == 11
         pinned = [f"-c {pin.replace(', ', ',')} " for pin in pins]
         assert all(pin in session_settings.PINS + " " for pin in pinned)

@@ -74,6 +74,7 @@ def test_a_person_sees_a_line_per_value_and_totals_or_what_there_is(built: Datab
 def test_a_model_that_was_never_built_is_named_with_the_remedy(source: Database) -> None:
     assert "run `loader setup`" in source.refused("stats", MODEL)[1]
     source.must("setup")
+    source.execute("drop table analytics.ft_service_stats")
     said = source.refused_with(20, "no table analytics.ft_service_stats", "stats", MODEL)
     assert said.strip().endswith("Try: `dbt build`")
 
@@ -87,7 +88,7 @@ def test_sums_keep_every_digit_and_days_and_nulls_are_shown(source: Database) ->
     source.declare(ft_orders=Query(query))
     source.must("setup")
     source.execute(
-        "create schema analytics; create table analytics.ft_orders (note text, day date, "
+        "drop table analytics.ft_orders; create table analytics.ft_orders (note text, day date, "
         "paid numeric); insert into analytics.ft_orders values "
         "('a', '2026-03-29', 12345678901234567890.05), ('a', null, -0.01), ('b', null, 2)"
     )

@@ -115,6 +115,8 @@ def test_two_setups_at_once_make_one_slot(pipeline: Pipeline) -> None:
     assert [each.returncode for each in both] == [0, 0]
     # The other one may have made the schema before.
     assert ["made the slot" in each for each in said].count(True) == 1, said
+    # With it the models are installed.
+    pipeline.must("setup")
     pipeline.source.insert(3)
     pipeline.must("run", "--once")
     assert pipeline.staged() == 3
