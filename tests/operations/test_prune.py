@@ -183,7 +183,8 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     # A model that nobody would ever apply more to, and one of a dbt target whose schema is gone.
     goes(
         3,
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn, baseline_id, declaration)"
+        "insert into cdc.model_watermark"
+        " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
         " select 'dev.it''s', slot_name, '2/10', baseline_id, declaration from cdc.model_watermark",
     )
     needs = "declared_name, relation_name, declaration, needed, routine, needs"
