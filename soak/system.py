@@ -98,8 +98,9 @@ class Soaked(System):
         notify_traffic.fill(self.dsn, identity, seed)
         world.SHOP.fill(self.dsn, 2000, seed)
         # Before the first purge, which counts from the first baseline on.
-        self.do("spark-submit", "spark/seed.py")
         self.do("dbt", "run")
+        self.do("loader", "run", "--once")
+        self.do("spark-submit", "spark/seed.py")
 
         self.watcher = Watcher(self.dsn, self.target_dsn)
         stack.callback(self.watcher.close)
