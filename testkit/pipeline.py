@@ -47,7 +47,7 @@ class Pipeline(System):
         setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
         self.install_declared(self.environment())
         if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
-            # Of a partitioned table the log holds what comes after a loader has read its partitions.
+            # A loader reads the partitions of a table before it holds its changes.
             self.stage()
             self.seed()
 

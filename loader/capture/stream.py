@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -36,13 +37,15 @@ from loader.source.slot_admin import origin_name
 from loader.source.standbys import actions
 from loader.source.standbys import findings as standby_rules
 from loader.source.state import State
+from loader.source.table_identity import TableIdentities
 from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Kept
-from loader.staging.records import SlotPosition
+from loader.staging.logged_tables import Kept, Labels
+from loader.staging.records import Registration, SlotPosition
 from waltally import failpoints
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, combine
 from waltally.settings import Settings
+from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
@@ -75,9 +78,15 @@ def ask(
     catalog = LeafCatalog(source, registration.tables, registration.leaves)
     # Of a table that is new, the partitions are as they should be.
     new = {table: root for table, root in catalog.roots.items() if table not in registration.labels}
-    registration = replace(registration, leaves={**new, **registration.leaves})
+    counted = read_counted(target.connection)
+    registration = replace(
+        registration,
+        leaves={**new, **registration.leaves},
+        # A seed may have counted a table before any loader knew it.
+        labels={**_counted_labels(registration, counted), **registration.labels},
+    )
     state = read_stream(settings, source, hello.slot, registration.models, catalog.roots)
-    state = replace(state, registration=registration, counted=read_counted(target.connection))
+    state = replace(state, registration=registration, counted=counted)
     kept, keep_columns = column_stage(source, registration, settings.columns, hello.encoding)
     source.give_up_locks()
     lacking = find_lacking(source, state)
@@ -90,6 +99,18 @@ def ask(
         keep_columns,
         lacking,
     )
+
+
+def _counted_labels(
+    registration: Registration, counted: Mapping[str, TableIdentities]
+) -> dict[Table, Labels]:
+    """Return what the needed columns of each table were when its models counted them."""
+    labels: dict[Table, Labels] = {}
+    for table in registration.tables:
+        for identities in counted.values():
+            if (identity := identities.get(str(table))) is not None:
+                labels[table] = {**labels.get(table, {}), **identity["labels"]}
+    return labels
 
 
 REFUSED: tuple[rules.Rule, ...] = (

@@ -83,6 +83,7 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
             f"update {each.table} set {quoted(each.texts[0])} = 'd' where id = 1;"
             f"delete from {each.table} where id = 3"
         )
+    system.do("dbt", "run")
     system.must("run", "--once")
     system.spark_job("spark-submit spark/seed.py")
     for each in tables:

@@ -54,13 +54,19 @@ RENAMED = "alter type lab.state rename value 'new' to 'fresh'"
 
 @contextmanager
 def seeded(
-    cluster: Cluster, home: Path, tables: str, models: dict[str, tuple[str, dict[str, Any]]]
+    cluster: Cluster,
+    home: Path,
+    tables: str,
+    models: dict[str, tuple[str, dict[str, Any]]],
+    has_followed: bool = True,
 ) -> Iterator[QuerySystem]:
-    """Models over tables with rows, which no loader has followed yet."""
+    """Models over tables with rows, which a loader has followed or not."""
     with empty_database(cluster) as source:
         source.execute(tables)
         made = QuerySystem(source, home)
         made.keep(models)
+        if has_followed:
+            made.must("run", "--once")
         made.spark_job(SEED)
         yield made
 
@@ -174,7 +180,7 @@ def test_a_loader_that_was_never_run_sees_what_was_renamed_since_the_seed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     model = {"by_state": MODELS["by_state"]}
-    with seeded(cluster, tmp_path, TABLES, model) as system:
+    with seeded(cluster, tmp_path, TABLES, model, has_followed=False) as system:
         system.source.execute(RENAMED)
         change_again(system)
         system.catch_up()
