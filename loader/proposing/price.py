@@ -14,8 +14,10 @@ from loader.proposing.latest import has_first, has_windows
 from loader.proposing.prove import Proof
 from loader.proposing.reading import is_clock
 from loader.proposing.sample import FEW_ROWS, PERCENT, sample_of
+from loader.proposing.trial import query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
+from waltally.database import Target
 from waltally.tables import format_table, quoted
 from waltally.units import duration, size
 
@@ -34,10 +36,8 @@ _LITTLE = 0.25
 _UNFOLDS = re.compile(r"unnest|_elements|_each|_keys|_to_table|_matches|generate_")
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
-_FAST = 0.05
-"""A view that takes fewer seconds is fast enough."""
 _TIMES = 10
-"""How many times faster than its query a slower one has to be."""
+"""How many times faster than its query a view has to be."""
 _TABLE_BYTES = """
 select coalesce(sum(pg_table_size(part.relid)), 0)
 from unnest(%s::text[]) as t (name)
@@ -120,21 +120,29 @@ class Price:
     @property
     def is_dear(self) -> bool:
         """Whether keeping costs more than it gives."""
-        is_slow = self.view_seconds > max(_FAST, self.query_seconds / _TIMES)
-        return is_slow or self.kept > self.read / 2
+        return self.view_seconds > self.query_seconds / _TIMES or self.kept > self.read / 2
 
     @property
     def line(self) -> str:
         """The price as one line."""
         return (
             f"keeps about {size(self.kept)} of {size(self.read)} that the query reads; the view"
-            f" reads about {self.rows:,.0f} rows in {duration(self.view_seconds)}, the query takes"
-            f" {duration(self.query_seconds)}"
+            f" reads about {max(self.rows, 1):,.0f} rows in {_took(self.view_seconds)}, the query"
+            f" takes {_took(self.query_seconds)}"
         )
 
 
+def _took(seconds: float) -> str:
+    return f"{1000 * seconds:,.1f} ms" if seconds < 1 else duration(seconds)
+
+
 def price_of(
-    book: Book, original: str, reads: pb.SelectStmt, proof: Proof, sizes: list[Size]
+    book: Book,
+    target: Target,
+    original: str,
+    reads: pb.SelectStmt,
+    proof: Proof,
+    sizes: list[Size],
 ) -> Price | None:
     """Return a query's price; None where its tables are small, and all is cheap."""
     text = tree.statement(reads)
@@ -143,15 +151,16 @@ def price_of(
         return None
     ((read,),) = book.catalog.connection.ask(_TABLE_BYTES, ([one.table.quoted for one in tables],))
     inputs = [sizes[n] for n in book.inputs(text)]
-    rows = sum(one.rows for one in inputs)
-    # The times of both grow with what they read.
-    growth = rows / max(1.0, sum(one.sampled for one in inputs)) if proof.sampled else 1.0
+    # Over all rows a view reads as many times more as its models have.
+    growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
+    trial = try_view(book, target, text)
+    sampled = proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0)
     return Price(
         sum(sizes[n].bytes for n in book.needed(text)),
         float(read),
-        rows,
-        proof.view_seconds * growth,
-        proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0),
+        trial.rows * growth,
+        trial.planning + trial.seconds * growth,
+        query_seconds(book, original, sampled),
     )
 
 

@@ -83,7 +83,7 @@ def propose(
         with text_lines.shown("proving what is proposed"):
             kept = share(book, wish.written)
             sizes = sizes_of(book)
-            proofs = _proofs(book, asked, wish, sizes)
+            proofs = _proofs(book, target, asked, wish, sizes)
             prices = price_lines(book, sizes)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
@@ -158,7 +158,9 @@ def _name_columns(book: Book, asked: Asked) -> None:
         target.res_target.name = own
 
 
-def _proofs(book: Book, asked: list[tuple[str, Asked]], wish: Wish, sizes: list[Size]) -> list[str]:
+def _proofs(
+    book: Book, target: Target, asked: list[tuple[str, Asked]], wish: Wish, sizes: list[Size]
+) -> list[str]:
     """Return what the comparisons gave, and what keeping costs.
 
     Raises LoaderError where rows differ, time is over, or keeping costs more than it gives.
@@ -184,7 +186,7 @@ def _proofs(book: Book, asked: list[tuple[str, Asked]], wish: Wish, sizes: list[
                 f"{name}: neither the query nor the view has a row here, which proves nothing",
                 "give parameters values that the rows have, or leave it by --prove none",
             )
-        if price := price_of(book, one.original, one.select, last, sizes):
+        if price := price_of(book, target, one.original, one.select, last, sizes):
             if price.is_dear and not wish.anyway:
                 said = f"{name} costs more than it gives: it {price.line}"
                 raise SettingError(said, cheaper(book, one.select))

@@ -310,6 +310,24 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
     assert 1_900 < float(hours.split()[2].replace(",", "")) < 3_300, "there are 2,501"
 
 
+def test_a_price_knows_what_an_index_finds(shop: Database, tmp_path: Path) -> None:
+    shop.execute(
+        "drop table if exists visits; create table visits (id bigint primary key, guest int, page int);"
+        "insert into visits select n, n * 7919 % 30000, n % 7 from generate_series(1, 150000) as n;"
+        "create index on visits (guest); analyze visits"
+    )
+    text = "select count(*) as n, sum(page) as pages from visits where {} = 7 /* :own */"
+    query = asked(tmp_path, text.format("guest"))
+    words = ("init", str(tmp_path / "live"), "--query", query, "--anyway")
+    (price,) = [line for line in shop.must(*words).splitlines() if "the view reads" in line]
+    rows, took, asks = re.findall(
+        r"about ([\d,]+) rows in (\S+ \S+), the query takes (\S+ \S+)", price
+    )[0]
+    assert int(rows.replace(",", "")) < 200, price
+    # The query has an index too.
+    assert took.endswith("ms") and asks.endswith("ms"), price
+
+
 def test_a_query_becomes_a_project_that_follows_and_equals_it(
     shop: Database, tmp_path: Path
 ) -> None:
