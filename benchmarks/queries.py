@@ -7,14 +7,17 @@ parent has a tenth. Values have the widths that applications have: a text some 3
 that the query does not read 150 together; a day is one of two years. The models are made as plain
 tables with their unique index, as dbt would, and query and view are asked three times; the least
 counts. *Time* is the query's over the view's, *bytes* the models' with indexes over the tables'
-without.
+without. *A change* is a new row of the largest table, through all models of the query, in a batch
+of 500; its tables have --change-rows rows.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
 from statistics import median
 
 from benchmarks.report import Table, main, show
@@ -23,10 +26,14 @@ from loader.proposing.questions import Wish
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import rendered
-from tests.queries.test_corpus import CASES, Case, read_case
+from tests.queries.lab import Lab
+from tests.queries.models_lab import Above, Below
+from tests.queries.models_lab import fill as fill_models
+from tests.queries.test_corpus import CASES, Case, begin_case, read_case, rendered_models
 from waltally.settings import Settings
 from waltally.tables import quoted
 
+_BATCH = 500
 _COLUMNS = """
 select a.attname::text, format_type(a.atttypid, null), a.attnum = any(i.indkey),
     (select confrelid::regclass::text from pg_constraint
@@ -59,37 +66,53 @@ def fill(database: Database, case: Case, rows: int) -> None:
     """Make the tables of a case and their rows."""
     database.execute("drop schema if exists lab cascade; create schema lab; set search_path = lab")
     database.execute(case.tables)
-    tables = re.findall(r"create table (\w+)", case.tables)
-    for place, table in enumerate(tables):
-        # What the application has beside the columns that its query reads.
-        database.execute(f"alter table {table} add other_columns text default repeat('x', 150)")
-        count = (
-            rows if place == len(tables) - 1 else max(rows // 10 ** (len(tables) - 1 - place), 10)
-        )
-        columns, texts = [], []
-        for n, (name, type_, is_key, parent) in enumerate(database.execute(_COLUMNS, table)):
-            pool = case.values.get(f"{table}.{name}") or case.values.get(name)
-            # Another order in each column, the same in each run.
-            number = f"abs(hashint8extended(g, {n})) % 1000000007"
-            if is_key:
-                text = values_of(type_, "g") if type_ != "integer" and type_ != "bigint" else "g"
-            elif parent:
-                number = f"1 + ({number}) % {max(count // 10, 10)}"
-                text = values_of(type_, number) if type_ not in ("integer", "bigint") else number
-            else:
-                text = values_of(type_, number)
-            if pool and not is_key:
-                listed = ", ".join(f"({one})::{type_}" for one in pool)
-                text = f"(array[{listed}])[1 + ({number}) % {len(pool)}]"
-            columns.append(quoted(name))
-            texts.append(text)
-        with_keys = "on conflict do nothing"
-        database.execute("set session_replication_role = replica")
-        database.execute(
-            f"insert into {table} ({', '.join(columns)}) select {', '.join(texts)}"
-            f" from generate_series(1, {count}) as g {with_keys}"
-        )
+    add_columns(database, case)
+    database.execute("set session_replication_role = replica")
+    for place, table in enumerate(tables_of(case)):
+        insert(database, case, table, 1, rows_of(case, place, rows))
     database.execute("analyze")
+
+
+def tables_of(case: Case) -> list[str]:
+    """Return the tables of a case; the last one is the largest."""
+    return re.findall(r"create table (\w+)", case.tables)
+
+
+def rows_of(case: Case, place: int, rows: int) -> int:
+    """Return how many rows a table has, by its place."""
+    above = len(tables_of(case)) - 1 - place
+    return max(rows // 10**above, 10) if above else rows
+
+
+def add_columns(database: Database | Lab, case: Case) -> None:
+    """Let the tables have what an application has beside the columns that its query reads."""
+    for table in tables_of(case):
+        database.execute(f"alter table {table} add other_columns text default repeat('x', 150)")
+
+
+def insert(database: Database | Lab, case: Case, table: str, first: int, last: int) -> None:
+    """Insert the rows of these numbers."""
+    columns, texts = [], []
+    for n, (name, type_, is_key, parent) in enumerate(database.execute(_COLUMNS, table)):
+        pool = case.values.get(f"{table}.{name}") or case.values.get(name)
+        # Another order in each column, the same in each run.
+        number = f"abs(hashint8extended(g, {n})) % 1000000007"
+        if is_key:
+            text = values_of(type_, "g") if type_ not in ("integer", "bigint") else "g"
+        elif parent:
+            number = f"1 + ({number}) % {max(last // 10, 10)}"
+            text = values_of(type_, number) if type_ not in ("integer", "bigint") else number
+        else:
+            text = values_of(type_, number)
+        if pool and not is_key:
+            listed = ", ".join(f"({one})::{type_}" for one in pool)
+            text = f"(array[{listed}])[1 + ({number}) % {len(pool)}]"
+        columns.append(quoted(name))
+        texts.append(text)
+    database.execute(
+        f"insert into {table} ({', '.join(columns)}) select {', '.join(texts)}"
+        f" from generate_series({first}, {last}) as g on conflict do nothing"
+    )
 
 
 def least(database: Database, query: str) -> float:
@@ -136,6 +159,57 @@ def measure_case(database: Database, name: str, rows: int) -> dict[str, float]:
     }
 
 
+class _Even(Random):
+    """Leaves out nothing, and makes no key too long."""
+
+    def random(self) -> float:
+        return 0.99
+
+
+def change_cost(lab: Lab, dsn: str, name: str, rows: int) -> float:
+    """Return the microseconds that a new row of the largest table costs in a batch."""
+    case = read_case(name)
+    begin_case(lab, case, Random(name))
+    lab.execute("set search_path = lab")
+    add_columns(lab, case)
+    made = propose(
+        Settings.of(dsn, dsn, "waltally", "cdc"),
+        {"report": case.query},
+        Wish(timezone="UTC", prove="none", anyway=True),
+    )
+    for table in tables_of(case):
+        lab.follow(table)
+    models, _ = rendered_models(
+        {Path(path).stem: text for path, text in made.files.items() if path.endswith(".sql")}
+    )
+    lab.execute("set search_path = pg_catalog")
+    below = []
+    for own, (query, options) in models.items():
+        if any(f"{{{other}}}" in query for other in models):
+            Above(lab, own, query, **options)
+        else:
+            below.append(Below(lab, own, query, _Even(1), **options))
+            below[-1].has_parts = False
+
+    def write(first: int, last: int, tables: Mapping[str, int]) -> float:
+        lab.execute("set search_path = lab")
+        for table, before in tables.items():
+            insert(lab, case, table, before + first, before + last)
+        lab.execute("set search_path = pg_catalog")
+        lab.execute("analyze")
+        begun = time.perf_counter()
+        for model in below:
+            model.catch_up(is_cut=False)
+        return time.perf_counter() - begun
+
+    for place, table in enumerate(tables_of(case)):
+        write(1, rows_of(case, place, rows), {table: 0})
+    fill_models(lab)
+    write(1, _BATCH, {tables_of(case)[-1]: rows})
+    seconds = write(_BATCH + 1, 2 * _BATCH, {tables_of(case)[-1]: rows})
+    return 1e6 * seconds / _BATCH
+
+
 def _plain(text: str) -> tuple[str, dict[str, object]]:
     query, options = rendered(text)
     return re.sub(r"\{(\w+)\}", r'"\1"', query), options
@@ -145,20 +219,33 @@ def _bytes(database: Database, function: str, name: str) -> float:
     return float(database.value(f"select {function}(%s::regclass)", name))
 
 
-def measure(rows: int, cases: list[str]) -> Iterator[Table]:
+def measure(rows: int, change_rows: int, cases: list[str]) -> Iterator[Table]:
     """Measure the cases; all of the corpus where none is named."""
     found: dict[str, dict[str, float]] = {}
-    with Cluster() as cluster, empty_database(cluster) as database:
+    with (
+        Cluster() as cluster,
+        empty_database(cluster) as database,
+        empty_database(cluster) as other,
+        Lab(cluster.dsn(other.name)) as lab,
+    ):
         database.with_functions()
         for name in cases or CASES:
             found[name] = measure_case(database, name, rows)
+            found[name]["a change, µs"] = change_cost(
+                lab, cluster.dsn(other.name), name, change_rows
+            )
             show(f"{rows:,} rows", [{"query": name, **found[name]}])
-    times, sizes = ([one[what] for one in found.values()] for what in ("time", "bytes"))
+    views, times, sizes, changes = (
+        [one[what] for one in found.values()]
+        for what in ("view, ms", "time", "bytes", "a change, µs")
+    )
     summary = [
         {"of each query": name, "median": median(values), "worst": worst}
         for name, values, worst in (
+            ("view's time, ms", views, max(views)),
             ("query's time : view's time", times, min(times)),
             ("bytes kept : bytes of the tables", sizes, max(sizes)),
+            ("a change, µs", changes, max(changes)),
         )
     ]
     yield Table("queries", summary, {"cases": found})
@@ -169,5 +256,6 @@ if __name__ == "__main__":
         __doc__,
         measure,
         rows=(1_000_000, "of a case's largest table"),
+        change_rows=(20_000, "of it where changes are measured"),
         cases=(CASES, "cases of the corpus"),
     )

@@ -97,15 +97,41 @@ class _Sum:
             and not is_read(keep.book, call.args[0])
         )
         self.value = pb.Node() if self.is_star else call.args[0]
-        bare = self.value.HasField("column_ref")
-        self.is_inner = keep.is_own(self.value) and (bare or not keep.is_nullable)
         filters = tree.conjuncts(call.agg_filter)
+        self.of_nulls = "" if filters else self._of_nulls()
+        """What an expression is of a row of nulls, which an outer join gives."""
+        bare = self.value.HasField("column_ref")
+        self.is_inner = keep.is_own(self.value) and (
+            bare or not keep.is_nullable or bool(self.of_nulls)
+        )
         can_filter = self.is_inner or (self.is_star and not keep.is_nullable)
         inner = [one for one in filters if can_filter and keep.is_own(one)]
         self.inner = f" filter (where {tree.sql(tree.all_of(inner))})" if inner else ""
         self.outer = [f"({tree.sql(keep.outer(one))})" for one in filters if one not in inner]
         if self.outer:
             keep.has_sets = True
+
+    def _of_nulls(self) -> str:
+        """Return the value over nulls, if it can be asked for; empty where it needs none."""
+        keep, value = self.keep, self.value
+        if not keep.is_nullable or value.HasField("column_ref") or not keep.is_own(value):
+            return ""
+
+        def null(node: pb.Node) -> pb.Node | None:
+            text = tree.sql_of_value(node) if node.HasField("column_ref") else ""
+            return tree.expression(f"null::{keep.type_of(text)}") if text else None
+
+        text = f"({tree.sql(tree.changed(value, null))})"
+        # The planner computes it, also where there is no such row.
+        can_be = keep.book.catalog.is_true(f"{text} is not distinct from {text}")
+        return text if can_be else ""
+
+    def _or_of_nulls(self, own: str, of_nulls: str) -> str:
+        """Return a measure, or of a row of nulls what its expression is."""
+        if not self.of_nulls:
+            return own
+        rows = self.keep.measure("count(*)", "row_count")
+        return f"case when {rows} is null then {of_nulls} else {own} end"
 
     def text(self, name: str) -> str:
         """Return the expression over the model."""
@@ -134,7 +160,9 @@ class _Sum:
     def _count(self, empty: str = "0", cast: str = "bigint") -> str:
         if self.is_inner:
             text = f"count({tree.sql(self.value)}){self.inner}"
-            return self._added(self.keep.measure(text, self._hint("count")), empty, cast)
+            own = self.keep.measure(text, self._hint("count"))
+            own = self._or_of_nulls(own, f"({self.of_nulls} is not null)::integer")
+            return self._added(own, empty, cast)
         if self.is_star:
             return self._added(self.rows(self._hint("count")), empty, cast)
         is_counted = f"({tree.sql(self.keep.outer(self.value))}) is not null"
@@ -148,11 +176,14 @@ class _Sum:
     def _sum(self, type_: str) -> str:
         cast = type_ if type_ in ("bigint", *_FLOATS) else ""
         value = tree.sql(self.value if self.is_inner else self.keep.outer(self.value))
+        of_nulls = self.of_nulls
         if self._type("sum") in _FLOATS:
-            value = f"({value})::double precision::text::numeric"
+            value, of_nulls = (
+                f"({one})::double precision::text::numeric" for one in (value, of_nulls)
+            )
         if self.is_inner:
             own = self.keep.measure(f"sum({value}){self.inner}", self._hint("sum"))
-            return self._added(own, "", cast)
+            return self._added(self._or_of_nulls(own, of_nulls), "", cast)
         self.keep.has_sets = True
         return self._added(f"({value}) * {self.rows()}", "", cast)
 

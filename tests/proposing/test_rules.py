@@ -132,12 +132,22 @@ CASES = {
         'SELECT c."group" AS "group", sum(o.n) AS n FROM report_orders o'
         " JOIN customers_rows c ON c.id = o.customer_id GROUP BY 1",
     ),
-    "the columns, and no expressions, of a table that an outer join may leave out are keys": (
+    "a sum of an expression of a table that an outer join may leave out is asked of its nulls too": (
         "select c.id, sum(coalesce(o.amount, 5)) as total from customers as c left join orders as o"
         " on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by c.id",
-        "SELECT o.amount AS amount, o.customer_id AS customer_id, o.placed_at AS placed_at, count(*) AS row_count"
-        " FROM orders o GROUP BY 1, 2, 3",
+        "SELECT o.customer_id AS customer_id, o.placed_at AS placed_at, sum(COALESCE(o.amount, 5)) AS total,"
+        " count(*) AS row_count FROM orders o GROUP BY 1, 2",
         "select id from customers",
+    ),
+    "but where those have no value the columns are keys": (
+        "select c.id, count(1 / coalesce(o.customer_id, 0)) as n from customers as c left join orders as o"
+        " on o.customer_id = c.id and o.placed_at > '2020-01-01' group by c.id having count(*) > 1",
+        "SELECT o.customer_id AS customer_id, count(*) AS row_count FROM orders o"
+        " WHERE o.placed_at > '2020-01-01' GROUP BY 1",
+        "select id from customers",
+        "SELECT c.id AS id, sum(COALESCE(o.row_count, 1)) FILTER (WHERE 1 / COALESCE(o.customer_id, 0) IS NOT NULL)"
+        " AS sum, sum(COALESCE(o.row_count, 1)) AS sum_2 FROM customers_rows c LEFT JOIN report_orders o"
+        " ON o.customer_id = c.id GROUP BY 1",
     ),
     "and casts of them, as a key has not the spelling of its values": (
         "select coalesce(o.amount::text, '-') as amount, count(*) as n from customers as c"

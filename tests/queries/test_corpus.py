@@ -63,7 +63,7 @@ def _times(query: str) -> list[str]:
     return times
 
 
-def _begin(lab: Lab, case: Case, rng: Random) -> Writer:
+def begin_case(lab: Lab, case: Case, rng: Random) -> Writer:
     """Make the tables of a case, in place of those of the one before."""
     lab.sources.clear()
     lab.clear()
@@ -91,7 +91,7 @@ def lab(database: Database) -> Iterator[Lab]:
         yield made
 
 
-def _rendered(files: dict[str, str]) -> tuple[dict[str, tuple[str, dict[str, Any]]], str]:
+def rendered_models(files: dict[str, str]) -> tuple[dict[str, tuple[str, dict[str, Any]]], str]:
     """Return the models of a project, each with its config, and the query that reads them."""
     models, reads = {}, ""
     for name, text in files.items():
@@ -129,9 +129,9 @@ def _differences(lab: Lab, reads: str, query: str) -> tuple[list[tuple[Any, ...]
 def test_a_query_of_an_application_is_kept(database: Database, lab: Lab, name: str) -> None:
     rng = Random(name)
     case = read_case(name)
-    writer = _begin(lab, case, rng)
+    writer = begin_case(lab, case, rng)
     made = proposed(database, case.query, prove="none").files
-    models, reads = _rendered(
+    models, reads = rendered_models(
         {Path(path).stem: text for path, text in made.items() if path.endswith(".sql")}
     )
     for table in writer.pools:
