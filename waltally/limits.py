@@ -35,6 +35,10 @@ class Limits:
     """The pause after an apply that broke."""
     look_behind: float = 1.0
     """How often to look for models that are behind."""
+    look_for_seeds: float = 2.0
+    """How often to look for models that wait for a seed."""
+    seed_again: float = 30.0
+    """The pause after a seed that failed; each further one doubles it, up to 32 times."""
     stop_apply: float = 10.0
     """How long the end of a run waits for an apply before it cancels it."""
     read_lock: float = 5.0

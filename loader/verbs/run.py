@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.monitoring import text_lines
-from waltally.errors import LoaderError
+from waltally.errors import LoaderError, SettingError
 from waltally.limits import limits
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
@@ -57,6 +57,18 @@ def run_command(
             help="Keep only these columns, keys, and what the models need; the rest is not stored.",
         ),
     ] = "",
+    with_seeds: Annotated[
+        bool, typer.Option("--seed", help="Start the seeds that models wait for, one at a time.")
+    ] = False,
+    seed_command: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            envvar="LOADER_SEED_COMMAND",
+            show_default="spark-submit spark/seed.py",
+            help="What starts a seed, with --model NAME after it: a cluster's own submit.",
+        ),
+    ] = "",
     verbose: Annotated[bool, typer.Option("--verbose", help="Log each build too.")] = False,
     metrics_port: Annotated[
         int,
@@ -82,7 +94,7 @@ def run_command(
 
     Example: loader run --build
     """
-    from loader.applying import applier
+    from loader.applying import applier, seeder
     from loader.capture.events import Failed, RunState, ignore
     from loader.capture.follow import follow
     from loader.monitoring.progress import Progress
@@ -92,7 +104,11 @@ def run_command(
     progress = Progress(run_state)
     with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
         settings = Settings.of(source, target, slot, schema, columns)
+        if with_seeds and once:
+            raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
+        seeds = seeder.Seeder(settings, seeder.seed_command(seed_command)) if with_seeds else None
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
+        threads += [seeder.THREAD] if seeds else []
         observers: list[Notify] = [progress]
 
         def notify(event: Event) -> None:
@@ -109,6 +125,8 @@ def run_command(
         with serving as serve, progress:
             observers.append(serve)
             try:
+                if seeds:
+                    seeds.start()
                 if with_build and not once:
                     background = applier.Applier(settings, run_state, notify, build_share)
                     observers.append(background.notice)
@@ -127,6 +145,9 @@ def run_command(
             except LoaderError as error:
                 notify(Failed(error, retried=False))
                 raise
+            finally:
+                if seeds:
+                    seeds.close()
 
 
 def _log_to_stderr(verbose: bool) -> None:

@@ -155,6 +155,10 @@ create table installed_model (
     failed_at timestamptz,
     failures integer not null default 0,
     retry_at timestamptz,
+    -- What the last seed that a loader has started for it ended with; null since one succeeded.
+    seed_error text,
+    seed_failures integer not null default 0,
+    seed_retry_at timestamptz,
     -- Who computes what a batch adds to it: cdc.apply, or spark/apply.py.
     engine text not null default 'database' check (engine in ('database', 'spark')),
     primary key (slot_name, model_name)

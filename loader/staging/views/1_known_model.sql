@@ -22,6 +22,8 @@ select
     applied.places,
     installed.is_refresh_asked,
     installed.error,
+    installed.seed_error,
+    installed.seed_retry_at,
     installed.remedy as error_remedy,
     installed.is_locked,
     installed.retry_at,

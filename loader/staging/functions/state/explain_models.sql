@@ -48,7 +48,9 @@ begin
         seeded.is_locked,
         seeded.retry_at,
         case when seeded.is_held_up then 'waits' else seeded.state end,
-        case when seeded.is_held_up then 'a seed is counting its rows' else seeded.reason end,
+        case when seeded.is_held_up then 'a seed is counting its rows' else
+            seeded.reason || case when 'seed' = any (seeded.needs) then coalesce('; ' || seeded.seed_error, '') else '' end
+        end,
         case
             when seeded.is_failed then seeded.error_remedy
             when seeded.verdict = 'table lacks something' then seeded.lacks ->> 'remedy'
