@@ -1,4 +1,4 @@
-"""The audit's report, for a person and as JSON (docs/audit.md). Pure."""
+"""The audit's report, for a person and as JSON (docs/spark.md#the-audit). Pure."""
 
 from __future__ import annotations
 
