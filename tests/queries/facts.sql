@@ -203,3 +203,18 @@ select price, day, unnest(tags) as tag, price * 2 + 1 as more, round(price, 1) a
 -- words_of_the_clock_in_texts
 select (nullif('{today}'::text[], tags))[1] as first, upper('tomorrow' || name) as name, count(*) as n
     from {a} group by (nullif('{today}'::text[], tags))[1], upper('tomorrow' || name)
+
+-- by_interval
+select span, count(*) as n, sum(amount) as amount from {a} group by span
+
+-- by_floats
+select ratio, r, count(*) as n from {a} group by 1, 2
+
+-- by_document
+select doc, count(*) as n from {a} group by doc
+
+-- by_arrays
+select tags, nums, array[span] as spans, count(*) as n from {a} group by 1, 2, 3
+
+-- by_range
+select period, clock, count(*) as n, sum(n) as s from {a} group by 1, 2

@@ -225,6 +225,17 @@ left join {customer} c on c.id = p.place group by 1, 2, 3
 select touched.channel, min(hours) as least, count(distinct came.made) as n
 from {days} touched cross join lateral (select hours % 3 as made) as came group by 1
 
+-- by_spans
+select case when hours > 4 then interval '30 days' when hours > 2 then interval '720:00' else hours * interval '20 hours' end as span,
+array[hours % 2] as odd, hours % 3 * float8 '-0.5' as half, count(*) as n, sum(order_count) as orders from {days} group by 1, 2, 3
+
+-- newest_by_spans
+select case when hours > 4 then interval '30 days' else interval '720:00' end as span, daterange(day, day + 1) as days,
+array[channel] as channels, max(hours) as most, count(distinct customer_id) as customers from {days} group by 1, 2, 3
+
+-- over_spans
+select span, count(*) as n, max(half) as most from {by_spans} group by span
+
 -- letters
 select m.project_id, count(distinct m.letter) as letters from {membership} m group by 1
 

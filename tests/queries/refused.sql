@@ -376,21 +376,6 @@ select pairs is null as x, pairs, count(*) from {of_extensions} group by 1, 2
 -- PostgreSQL says it
 select count(*) from {of_extensions} where pairs -> 'a' = '1'
 
--- no one spelling | ::text
-select ratio, count(*) from {a} group by 1
-
--- no one spelling | ::text
-select span, count(*) from {a} group by 1
-
--- no one spelling | ::text
-select doc, count(*) from {a} group by 1
-
--- no one spelling | ::text
-select tags, count(*) from {a} group by 1
-
--- no one spelling | ::text
-select period, count(*) from {a} group by 1
-
 -- enum
 select flag, count(*) from {a} where mood = 'glad' group by 1
 
@@ -625,3 +610,15 @@ with x as (delete from {a} returning flag) select flag, count(*) from x group by
 -- could not determine which collation | in a view
 select flag, ('00000000-0000-0000-0000-000000000001'::uuid)::text = ('00000000-0000-0000-0000-000000000001'::uuid)::text as same,
     count(*) as n from {a} group by 1
+
+-- no one spelling | ::text
+select bits, count(*) from {a} group by 1
+
+-- tell equal values of a group apart | GROUP BY
+select span, extract(day from span) as days, count(*) from {a} group by span
+
+-- tell equal values of a group apart | GROUP BY
+select doc, doc::text as t, count(*) from {a} group by doc
+
+-- tell equal values of a group apart | GROUP BY
+select ratio, ratio::text as t, count(*) from {a} group by ratio

@@ -77,6 +77,13 @@ def test_config_is_refused_with_what_to_write(
     assert remedy in (refused.value.diag.message_hint or "")
 
 
+def test_a_surrogate_key_is_of_values_whose_equal_ones_are_spelled_alike(lab: Lab) -> None:
+    query = "select span, amount, count(*) from {a} group by 1, 2"
+    with pytest.raises(psycopg2.Error, match="span: a surrogate key of values of interval"):
+        lab.compile(query, surrogate_key="id")
+    assert lab.compile(query.replace("span", "span::text", 1), surrogate_key="id")
+
+
 @pytest.mark.parametrize(("claim", "config", "query"), TAKEN, ids=first_words)
 def test_query_that_looks_like_a_refused_one_is_taken(
     lab: Lab, claim: str, config: str, query: str

@@ -3,7 +3,6 @@ create or replace function cdc.complete_model(compiled jsonb, options jsonb) ret
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     types jsonb;
-    refused record;
     -- Their key is the table's own: one value has one row, however it is spelled.
     is_rows constant boolean := compiled ->> 'kind' = 'rows';
 begin
@@ -28,16 +27,8 @@ begin
     drop view pg_temp.waltally_query;
     compiled := cdc.value_types(compiled);
 
-    select value ->> 'name' as name, types ->> (value ->> 'name') as type into refused
-    from jsonb_array_elements(compiled -> 'keys')
-    where types ->> (value ->> 'name') !~ (
-        '^(boolean|smallint|integer|bigint|numeric|text|character varying|character|bpchar|"char"|name|uuid|date|bytea|inet|cidr|'
-        'macaddr|macaddr8|time without time zone|timestamp without time zone|timestamp with time zone|pg_lsn)$'
-    ) and not is_rows
-    limit 1;
-    if found then
-        raise exception '%: a % has no one spelling to group by.', refused.name, refused.type
-            using errcode = 'WL003', hint = format('Instead: its text, `(%s)::text`.', refused.name);
+    if not is_rows then
+        perform cdc.refuse_keys(compiled -> 'keys', types, options ? 'surrogate_key');
     end if;
     perform cdc.try_totals(compiled, types);
 
