@@ -248,6 +248,8 @@ def test_a_seed_of_partitions_runs_as_its_role(whole: System) -> None:
         roles.grant_rights(made)
         made.do("loader", "setup")
         roles.grant_rights(made)
+        made.by(roles.DBT).do("dbt", "--quiet", "run")
+        roles.grant_rights(made)
         made.by(roles.SPARK).spark_job(roles.SEED)
         counted = "select measures[1] from cdc.baseline_group where part = 'public.notifications'"
         assert source.value(counted) == 3
