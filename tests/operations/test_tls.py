@@ -196,6 +196,9 @@ def test_no_program_shows_its_password(guarded: Guarded, tmp_path: Path) -> None
     seed = ("spark-submit", *local, "spark/seed.py", "--forget-purged")
     with SecretWatch(SECRET, cluster.dsn(source.name), tmp_path) as watch:
         said.append(made.do("loader", "setup", **as_loader))
+        roles.grant_rights(made)
+        said.append(made.by(roles.DBT).do("dbt", "run", **guarded.variables))
+        roles.grant_rights(made)
         source.fill_many()
         said.append(made.by(roles.SPARK).do(*seed, **guarded.both(roles.SPARK)))
         source.insert(3)
