@@ -19,10 +19,11 @@ from tests.spark.support import Source, meanwhile
 from waltally.models import Model, ModelTable
 from waltally.tables import Table
 
-# Of numerics that are equal a group may have any.
+# Of values that are equal a group may have any: numerics, -0 and 0, a day and 24 hours.
 BASELINE = (
     "select declared_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
-    " select declared_name, part, array(select coalesce(trim_scale(substring(d from '^-?[0-9]+[.][0-9]+$')::numeric)::text, d)"
+    " select declared_name, part, array(select coalesce(trim_scale(substring(d from '^-?[0-9]+[.][0-9]+$')::numeric)::text,"
+    " case d when '-0' then '0' else replace(replace(d, chr(34) || '1 day' || chr(34), '24:00:00'), '1 day', '24:00:00') end)"
     " from unnest(dimensions) with ordinality as one (d, n) order by n) as dimensions, place, sum(measure) as total"
     " from cdc.baseline_group cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
     ") as t group by 1, 2, 3 order by 1, 2, 3"
