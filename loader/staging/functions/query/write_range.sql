@@ -37,7 +37,7 @@ $template$,
                                 format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                             )
                             else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
-                                || case when own.type in ('text', 'character varying', 'bpchar', 'name') then ' collate "default"' else '' end
+                                || case when own.type in ('text', 'varchar', 'bpchar', 'name') then ' collate "default"' else '' end
                         end, own.value ->> 'name'), ', ' order by own.place
                     ), '') as list
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
