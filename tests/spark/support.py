@@ -67,6 +67,8 @@ def submitted(
 
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill a job that a Source started: the driver, and the JVM that started it."""
+    if process.poll() is not None:
+        raise AssertionError(f"it has ended by itself: {process.communicate()}")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 

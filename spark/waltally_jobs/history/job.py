@@ -64,6 +64,8 @@ def write(settings: HistorySettings, stop: Stop | None = None) -> None:
         import waltally_source  # registers the format in the session that is there now
 
         waltally_source.register(spark)
+        # A job that was killed while it planned its first batch leaves a temporary file there.
+        spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         while not _ends(spark, settings, stop):
             print_status(f"{settings.table} has other columns or types now: the stream takes them")
 
