@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -70,11 +71,7 @@ def _fill(book: Book, target: Target, number: int) -> None:
     """Make a model's table of the sample's rows."""
     model = book.models[number]
     sample = sample_of(book, [model.text])
-    # A model's table has enums as texts.
-    columns = [
-        f"{quoted(name)} {'text' if '.' in type_ else type_}"
-        for name, type_ in book.columns(model.text)
-    ]
+    columns = [f"{quoted(name)} {_stored(type_)}" for name, type_ in book.columns(model.text)]
     name = f"waltally_model_{number}"
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     query = f"{ctes}select coalesce(json_agg(m), '[]')::text from ({sample.over(model.text)}) as m"
@@ -86,6 +83,13 @@ def _fill(book: Book, target: Target, number: int) -> None:
     if model.keys:
         target.ask(f"create index on {name} ({', '.join(map(quoted, model.keys))})")
     target.ask(f"analyze {name}")
+
+
+def _stored(type_: str) -> str:
+    """Return a type as a model's table has it: enums as texts, and character without a length."""
+    if "." in type_:
+        return "text"
+    return re.sub(r"^character(?! varying)", "bpchar", re.sub(r"^bit(?! varying)", "varbit", type_))
 
 
 def _read_rows(plan: dict[str, Any]) -> Iterator[float]:

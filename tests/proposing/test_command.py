@@ -312,12 +312,17 @@ def test_the_price_is_a_sample_s_and_a_model_that_saves_little_is_said_first(
 
 def test_a_price_knows_what_an_index_finds(shop: Database, tmp_path: Path) -> None:
     shop.execute(
-        "drop table if exists visits; create table visits (id bigint primary key, guest int, page int);"
-        "insert into visits select n, n * 7919 % 30000, n % 7 from generate_series(1, 150000) as n;"
+        "drop table if exists visits;"
+        "create table visits (id bigint primary key, guest int, page int, kind char(9), bits bit(3));"
+        "insert into visits select n, n * 7919 % 30000, n % 7, 'a kind', B'101'"
+        " from generate_series(1, 150000) as n;"
         "create index on visits (guest); analyze visits"
     )
-    text = "select count(*) as n, sum(page) as pages from visits where {} = 7 /* :own */"
-    query = asked(tmp_path, text.format("guest"))
+    query = asked(
+        tmp_path,
+        "select kind, bits::text as bits, count(*) as n, sum(page) as pages from visits"
+        " where guest = 7 /* :own */ group by 1, 2",
+    )
     words = ("init", str(tmp_path / "live"), "--query", query, "--anyway")
     (price,) = [line for line in shop.must(*words).splitlines() if "the view reads" in line]
     rows, took, asks = re.findall(
