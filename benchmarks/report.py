@@ -1,4 +1,4 @@
-"""What a benchmark writes: a table on the terminal and in docs/performance.md, JSON, a figure."""
+"""What a benchmark writes: a table on the terminal and in docs/performance.md, and JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib
 import psutil
 from rich.console import Console
 from rich.table import Table as Printed
@@ -22,29 +20,10 @@ from rich.table import Table as Printed
 from benchmarks.measure import ROOT
 from testkit.servers import BIN
 
-matplotlib.use("svg")
-from matplotlib import pyplot as plt  # after the backend is chosen
-from matplotlib.axes import Axes
-
 RESULTS = ROOT / "benchmarks" / "results"
-FIGURES = ROOT / "docs" / "figures"
 PAGE = ROOT / "docs" / "performance.md"
 
 Row = Mapping[str, object]
-
-_GREY = "#808080"
-"""Of text and axes: it can be read on a white page and on a dark one."""
-_STYLE: dict[Any, object] = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "legend.frameon": False,
-    "grid.color": _GREY,
-    "text.color": _GREY,
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _GREY,
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
-}
 
 
 class Table(NamedTuple):
@@ -112,19 +91,6 @@ def show(title: str, rows: Sequence[Row]) -> None:
     for row in rows:
         table.add_row(*(_shown(row.get(column)) for column in columns))
     Console(width=160).print(table)
-
-
-@contextmanager
-def figure(name: str, width: float = 7.0, height: float = 3.5) -> Iterator[Axes]:
-    """Draw into docs/figures/NAME.svg; the same drawing makes the same file."""
-    with plt.rc_context({**_STYLE, "svg.hashsalt": name}):
-        drawing, axes = plt.subplots(figsize=(width, height))
-        yield axes
-        axes.grid(alpha=0.3)
-        drawing.tight_layout()
-        FIGURES.mkdir(parents=True, exist_ok=True)
-        drawing.savefig(FIGURES / f"{name}.svg", metadata={"Date": None})
-        plt.close(drawing)
 
 
 def spread(ratios: Sequence[float]) -> str:

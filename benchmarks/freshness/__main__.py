@@ -32,7 +32,7 @@ from benchmarks import decoding, report, workload
 from benchmarks.freshness.delays import delays
 from benchmarks.freshness.load import ALLOWANCE, CATCH_UP, GROWTH, Load, Step
 from benchmarks.freshness.poller import TargetPoller
-from benchmarks.freshness.report import Found, draw, steps_table, table
+from benchmarks.freshness.report import Found, steps_table, table
 from benchmarks.freshness.writer import PacedWriter
 from benchmarks.loader_process import running, running_loader
 from benchmarks.measure import say
@@ -163,7 +163,6 @@ def main() -> None:
     if found.steps:
         rows = steps_table(found)
         report.publish("freshness_steps", rows, goals=FLAT, sizes=vars(options))
-        draw(rows)
 
 
 if __name__ == "__main__":

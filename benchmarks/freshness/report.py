@@ -1,4 +1,4 @@
-"""What the freshness benchmark found, as tables and as a figure."""
+"""What the freshness benchmark found, as tables."""
 
 from __future__ import annotations
 
@@ -88,18 +88,3 @@ def steps_table(found: Found) -> list[report.Row]:
         spread = f"decoding alone ({min(found.decoding):,.0f} to {max(found.decoding):,.0f})"
         rows.append({"changes/s asked": spread, "reached": alone, "of decoding alone": 1.0})
     return rows
-
-
-def draw(rows: Sequence[report.Row]) -> None:
-    """Draw the delay by rate, at the beginning and at the end of a step."""
-    steps = [row for row in rows if row.get("flat")]
-    rates = [float(str(row["reached"])) / 1000 for row in steps]
-    with report.figure("freshness") as axes:
-        for third, marker in (("first", "o"), ("last", "s")):
-            delays = [float(str(row[f"p95 {third} third s"])) * 1000 for row in steps]
-            axes.plot(rates, delays, marker=marker, label=f"{third} third of the step")
-        axes.set_xlabel("changes per second, thousands")
-        axes.set_ylabel("commit to visible, p95, ms")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.legend()
