@@ -5,7 +5,6 @@ create or replace function cdc.fill_downstream(slot text, is_patient boolean) re
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan record;
-    target record;
 begin
     for plan in
         select plans.* from cdc.plan_downstream(slot) as plans
@@ -22,12 +21,8 @@ begin
             if not found then
                 raise exception 'another session has filled it, or dbt has installed it, meanwhile' using errcode = 'WL001';
             end if;
-            target := cdc.find_installed(
-                plan.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
-            );
             perform set_config('waltally.position', plan.applied_lsn::text, true);
-            execute format('select from %s(cdc.unless_replaced($1, $2, $3), null, null::text[], null, null::text[])', target.name)
-            using 'fill', target.oid, target.version;
+            perform cdc.step_downstream(plan.routine, 'fill');
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
             update cdc.downstream_model as own
             set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()

@@ -3,18 +3,14 @@ create or replace function cdc.prune_changes() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     own record;
-    target record;
 begin
     for own in
         select kept.model_name, kept.routine from cdc.downstream_model as kept
         where kept.declaration ->> 'kind' = 'changes' order by kept.model_name
     loop
-        continue when not pg_try_advisory_xact_lock(cdc.lock_key('model', own.model_name));
-        target := cdc.find_installed(
-            own.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
-        );
-        execute format('select from %s(cdc.unless_replaced($1, $2, $3), null, null::text[], null, null::text[])', target.name)
-        using 'prune', target.oid, target.version;
+        if pg_try_advisory_xact_lock(cdc.lock_key('model', own.model_name)) then
+            perform cdc.step_downstream(own.routine, 'prune');
+        end if;
     end loop;
 end
 $$;
