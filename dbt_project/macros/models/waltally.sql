@@ -65,7 +65,7 @@
         {% do create_indexes(relation) %}
     {%- endif -%}
     {%- set grants = config.get('grants') -%}
-    {%- for granted in [relation, waltally.changes_of(relation)][: 2 if config.get('changes') else 1] if grants -%}
+    {%- for granted in waltally.own_relations(relation) if grants -%}
         {%- set present = adapter.standardize_grants_dict(run_query(get_show_grant_sql(granted))) -%}
         {%- if diff_of_two_dicts(grants, present) or diff_of_two_dicts(present, grants) -%}
             {%- do apply_grants(granted, grants, should_revoke=true) -%}
@@ -136,9 +136,13 @@
     {{ return(options) }}
 {% endmacro %}
 
-{# Where a model with `changes` keeps them. #}
-{% macro changes_of(relation) %}
-    {{ return(api.Relation.create(
-        database=relation.database, schema=relation.schema, identifier=relation.identifier ~ '_changes', type='table'
-    )) }}
+{# A model's table, and the one in which a model with `changes` keeps them. #}
+{% macro own_relations(relation) %}
+    {%- set relations = [relation] -%}
+    {%- if config.get('changes') -%}
+        {%- do relations.append(api.Relation.create(
+            database=relation.database, schema=relation.schema, identifier=relation.identifier ~ '_changes', type='table'
+        )) -%}
+    {%- endif -%}
+    {{ return(relations) }}
 {% endmacro %}

@@ -4,7 +4,7 @@
     {%- set reader = waltally.quote_literal(waltally.quote_name(var('reader', 'waltally_reader'))) -%}
 do $grant$
 begin
-{%- for granted in [this, waltally.changes_of(this)][: 2 if config.get('changes') else 1] -%}
+{%- for granted in waltally.own_relations(this) -%}
     {%- set relation = waltally.quote_name(granted.schema) ~ '.' ~ waltally.quote_name(granted.identifier) %}
     if not has_table_privilege(to_regrole({{ reader }}), {{ waltally.quote_literal(relation) }}, 'select') then
         execute format('grant usage on schema %s to %s', {{ waltally.quote_literal(waltally.quote_name(this.schema)) }}, {{ reader }});
