@@ -30,10 +30,7 @@ def has_first(select: pb.SelectStmt) -> bool:
 
 def compared(condition: pb.Node) -> pb.Node | None:
     """Return the column that a condition compares with one value that somebody fills in."""
-    expr = condition.a_expr
-    if expr.kind != pb.AEXPR_OP or [one.string.sval for one in expr.name] != ["="]:
-        return None
-    for own, other in ((expr.lexpr, expr.rexpr), (expr.rexpr, expr.lexpr)):
+    for own, other in tree.equal_sides(condition):
         if own.HasField("column_ref") and not tree.find(other, pb.ColumnRef):
             return own
     return None
@@ -111,10 +108,7 @@ def part_lateral(scope: Scope, item: Item) -> list[pb.Node]:
 
 def _sides(inner: Scope, condition: pb.Node) -> tuple[pb.Node, pb.Node] | None:
     """Return a column of a query's own, and what of the queries around it equals the column."""
-    expr = condition.a_expr
-    if expr.kind != pb.AEXPR_OP or [one.string.sval for one in expr.name] != ["="]:
-        return None
-    for own, other in ((expr.lexpr, expr.rexpr), (expr.rexpr, expr.lexpr)):
+    for own, other in tree.equal_sides(condition):
         is_own = own.HasField("column_ref") and all(item for item, _ in inner.refs(own))
         refs = [inner.find(ref)[0] for ref in tree.find(other, pb.ColumnRef)]
         if is_own and refs and all(owner is inner.outer for owner in refs):

@@ -186,6 +186,14 @@ def compare(left: pb.Node, operator: str, right: pb.Node) -> pb.Node:
     return pb.Node(a_expr=pb.A_Expr(kind=pb.AEXPR_OP, name=name, lexpr=left, rexpr=right))
 
 
+def equal_sides(condition: pb.Node) -> Iterator[tuple[pb.Node, pb.Node]]:
+    """Yield what a condition compares by =, either side first; nothing for another condition."""
+    expr = condition.a_expr
+    if expr.kind == pb.AEXPR_OP and [one.string.sval for one in expr.name] == ["="]:
+        yield expr.lexpr, expr.rexpr
+        yield expr.rexpr, expr.lexpr
+
+
 def all_of(conditions: list[pb.Node]) -> pb.Node:
     """Return the condition that all hold; without any, an empty node."""
     if len(conditions) < 2:
