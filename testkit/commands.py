@@ -43,8 +43,7 @@ def short_pauses() -> Limits:
     """Return limits whose pauses a test can wait for; a loader has seconds to half a minute."""
     tries = (0.1, 0.3, 1.0, 2.0, 5.0)
     short = replace(limits, follow_again=tries, apply_again=0.2, look_behind=0.2)
-    short = replace(short, look_for_seeds=0.2, seed_again=0.5)
-    return replace(short, idle_seconds=0.2, read_lock=0.5)
+    return replace(short, idle_seconds=0.2, read_lock=0.5, look_for_seeds=0.2, seed_again=0.5)
 
 
 @contextmanager

@@ -56,11 +56,11 @@ class Seeder:
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._look, name=THREAD, daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         """Begin to look."""
         self._thread.start()
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the seed that runs, and look no more."""
         self._stop.set()
         if (process := self._process) is not None:

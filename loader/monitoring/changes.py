@@ -20,14 +20,14 @@ where
 """
 _NEWEST = "select coalesce(max(number), 0) from {}.{}"
 _NEXT = """
-select
-    number,
-    json_strip_nulls(json_build_object(
-        'number', number, 'position', position, 'changed_at', changed_at,
-        'read_anew', case when num_nulls(old, new) = 2 then true end
-    ))::text,
-    old::text,
-    new::text
+select number, case
+    when num_nulls(old, new) = 2 then json_build_object(
+        'number', number, 'position', position, 'changed_at', changed_at, 'read_anew', true
+    )
+    else json_build_object(
+        'number', number, 'position', position, 'changed_at', changed_at, 'old', old, 'new', new
+    )
+end::text
 from {}.{} where number > %s order by number limit 1000
 """
 _LOOK_SECONDS = 1.0
@@ -58,12 +58,9 @@ def lines(target: Target, model: str, after: int, stop: Event | None) -> Iterato
         target.ask("listen waltally")
     while stop is None or not stop.is_set():
         rows = target.ask(_NEXT, (after,), table.schema, table.name)
-        for number, known, old, new in rows:
+        for number, line in rows:
             after = number
-            images = (
-                "" if old is new is None else f', "old": {old or "null"}, "new": {new or "null"}'
-            )
-            yield known[:-1] + images + "}"
+            yield line
         if not rows:
             if stop is None:
                 return

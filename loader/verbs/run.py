@@ -106,9 +106,11 @@ def run_command(
         settings = Settings.of(source, target, slot, schema, columns)
         if with_seeds and once:
             raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
-        seeds = seeder.Seeder(settings, seeder.seed_command(seed_command)) if with_seeds else None
         threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
-        threads += [seeder.THREAD] if seeds else []
+        seeding: AbstractContextManager[None] = nullcontext()
+        if with_seeds:
+            seeding = seeder.Seeder(settings, seeder.seed_command(seed_command))
+            threads.append(seeder.THREAD)
         observers: list[Notify] = [progress]
 
         def notify(event: Event) -> None:
@@ -122,11 +124,9 @@ def run_command(
 
             address = (metrics_address, metrics_port)
             serving = metrics.served(settings, run_state, stop, threads, *address)
-        with serving as serve, progress:
+        with serving as serve, progress, seeding:
             observers.append(serve)
             try:
-                if seeds:
-                    seeds.start()
                 if with_build and not once:
                     background = applier.Applier(settings, run_state, notify, build_share)
                     observers.append(background.notice)
@@ -145,9 +145,6 @@ def run_command(
             except LoaderError as error:
                 notify(Failed(error, retried=False))
                 raise
-            finally:
-                if seeds:
-                    seeds.close()
 
 
 def _log_to_stderr(verbose: bool) -> None:
