@@ -28,7 +28,7 @@ packages:
 
 $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit | packages
 	@$(call has_pip,.venv) || { python=$$(ops/find-python) && "$$python" -m venv --clear .venv; }
-	@echo "Fetching Python packages into .venv: 706 MB, of which pyspark is 456 MB"
+	@echo "Fetching Python packages into .venv: 640 MB, of which pyspark is 456 MB"
 	@$(PIP) --no-deps --no-compile -r requirements.lock
 	@$(PIP) --quiet --no-deps --editable .
 	@$(BIN)/python -m pip check
