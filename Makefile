@@ -3,6 +3,7 @@
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CLASSES := .venv/spark-classes.jsa
 # pip is what an environment gets last: one that was interrupted before is made anew.
 has_pip = test -x $(1)/bin/python -a -x $(1)/bin/pip
 # On a terminal pip draws its progress, in a log it writes plain lines. The lock file names every package, so
@@ -21,7 +22,7 @@ export PIP_USER := 0
 help:  ## Show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
-install: $(INSTALLED)  ## Install everything into .venv, Debian packages by apt-get where missing
+install: $(INSTALLED) $(CLASSES)  ## Install everything into .venv, Debian packages by apt-get where missing
 
 packages:
 	@ops/install-debian.sh
@@ -35,13 +36,11 @@ $(INSTALLED): requirements.lock pyproject.toml ops/spark-submit | packages
 	@install -m 755 ops/spark-submit $(BIN)/spark-submit
 	@touch $@
 
-# A small job then takes four fifths of the CPU. That pays where Spark starts often: in the tests.
-CLASSES := .venv/spark-classes.jsa
-
-$(CLASSES): testkit/spark_classes.py | $(INSTALLED)
-	@echo "Storing the classes that Spark loads, so that the tests start it faster: up to a minute"
+# A job need not read and verify them then.
+$(CLASSES): spark/classes.py | $(INSTALLED)
+	@echo "Storing the classes that Spark loads, so that jobs start faster: up to a minute"
 	@rm -f $@
-	@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:disable" $<
+	-@$(BIN)/spark-submit --driver-java-options "-XX:ArchiveClassesAtExit=$@ -Xlog:disable" $<
 
 demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop, time_entries or tpch, ARGS=--page
 	$(BIN)/python -m demo.run $(if $(EXAMPLE),--example $(EXAMPLE)) $(ARGS)
@@ -50,7 +49,7 @@ demo: install  ## Run the whole pipeline on a private server; EXAMPLE=shop, time
 browser:
 	@-CHROMIUM=1 ops/install-debian.sh
 
-acceptance: install browser $(CLASSES)  ## Run every slow and exhaustive test, three at a time
+acceptance: install browser  ## Run every slow and exhaustive test, three at a time
 	@echo "Slow and exhaustive tests: random histories, crashes, Spark jobs"
 	@WALTALLY_ALL_CASES=1 $(BIN)/python -m pytest -v -n 3 --dist worksteal -m "slow or larger"
 
@@ -64,7 +63,7 @@ soak: install  ## Inject random faults under load: make soak FAULTS=600, or MINU
 # The tests of a file share its servers, and those of Spark a JVM. tests/conftest.py has the order:
 # xdist would start the files with the fewest tests last, and those take longest.
 test: install  ## Run every check and every test but the slow ones, four at a time
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CLASSES) $(CHECKS)
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=line $(CHECKS)
 	@echo "Tests on real servers, four at a time"
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15 --ignore tests/unit
 

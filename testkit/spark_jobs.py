@@ -31,7 +31,7 @@ FAST_START = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
     f" -Djava.io.tmpdir={tempfile.gettempdir()}"
 )
-"""Also what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
+"""Like what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
 STORED_CLASSES = (
     f'"-XX:SharedArchiveFile={Path(sys.prefix) / "spark-classes.jsa"}" -Xshare:auto -Xlog:disable'
 )

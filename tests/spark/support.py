@@ -26,7 +26,7 @@ from testkit.databases import Database
 from testkit.model import Query
 from testkit.notify_traffic import NO_PURGES, Traffic
 from testkit.servers import Cluster, connect
-from testkit.spark_jobs import APPS, FAST_START
+from testkit.spark_jobs import APPS
 from waltally.database import Connection
 from waltally.settings import Settings as LoaderSettings
 
@@ -61,8 +61,7 @@ def submitted(
     properties = {"spark.sql.shuffle.partitions": "2", **(conf or {})}
     words = itertools.chain(*(("--conf", f"{key}={value}") for key, value in properties.items()))
     program = str(LOADER.with_name("spark-submit"))
-    start = [program, "--master", master, "--driver-java-options", FAST_START]
-    return [*start, *words, f"spark/{job}.py", *flags]
+    return [program, "--master", master, *words, f"spark/{job}.py", *flags]
 
 
 def kill(process: subprocess.Popen[str]) -> None:

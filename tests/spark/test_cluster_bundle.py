@@ -105,7 +105,7 @@ def test_nothing_of_this_machine_travels_with_a_driver_that_runs_elsewhere(tmp_p
         shown = submitted(*elsewhere, "spark/seed.py", SPARK_HOME=str(tmp_path))
         assert "PYSPARK_PYTHON=" not in shown and "SPARK_SUBMIT_OPTS=" not in shown, elsewhere
     here = submitted("--deploy-mode", "client", "spark/seed.py", SPARK_HOME=str(tmp_path))
-    assert f"PYSPARK_PYTHON={Path(sys.executable).with_name('python')}\n" in here
+    assert f"PATH={Path(sys.executable).parent}:" in here
 
 
 def test_spark_submit_hands_on_every_word_and_imports_what_is_compiled(tmp_path: Path) -> None:

@@ -99,17 +99,6 @@ class Job(typer.Typer):
         """As that of Typer, with a `Command`."""
         return super().command(*names, cls=Command, **more)
 
-    def check(self, shown: int) -> None:
-        """Parse the arguments and run nothing; end with `shown` where they ask for the help."""
-        try:
-            with (
-                _ending(""),
-                typer.main.get_command(self).make_context(Path(sys.argv[0]).name, sys.argv[1:]),
-            ):
-                return
-        except typer.Exit:
-            sys.exit(shown)
-
     def main(self) -> None:
         """Run the command; a failure is a sentence and `intact` on stderr, and an exit code."""
         submitted.restore_stderr()

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -171,6 +172,14 @@ class SubmitterStderr(io.TextIOBase):
 
     def __init__(self, jvm: Any) -> None:
         self._err = jvm.java.lang.System.err
+
+    def isatty(self) -> bool:
+        """Return whether the JVM, which has started this process, writes to a terminal."""
+        try:
+            place = str(Path(f"/proc/{os.getppid()}/fd/2").readlink())
+        except OSError:
+            return False
+        return place.startswith(("/dev/pts/", "/dev/tty"))
 
     def write(self, text: str) -> int:
         """Write by the JVM, or to our own when the JVM is gone."""

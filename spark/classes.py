@@ -1,15 +1,11 @@
-"""Use once what the jobs use of Spark: `make test` stores the classes that Java loads for it.
+"""Use once what the jobs use of Spark, so that Java can store the classes that it loads for it.
 
-spark-submit --driver-java-options -XX:ArchiveClassesAtExit=FILE testkit/spark_classes.py
+spark-submit --driver-java-options -XX:ArchiveClassesAtExit=FILE spark/classes.py
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "spark"))
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
