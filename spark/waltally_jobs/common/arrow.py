@@ -80,16 +80,6 @@ def spread(spark: SparkSession, reads: Sequence[Read], task: Task, ddl: str) -> 
     return spark.range(0, len(reads), 1, len(reads)).mapInArrow(make, ddl)
 
 
-def made(start: Start | None, reads: Sequence[Read], task: Task, ddl: str) -> list[pa.RecordBatch]:
-    """Return what `task` makes of each range; without `start` in this process.
-
-    Raises what `spark_errors` makes a sentence of.
-    """
-    if start is None or not reads:
-        return [batch for read in reads for batch in task(read())]
-    return list(spread(start(), reads, task, ddl).toArrow().to_batches())
-
-
 def collected(
     spark: SparkSession, reads: Sequence[Read], ddl: str, what: str, rows: int = 0
 ) -> list[dict[str, int]]:

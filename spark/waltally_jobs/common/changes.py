@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from waltally import lsn
@@ -32,14 +31,6 @@ _SELECT = """
     from {log}
     where slot_name = '{slot}' and commit_lsn >= '{begin}' and commit_lsn < '{end}'
 """
-
-
-def queries(target: TargetSession, from_lsn: int, to_lsn: int, columns: str = _ALL) -> list[str]:
-    """Return the SQL of ranges that hold the changes with from_lsn <= commit_lsn < to_lsn."""
-    cuts = [from_lsn, *ends(target, from_lsn, to_lsn)]
-    return [
-        query(target.schema, target.slot, *bounds, columns) for bounds in itertools.pairwise(cuts)
-    ]
 
 
 def query(schema: str, slot: str, from_lsn: int, to_lsn: int, columns: str = _ALL) -> str:

@@ -14,9 +14,6 @@ from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
 from waltally_jobs.evaluation.tasks import Identity, Range
 
-PAGE_BYTES = 8192
-"""Of a server as it is built everywhere; what else it has makes only the progress wrong."""
-
 PAGES_PER_RANGE = 8192
 """64 MB with pages of 8 kB: one or two seconds of reading, and one step of progress."""
 

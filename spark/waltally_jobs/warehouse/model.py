@@ -146,13 +146,3 @@ def applied_lsn(target: TargetSession, model: Model) -> int:
         raise found.error
     assert found.applied_lsn is not None
     return found.applied_lsn
-
-
-def baseline_id(target: TargetSession, model: Model) -> str | None:
-    """Return which baseline a model that follows stands on; None where on none."""
-    rows = target.ask(
-        f"select baseline_id::text from {target.table('baseline')}"
-        " where slot_name = %s and declared_name = %s",
-        (target.slot, model.name),
-    )
-    return str(rows[0][0]) if rows else None
