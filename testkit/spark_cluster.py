@@ -14,9 +14,11 @@ import psutil
 import pyspark
 
 from testkit.servers import free_port
+from testkit.spark_java import OPTIONS
 from testkit.waiting import wait_until
 
 _START_SECONDS = 180
+_FAST = {"SPARK_DAEMON_JAVA_OPTS": OPTIONS, "SPARK_SUBMIT_OPTS": OPTIONS}
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def start_spark(
     program, *arguments = command
     process = subprocess.Popen(
         [str(Path(pyspark.__file__).parent / "bin" / program), *arguments],
-        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**environment, **_FAST, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=home,
         stdout=stack.enter_context((home / "log").open("w")),
         stderr=subprocess.STDOUT,

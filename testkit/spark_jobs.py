@@ -25,17 +25,9 @@ from waltally_jobs.history import job as history
 from waltally_jobs.seeding import job as seeding
 
 from testkit.commands import only_environment
+from testkit.spark_java import OPTIONS
 from waltally.errors import LoaderError
 
-FAST_START = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-    f" -Djava.io.tmpdir={tempfile.gettempdir()}"
-)
-"""Like what ops/spark-submit sets, for sessions of this process: Java has no other TMPDIR."""
-STORED_CLASSES = (
-    f'"-XX:SharedArchiveFile={Path(sys.prefix) / "spark-classes.jsa"}" -Xshare:auto -Xlog:disable'
-)
-"""What spark-submit sets too: half of a start's CPU. Java goes on where there is no such file."""
 IN_PROCESS = {
     # Else PySpark sends rows through sockets that it never closes.
     "spark.io.encryption.enabled": "false",
@@ -87,9 +79,8 @@ def shared_session() -> SparkSession:
 
     It starts when the first job asks for it, which takes seconds: jobs of few rows need none.
     """
-    options = f"'{FAST_START} {STORED_CLASSES}'"
     start = {
-        "PYSPARK_SUBMIT_ARGS": f"--driver-java-options {options} pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{OPTIONS}' pyspark-shell",
         "SPARK_HOME": str(_without_zip()),
     }
     own = {

@@ -21,7 +21,6 @@ from testkit.notify_traffic import NO_PURGES, Traffic, inhabit
 from testkit.pipeline import Pipeline
 from testkit.servers import Cluster, Server, administer, configured
 from testkit.source import Identity
-from testkit.spark_jobs import FAST_START
 from testkit.system import System
 from tests.runbook.procedure import RUNBOOK, Block, Operator, blocks
 
@@ -323,8 +322,7 @@ def test_the_first_day_ends_with_audited_counts_and_a_wrong_one_is_mended(
 ) -> None:
     system = System(database, tmp_path)
     system.has_processes = True
-    # Spark's Java as one wants it for seconds of work.
-    system.given = {"LOADER_MANIFEST": "", "JAVA_TOOL_OPTIONS": FAST_START}
+    system.given = {"LOADER_MANIFEST": ""}
     inhabit(system.dsns[0], "covering", 5)
     # The loader builds before the seed. The model keeps what is purged between the two, and the
     # recount knows only of the purges since the seed.
