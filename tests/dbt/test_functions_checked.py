@@ -35,7 +35,7 @@ EXPECTED = {
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
             "reshape_table",
             *("find_null_groups", "install_changes", "install_downstream", "step_downstream"),
-            *("keep_index", "lengthen_keys", "list_baseline", "list_rejected"),
+            *("keep_index", "make_room", "list_baseline", "list_rejected"),
             "tell",
         )
     ),

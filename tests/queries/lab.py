@@ -219,7 +219,7 @@ class Model:
         if rng.random() < 0.3:
             # As where a key once was too long for an index.
             lab.execute(
-                "select cdc.lengthen_keys(%s, hash) from cdc.key_hash(%s) as hash where hash is not null",
+                "select cdc.make_room(%s, hash, '54000') from cdc.key_hash(%s) as hash where hash is not null",
                 *(table, spelled),
             )
 

@@ -611,9 +611,6 @@ with x as (delete from {a} returning flag) select flag, count(*) from x group by
 select flag, ('00000000-0000-0000-0000-000000000001'::uuid)::text = ('00000000-0000-0000-0000-000000000001'::uuid)::text as same,
     count(*) as n from {a} group by 1
 
--- no one spelling | ::text
-select bits, count(*) from {a} group by 1
-
 -- tell equal values of a group apart | GROUP BY
 select span, extract(day from span) as days, count(*) from {a} group by span
 

@@ -302,6 +302,9 @@ def test_a_length_that_is_widened_at_the_source_cuts_no_value(life: Life) -> Non
     )
     life.must_be_exact()
     assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
+    # It is the model that it was.
+    life.keep(MODELS, is_refresh=False)
+    life.must_be_exact()
 
 
 def test_an_audit_names_an_input_that_does_not_follow(life: Life) -> None:

@@ -6,7 +6,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'columns', (
             select jsonb_agg(jsonb_build_object(
                 'name', one.name, 'type', one.type
-            ) || jsonb_strip_nulls(jsonb_build_object('collation', declared #> array['collations', one.name])) || case
+            ) || jsonb_strip_nulls(jsonb_build_object('exact', one.exact, 'collation', declared #> array['collations', one.name])) || case
                 -- A table's primary key.
                 when one.kind = 'key' and declared ->> 'kind' = 'rows' then '{"is_never_null": true}' else '{}'
             end::jsonb order by one.place)

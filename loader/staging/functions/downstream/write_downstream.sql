@@ -60,7 +60,7 @@ $template$,
                     select string_agg(
                         case when one.kind = 'id' then cdc.write_id(compiled, 'query')
                         when one.name = any (sums) then format('cdc.finite(query.%I)', one.name)
-                        else format('query.%I', one.name) end, ', ' order by one.place
+                        else cdc.write_whole(format('query.%I', one.name), one.exact, relation) end, ', ' order by one.place
                     )
                     from cdc.list_columns(compiled) as one where one.kind <> 'derived'
                 ),

@@ -64,7 +64,8 @@ $template$,
             'inserted', concat_ws(', ', quote_ident(compiled ->> 'surrogate_key'), cdc.write_names(own.columns, '%I')),
             'values', concat_ws(
                 ', ', case when compiled ? 'surrogate_key' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', '%I')) end,
-                cdc.write_names(own.columns, '%I')
+                (select string_agg(cdc.write_whole(quote_ident(value ->> 'name'), value ->> 'exact', relation), ', ' order by place)
+                from jsonb_array_elements(own.columns) with ordinality as one (value, place))
             ),
             'is_watched', is_watched
         )

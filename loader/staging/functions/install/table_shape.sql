@@ -1,6 +1,6 @@
 -- The shape of a table: columns and keys, as the database reads a query over it. Where it is at another source, the
--- loader reads it there by this text. A domain is what it is made of, a type has no length, and a label of an enum is
--- text.
+-- loader reads it there by this text. A domain is what it is made of, and a label of an enum is text. `exact` is a type
+-- with its length.
 create or replace function cdc.table_shape(place text, table_name text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with recursive this_table as (
@@ -11,11 +11,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     ),
 
     bases as (
-        select a.attnum, a.attname, a.atttypid as type_oid, a.attcollation, false as is_domain
+        select a.attnum, a.attname, a.atttypid as type_oid, a.atttypmod as typmod, a.attcollation, false as is_domain
         from pg_attribute as a
         where a.attrelid = (select oid from this_table) and a.attnum > 0 and not a.attisdropped
         union all
-        select bases.attnum, bases.attname, t.typbasetype, bases.attcollation, true
+        select bases.attnum, bases.attname, t.typbasetype, greatest(bases.typmod, t.typtypmod), bases.attcollation, true
         from bases
         inner join pg_type as t on t.oid = bases.type_oid and t.typtype = 'd'
     )
@@ -29,6 +29,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when named.name in ('bit', 'char') then quote_ident(named.name)
                 else named.name
             end || case when element.oid is null or named.is_other then '' else '[]' end)
+            || case when bases.typmod <> -1 and not named.is_other then jsonb_build_object('exact', format_type(t.oid, bases.typmod)) else '{}' end
             || case when bases.is_domain then '{"is_domain": true}' else '{}' end::jsonb
             || case when not c.collisdeterministic then '{"is_loose": true}' else '{}' end::jsonb
             || case

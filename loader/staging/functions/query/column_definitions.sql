@@ -4,7 +4,7 @@ create or replace function cdc.column_definitions(compiled jsonb) returns table 
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
         one.name,
-        one.type
+        coalesce(one.exact, one.type)
         || coalesce(' collate ' || (compiled #>> array['collations', one.name]), '')
         || case
             when one.kind = 'derived' and (compiled ->> 'is_total')::boolean

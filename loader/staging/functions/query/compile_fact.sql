@@ -50,7 +50,7 @@ begin
     for one in
         select
             names[series.place] as name,
-            columns -> (series.place - 1) ->> 'type' as type,
+            (columns -> (series.place - 1)) - 'is_loose' as column_of,
             own.entry,
             own.pieces,
             own.is_anew,
@@ -91,7 +91,7 @@ begin
                 else format('((waltally_kept_%s)::numeric / nullif(waltally_kept_%s, 0))', cdc.kept_place(kept, sum_of), cdc.kept_place(kept, count_of))
             end;
         end loop;
-        derived := derived || jsonb_build_object('name', one.name, 'type', one.type, 'expression', cdc.name_keys(expression, keys));
+        derived := derived || (one.column_of || jsonb_build_object('name', one.name, 'expression', cdc.name_keys(expression, keys)));
     end loop;
     -- How many rows a group has, and how many values a sum.
     kept := cdc.keep_aggregate(kept, 'count(*)');

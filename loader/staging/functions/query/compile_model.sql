@@ -1,6 +1,7 @@
 -- compile_query for a model that may be registered already. A query whose text changed and whose meaning did not, or
 -- whose tables got columns that it does not need, is what was registered: its rows stay. Meaning is what PostgreSQL
--- makes of the former and the new text over the columns that were there at the registration, on the same server.
+-- makes of the former and the new text over the columns that were there at the registration, on the same server. A
+-- column that was only made longer is the same.
 create or replace function cdc.compile_model(slot text, model text, query text, sources jsonb, options jsonb)
 returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -15,7 +16,10 @@ begin
             select jsonb_agg(source.value || jsonb_build_object('columns', (
                 select coalesce(jsonb_agg(own.value order by own.place), '[]')
                 from jsonb_array_elements(former.value -> 'columns') with ordinality as own (value, place)
-                where source.value -> 'columns' @> jsonb_build_array(own.value)
+                where exists (
+                    select from jsonb_array_elements(source.value -> 'columns') as present
+                    where cdc.without_widening(present.value) @> cdc.without_widening(own.value)
+                )
             )))
             from jsonb_array_elements(sources) as source
             inner join jsonb_array_elements(registered.reading -> 'sources') as former

@@ -11,8 +11,8 @@
 -- The arguments:
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
---          "columns": [{"name", "type": as format_type gives it, or other, "labels": of an enum, "is_domain",
---          "is_loose": whether its collation is nondeterministic}],
+--          "columns": [{"name", "type": as format_type gives it, or other, "exact": with its length, "labels": of an
+--          enum, "is_domain", "is_loose": whether its collation is nondeterministic}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",
@@ -36,7 +36,7 @@ declare
     read record;
     tree jsonb;
     nodes cdc.tree_node[];
-    needed jsonb;
+    needed jsonb; exact jsonb;
     -- Of how many rows of sources a row of the result is made.
     width integer;
     unwrapped record;
@@ -53,7 +53,7 @@ begin
     -- dbt and its manifest name them in other orders.
     inputs := (select jsonb_agg(value order by coalesce(value ->> 'table', value ->> 'model') collate "C") from jsonb_array_elements(inputs));
     named := cdc.name_sources(query, inputs);
-    perform cdc.stub_sources(named.numbered);
+    exact := cdc.exact_columns(named.named, named.numbered);
     read := cdc.read_query(named.named);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
@@ -65,7 +65,7 @@ begin
     select * into own from cdc.find_group(nodes, named.numbered);
     perform cdc.refuse_query(
         named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null',
-        array(select unwrapped.numbers[place] from jsonb_array_elements(read.columns) with ordinality as one (value, place) where value ? 'is_loose'),
+        array(select unwrapped.numbers[place] from jsonb_array_elements(exact) with ordinality as one (value, place) where value ? 'is_loose'),
         options ? 'timezone', named.numbered
     );
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
@@ -80,17 +80,17 @@ begin
         raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source(), or a model by ref().';
     elsif own.core is not null then
         compiled := compiled || cdc.compile_group(
-            read.printed, read.columns, nodes, named.numbered -> 0, own.core, own.kind, own.grouped, unwrapped.top_path, unwrapped.numbers
+            read.printed, exact, nodes, named.numbered -> 0, own.core, own.kind, own.grouped, unwrapped.top_path, unwrapped.numbers
         );
     elsif (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null' then
         compiled := compiled || cdc.compile_fact(
-            read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
+            read.printed, exact, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
         );
     elsif is_downstream then
         raise exception 'A query over models without an aggregate: a table of it would hold what the models hold.'
             using errcode = 'WL003', hint = 'Instead: a view.';
     else
-        compiled := compiled || cdc.compile_rows(read.printed, read.columns, nodes, named.numbered, options);
+        compiled := compiled || cdc.compile_rows(read.printed, exact, nodes, named.numbered, options);
     end if;
     compiled := case when is_downstream
         then cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;

@@ -10,7 +10,7 @@ begin
         execute format(
             'create temporary view waltally_query as with %s select * from (%s) as query',
             (
-                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%2$s as %1$I')), ', ')
+                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%3$s as %1$I')), ', ')
                 from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
             ),
             compiled ->> 'query'
@@ -21,7 +21,7 @@ begin
             raise exception 'PostgreSQL cannot read again what it has printed of the query: %.', sqlerrm
                 using errcode = 'WL003', hint = 'Select the expression in a sub-select, and use its column.';
     end;
-    select jsonb_object_agg(a.attname, cdc.plain_type(a.atttypid)) into types
+    select jsonb_object_agg(a.attname, cdc.column_type(a)) into types
     from pg_attribute as a
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
@@ -43,11 +43,11 @@ begin
             from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
         ),
         'keys', (
-            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'type', types -> (value ->> 'name')) order by place), '[]')
+            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name') || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
             from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
         ),
         'kept', (
-            select coalesce(jsonb_agg(value || jsonb_build_object('type', types -> (value ->> 'name')) order by place), '[]')
+            select coalesce(jsonb_agg(value || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
             from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
         )
     );

@@ -5,5 +5,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case when compiled ->> 'kind' <> 'rows' and exists (
         select from jsonb_array_elements(compiled -> 'keys') as key
         where key.value ->> 'type' !~ '^(boolean|smallint|integer|bigint|"char"|name|uuid|date|inet|cidr|macaddr8?|pg_lsn|(time|timestamp) .*)$'
-    ) then format('hash_record_extended(row(%s), 0)', cdc.write_names(compiled -> 'keys', coalesce(quote_ident(row_name) || '.', '') || '%I')) end
+    ) then format('hash_record_extended(row(%s), 0)', cdc.write_names(
+        -- The others have an order and no hash.
+        jsonb_path_query_array(compiled -> 'keys', '$[*] ? (!(@.type like_regex "^(\"?bit|tsvector)"))'),
+        coalesce(quote_ident(row_name) || '.', '') || '%I'
+    )) end
 $$;

@@ -1,28 +1,32 @@
 -- The columns of a model's table in their order. kind: id, key, kept, part of what is kept, or derived. Of a sum
--- counted_by is the column that counts its values.
+-- counted_by is the column that counts its values. exact is a
+-- type with its length.
 create or replace function cdc.list_columns(compiled jsonb)
-returns table (name text, type text, kind text, expression text, counted_by text, is_shown boolean, place bigint)
+returns table (
+    name text, type text, exact text, kind text, expression text, counted_by text, is_shown boolean, place bigint
+)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with columns as (
-        select value ->> 'name' as name, value ->> 'type' as type, 'key' as kind, null as expression, null as counted_by
+        select value ->> 'name' as name, value ->> 'type' as type, value ->> 'exact' as exact, 'key' as kind, null as expression, null as counted_by
         from jsonb_array_elements(compiled -> 'keys')
         union all
-        select value ->> 'name', value ->> 'type', 'kept', null, value ->> 'counted_by'
+        select value ->> 'name', value ->> 'type', value ->> 'exact', 'kept', null, value ->> 'counted_by'
         from jsonb_array_elements(compiled -> 'kept')
         union all
-        select value ->> 'name', value ->> 'type', 'derived', value ->> 'expression', null
+        select value ->> 'name', value ->> 'type', value ->> 'exact', 'derived', value ->> 'expression', null
         from jsonb_array_elements(compiled -> 'derived')
         union all
-        select part.name, part.type, 'part', null, null
+        select part.name, part.type, null, 'part', null, null
         from cdc.part_columns(compiled) as part
         union all
-        select compiled ->> 'surrogate_key', 'uuid', 'id', null, null
+        select compiled ->> 'surrogate_key', 'uuid', null, 'id', null, null
         where compiled ? 'surrogate_key'
     )
 
     select
         columns.name,
         columns.type,
+        columns.exact,
         columns.kind,
         columns.expression,
         columns.counted_by,

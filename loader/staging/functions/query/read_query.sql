@@ -27,11 +27,7 @@ begin
     from pg_rewrite as rule
     where rule.ev_class = to_regclass('pg_temp.waltally_query');
     select
-        jsonb_agg(
-            jsonb_build_object('name', a.attname, 'type', cdc.plain_type(a.atttypid))
-            || case when cdc.equal_is_identical(a.atttypid, a.atttypmod, a.attcollation) then '{}' else '{"is_loose": true}' end::jsonb
-            order by a.attnum
-        ),
+        jsonb_agg(jsonb_build_object('name', a.attname) || cdc.column_type(a) order by a.attnum),
         coalesce(jsonb_object_agg(a.attname, format('%I.%I', n.nspname, c.collname)) filter (where c.oid is not null), '{}')
     into columns, collations
     from pg_attribute as a

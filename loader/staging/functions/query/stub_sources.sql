@@ -1,6 +1,7 @@
 -- Make an empty temporary table for each source of a query, with its columns in the types that PostgreSQL is to read
 -- the query with: an enum as an enum of the same labels, and what is not built in as a type that only becomes text.
-create or replace function cdc.stub_sources(sources jsonb) returns void
+-- `is_exact`: types have their lengths.
+create or replace function cdc.stub_sources(sources jsonb, is_exact boolean) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     source record;
@@ -30,7 +31,7 @@ begin
                         when one.value ? 'labels'
                             then cdc.enum_stub(one.value -> 'labels') || case one.value ->> 'type' when 'text[]' then '[]' else '' end
                         when one.value ->> 'type' = 'other' then 'cdc.other_value'
-                        else (one.value ->> 'type') || coalesce(' collate ' || (one.value ->> 'collation'), '')
+                        else coalesce(case when is_exact then one.value ->> 'exact' end, one.value ->> 'type') || coalesce(' collate ' || (one.value ->> 'collation'), '')
                     end),
                     ', ' order by one.place
                 )

@@ -7,7 +7,7 @@ declare
 begin
     execute format('create temporary table waltally_totals (%s)', (
         select string_agg(
-            format('waltally_%s_%s %s', one.kind, one.place, types ->> (one.value ->> 'name'))
+            format('waltally_%s_%s %s', one.kind, one.place, types #>> array[one.value ->> 'name', 'type'])
             || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
         )
         from (

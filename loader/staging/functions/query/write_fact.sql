@@ -81,7 +81,7 @@ begin
                     );
             end;
             continue when waltally_groups is null;
-{lengthen}            -- One group after the other: the first that fails is named.
+{room}            -- One group after the other: the first that fails is named.
             waltally_group := waltally_groups[1];
             waltally_groups := waltally_groups[2:];
             if waltally_group is null then
@@ -120,7 +120,7 @@ $template$,
                 ), '$7 is not null'
             ),
             'truncates', cdc.write_truncates(compiled, relation, model_key),
-            'lengthen', cdc.write_lengthen(compiled, relation),
+            'room', coalesce('            continue when waltally_group is null and ' || cdc.write_room(compiled, relation, 'waltally_state') || e';\n', ''),
             'write_down', cdc.write_ignored(compiled, deltas, model_key, tables)
         )
     );

@@ -1,18 +1,18 @@
--- SQL: a statement that fills a fact's table, or adds to it, again where a key is too long for an index.
+-- SQL: a statement that fills a model's table, or adds to it, again where a value did not fit: see make_room.
 create or replace function cdc.write_long(compiled jsonb, relation text, statement text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select case when cdc.key_hash(compiled) is null then statement else format(
+    select case when cdc.write_room(compiled, relation) is null then statement else format(
 $template$loop
             begin
                 %s
                 exit;
             exception
-                when program_limit_exceeded then
-                    if not cdc.lengthen_keys(%L, %L) then
+                when program_limit_exceeded or string_data_right_truncation or string_data_length_mismatch or numeric_value_out_of_range then
+                    if not %s then
                         raise;
                     end if;
             end;
         end loop;$template$,
-        statement, relation, cdc.key_hash(compiled)
+        statement, cdc.write_room(compiled, relation)
     ) end
 $$;

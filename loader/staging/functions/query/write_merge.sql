@@ -67,7 +67,7 @@ begin
                 when one.kind = 'id' then cdc.write_id(compiled, 'totals')
                 when one.counted_by is not null
                     then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
-                else format('totals.%I', one.name)
+                else cdc.write_whole(format('totals.%I', one.name), one.exact, relation)
             end, ', ' order by one.place) filter (where one.kind <> 'derived'),
             'additions', string_agg(
                 case

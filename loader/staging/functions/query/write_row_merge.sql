@@ -30,7 +30,7 @@ $template$with changed as materialized (
 
                 kept as (
                     insert into {relation} as stored ({columns})
-                    select {columns} from changed where waltally_sign = 1
+                    select {values} from changed where waltally_sign = 1
                     on conflict ({keys}) do update
                     set ({columns}) = row({excluded})
                     -- As they are spelled: some types have no equality, and 1.5 and 1.50 are equal.
@@ -51,6 +51,7 @@ $template$with changed as materialized (
             'relation', relation,
             'deltas', deltas,
             'columns', array_to_string(columns, ', '),
+            'values', (select string_agg(cdc.write_whole(format('changed.%I', one.name), one.exact, relation), ', ' order by one.place) from cdc.list_columns(compiled) as one),
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),

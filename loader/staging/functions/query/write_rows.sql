@@ -54,11 +54,7 @@ begin
         {reshape}
         delete from {relation};
         perform cdc.list_baseline({listed_name}, {model_key}, $2, {model_name});
-        insert into {relation} ({columns})
-        select
-            {baseline}
-        from cdc.baseline_group as counted
-        where counted.slot_name = $2 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}'));
+        {baseline}
         return;
     elsif $1 = 'list' and {is_listed} then
         return;
@@ -76,7 +72,7 @@ begin
                 when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
                     select * into tried from cdc.find_bad_images({deltas_name}, remaining, $4, $5);
                     if tried.bad = '{}' then
-                        raise;
+                        {room}raise;
                     end if;
                     remaining := tried.good;
                     bad := bad || tried.bad;
@@ -96,8 +92,7 @@ $routine$
 $template$,
         jsonb_build_object(
             'routine', routine,
-            'pins', cdc.routine_pins(compiled),
-            'relation', relation,
+            'pins', cdc.routine_pins(compiled), 'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
             'listed_name', quote_literal(listed),
             'model_key', quote_literal(model_key),
@@ -105,10 +100,15 @@ $template$,
             'table_name', quote_literal(table_name),
             'deltas_name', quote_literal(deltas),
             'columns', array_to_string(columns, ', '),
-            'baseline', (
-                select string_agg(format('counted.dimensions[%s]::%s', one.place, one.type), e',\n            ' order by one.place)
-                from cdc.list_columns(compiled) as one
-            ),
+            'baseline', cdc.write_long(compiled, relation, format(
+                e'insert into %s (%s)\n        select\n            %s\n        from cdc.baseline_group as counted\n'
+                '        where counted.slot_name = $2 and counted.declared_name = %L and counted.part <> all (coalesce($6, ''{}''));',
+                relation, array_to_string(columns, ', '), (
+                    select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.place, one.type), one.exact, relation), e',\n            ' order by one.place)
+                    from cdc.list_columns(compiled) as one
+                ), model_name
+            )),
+            'room', coalesce('continue when ' || cdc.write_room(compiled, relation) || e';\n                        ', ''),
             'is_listed', case when has_old_rows then 'false' else 'true' end,
             'left_by', case when has_old_rows then 'cdc.net_rows' else 'cdc.last_rows' end,
             'key_nos', case when has_old_rows then '' else ', ' || key_nos end,

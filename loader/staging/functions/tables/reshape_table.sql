@@ -32,10 +32,10 @@ begin
         select
             old.name,
             old.is_derived,
-            old.form is distinct from new.form
-            or old.is_derived and bool_or(not old.is_derived and old.form is distinct from new.form) over () as is_gone
+            own.is_other or old.is_derived and bool_or(not old.is_derived and own.is_other) over () as is_gone
         from old
         left join new on new.name = old.name
+        cross join lateral (select (old.form in (new.form, new.roomy_form)) is not true as is_other) as own
     )
 
     select string_agg(change.text, ', ' order by change.step, change.place) into changes

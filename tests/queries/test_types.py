@@ -1,0 +1,212 @@
+"""A model that groups by a value of any type is what `create table as` of its query would be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import psycopg2
+import pytest
+
+from testkit.comparison import apart
+from testkit.databases import empty_database
+from testkit.servers import Cluster
+from tests.queries.lab import Lab, Model
+from tests.queries.writer import Writer
+from waltally.tables import literal, quoted
+
+DATABASES = {
+    "C": "template template0 lc_collate 'C' lc_ctype 'C'",
+    "libc": "template template0 lc_collate 'C.UTF-8' lc_ctype 'C.UTF-8'",
+    "icu": "template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'",
+}
+
+WORDS = ("", " ", "a", "A", "ä", "Z", "ab", "ab ", "ß", "x'y", 'q"q', "{a}", "back\\slash")
+MOMENTS = ("2026-03-29 01:00:00.5", "2026-03-29 01:00:01.4", "infinity", "0044-03-15 BC")
+CASES: dict[str, tuple[str, ...]] = {
+    "boolean": ("true", "false"),
+    "smallint": ("0", "-1", "7"),
+    "bigint": ("0", "9223372036854775807"),
+    "numeric": ("0", "1.5", "1.50", "1e20", "-0.333333333333333333333"),
+    "numeric(12, 2)": ("0.00", "1.50", "-2.25", "9999999999.99"),
+    "real": ("0", "-0", "0.1", "1e-30"),
+    "double precision": ("0", "-0", "0.1", "1e300"),
+    "text": (*WORDS, "é" * 2000),
+    "varchar": WORDS,
+    "varchar(5)": ("", "a", "A", "ab", "zzzzz"),
+    "varchar(5)[]": ("{}", "{a,b}", "{NULL,a}", "[2:3]={p,q}"),
+    "bpchar": ("", "a", "a ", "ab"),
+    "char(4)": ("", "a", "ab", "é"),
+    '"char"': ("", "a", "\\303"),
+    "name": ("x", "y z"),
+    "bytea": ("", "\\x00", "\\xdeadbeef", "\\x5c27"),
+    "bit(3)": ("000", "101"),
+    "varbit(8)": ("", "0", "1", "10101010"),
+    "uuid": (
+        "00000000-0000-0000-0000-000000000001",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    ),
+    "date": ("2026-01-01", "infinity", "0044-03-15 BC"),
+    "time": ("00:00", "23:59:59.999", "24:00"),
+    "time(0)": ("00:00", "23:59:59"),
+    "timetz": ("00:00+00", "01:00+01", "00:00+01"),
+    "timestamp": MOMENTS,
+    "timestamp(0)": MOMENTS,
+    "timestamptz": MOMENTS,
+    "interval": ("1 day", "24:00", "1 mon", "30 days", "00:00:00.5"),
+    "interval(0)": ("1 day", "24:00", "00:00:01"),
+    "inet": ("10.0.0.1", "10.0.0.0/8", "::1"),
+    "cidr": ("10.0.0.0/8", "::1/128"),
+    "macaddr": ("08:00:2b:01:02:03", "08:00:2b:01:02:04"),
+    "jsonb": ("null", "1", "1.0", '{"k": "x", "l": [1, 2]}', '{"k": null}', '"s"'),
+    "integer[]": ("{}", "{1,2}", "{NULL,3}", "{{1,2},{3,4}}"),
+    "numeric(12, 2)[]": ("{}", "{1.50}", "{1.50,NULL}"),
+    "interval[]": ("{1 day}", "{24:00}"),
+    "bit(3)[]": ("{000}", "{000,101}"),
+    "daterange": ("empty", "[2026-01-01,2026-02-01)", "(,)"),
+    "numrange": ("[1,2)", "[1.0,2)", "empty"),
+    "int4multirange": ("{}", "{[1,3),[5,7)}"),
+    "xid8": ("1", "2"),
+    "oid": ("1", "2"),
+    "pg_lsn": ("0/0", "0/16B3748"),
+    "tsvector": ("", "a b", "a:1 b:2"),
+    # A domain is what it is over.
+    "lab.short": ("a", "zzzzz"),
+}
+"""By a type the values of a column."""
+
+EXPRESSIONS = {
+    "not finite": ("double precision", "v * 'Infinity'::float8"),
+    "cut": ("text", "left(v, 2)::varchar(3)"),
+    "rounded": ("numeric", "round(v, 1)::numeric(30, 1)"),
+    "collated": ("text", 'v collate "C"'),
+    "a row": ("integer[]", "v[1]"),
+}
+"""What else a query groups by: the type of a column v, and the expression."""
+
+WIDENED = (
+    "select code, bits, amount, at, count(*) as n, code || count(*) as c from {t} group by 1, 2, 3, 4",
+    "select id, amount, code, code || 'x' as c, at, bits from {t}",
+)
+"""A fact and rows with types that have a length."""
+
+COLUMNS = """
+select attname::text, case typtype when 'd' then format_type(typbasetype, typtypmod) else format_type(atttypid, atttypmod) end,
+    attcollation::regcollation::text, cdc.equal_is_identical(atttypid, atttypmod, attcollation)
+from pg_attribute inner join pg_type on pg_type.oid = atttypid
+where attrelid = %s::regclass and attnum > 0 and attname = any('{v,n,s}')
+order by attnum
+"""
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def lab(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    database = empty_database(cluster, options=DATABASES[request.param])
+    domain = "create domain lab.short as varchar(5)"
+    with Lab(cluster.dsn(database.name), domain) as made:
+        yield made
+
+
+@pytest.mark.parametrize("case", [*CASES, *EXPRESSIONS])
+def test_a_model_is_what_create_table_as_of_its_query_would_be(lab: Lab, case: str) -> None:
+    rng = Random(case)
+    type_, key = EXPRESSIONS.get(case, (case, "v"))
+    lab.clear()
+    lab.execute(
+        "drop table if exists lab.t cascade; drop table if exists lab.asked;"
+        f"create table lab.t (id int generated always as identity primary key, v {type_}, n int)"
+    )
+    lab.follow("t")
+    query = f"select {key} as v, count(*) as n, sum(n) as s from {{t}} group by {key}"
+    values = {quoted("v"): ["null", *map(literal, CASES[type_])], quoted("n"): ["1", "2"]}
+    writer = Writer(lab, rng, {"t": values}, {})
+    for _ in range(5):
+        lab.execute(writer._statement())
+    lab.execute(f"create table lab.asked as {lab.named(query, 'lab')} with no data")
+    model = Model(lab, "m", query, rng)
+    seed(lab, model)
+    must_be_asked(lab, query)
+    for _ in range(4):
+        for _ in range(rng.choice((1, 5, 20))):
+            lab.execute(writer._statement())
+        model.catch_up()
+        must_be_asked(lab, query)
+    seed(lab, model)
+    must_be_asked(lab, query)
+
+
+def seed(lab: Lab, model: Model) -> None:
+    """Fill the model from what its query gives where the table is, as a seed does."""
+    lab.execute("truncate cdc.baseline_group")
+    compiled = json.dumps(model.compiled)
+    ranged = lab.value("select cdc.write_range(%s, 1, 'from lab.t')", compiled)
+    lab.execute(
+        "insert into cdc.baseline_group select 'lab', 'm', 'lab.t', dimensions, sums::numeric[]"
+        f" from ({ranged}) as given"
+    )
+    model.seeded = model.now()
+    model.rebuild()
+
+
+def must_be_asked(lab: Lab, query: str) -> None:
+    """See that the model has the columns and rows of a table that the query makes."""
+    columns: list[tuple[Any, ...]] = lab.execute(COLUMNS, "lab.asked")
+    assert lab.execute(COLUMNS, "lab.m") == columns
+    names = ", ".join(f"{name}::text" if same else name for name, _, _, same in columns)
+    asked = f"select {names} from ({lab.named(query, 'seen')}) as q"
+    assert lab.execute(apart(f"select {names} from lab.m", asked)) == []
+
+
+LENGTHS = {
+    "amount": "numeric(5,2)",
+    "at": "timestamp(0) without time zone",
+    "bits": "bit varying(3)",
+    "code": "character varying(3)",
+}
+
+
+@pytest.mark.parametrize("query", WIDENED, ids=["fact", "rows"])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    # The last two would be rounded, and to the values of the first row.
+    [
+        *(("code", "abcd"), ("bits", "1011"), ("amount", "1234.5")),
+        *(("amount", "1.2512"), ("at", "2026-01-01 00:00:00.25")),
+    ],
+)
+def test_a_length_that_is_widened_at_the_source_cuts_no_value(
+    lab: Lab, query: str, column: str, value: str
+) -> None:
+    lab.clear()
+    lab.execute(
+        "drop table if exists lab.t cascade; create table lab.t"
+        " (id int primary key, code varchar, bits varbit, amount numeric, at timestamp)"
+    )
+    lab.follow("t")
+    # As it was when the model was made.
+    for own in lab.sources["t"]["columns"]:
+        if own["name"] in LENGTHS:
+            own["exact"] = LENGTHS[own["name"]]
+    model = Model(lab, "m", query, Random(1))
+    types = (
+        "select attname, format_type(atttypid, atttypmod) from pg_attribute"
+        " where attrelid = 'lab.m'::regclass and attname::text = any(%s)"
+    )
+    assert dict(lab.execute(types, [*LENGTHS])) == LENGTHS
+    lab.execute("insert into lab.t values (1, 'abc', '101', 1.25, '2026-01-01')")
+    model.catch_up()
+    lab.execute(f"create view lab.reading as select {column} from lab.m")
+    lab.execute(f"insert into lab.t (id, {column}) values (2, %s)", value)
+    with pytest.raises(psycopg2.Error, match="a value is longer than its column") as stopped:
+        model.catch_up()
+    assert "Drop the view" in str(stopped.value.diag.message_hint)
+    lab.execute("drop view lab.reading")
+    model.catch_up()
+    assert model.differences() == []
+    assert "(" not in dict(lab.execute(types, [column]))[column]
+    # It stays so.
+    lab.execute(f"create view lab.reading as select {column} from lab.m")
+    seed(lab, model)
+    assert model.differences() == []
