@@ -1,6 +1,6 @@
 """Notify's counts: a page that moves with them, and one service's over HTTP.
 
-One connection reads for all open pages, and queries the model only after it has moved.
+One connection for all open pages adds what changed in the model to what they show.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
@@ -41,25 +42,33 @@ TOTALS = """
         'failed', 'permanent-failure', 'technical-failure', 'temporary-failure',
         'validation-failed', 'virus-scan-failed'
     )), 0)::bigint as failed
-from analytics.ft_service_stats
 """
+MODEL = "analytics.ft_service_stats"
 COUNTS = f"""
-select notification_type, {TOTALS}
+select notification_type, {TOTALS} from {MODEL}
 where service_id = %s group by notification_type order by notification_type
 """
-TYPES = f"""
-select notification_type as name, {TOTALS}
-group by notification_type order by requested desc, name
+BARS = f"""
+select
+    case grouping(notification_type, notification_status, service_id)
+        when 3 then 'types' when 5 then 'statuses' else 'services'
+    end as list,
+    coalesce(notification_type::text, notification_status, service_id::text) as id,
+    sum(count)::bigint as count,
+    {TOTALS}
+from {{}} as model group by grouping sets (notification_type, notification_status, service_id)
 """
-STATUSES = """
-select notification_status as name, sum(count)::bigint as count
-from analytics.ft_service_stats group by notification_status having sum(count) <> 0
-order by count desc, name limit 12
+NEWS = f"""
+select max(number) as newest, bool_or(num_nulls(old, new) = 2) as is_anew
+from {MODEL}_changes where number > %(seen)s
 """
-SERVICES = f"""
-select service_id::text as id, left(service_id::text, 8) as name, {TOTALS}
-group by service_id order by requested desc, id limit 8
-"""
+MOVED = f"""(
+    select service_id, notification_type, notification_status, side.sign * count as count
+    from {MODEL}_changes
+    cross join lateral (values (-1, old), (1, new)) as side (sign, image)
+    cross join lateral jsonb_populate_record(null::{MODEL}, side.image)
+    where number > %(seen)s and side.image is not null
+)"""
 NAMES = """
 select id::text, name from analytics.services where id = any (%s::uuid[])
 """
@@ -171,8 +180,10 @@ class LiveCounts:
         async with await connect as connection:
             await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
             await connection.execute("listen waltally")
+            bars = Bars()
             while True:
-                self._publish("counts", f"data: {json.dumps(await read(connection))}\n\n")
+                counts = json.dumps(await bars.read(connection))
+                self._publish("counts", f"data: {counts}\n\n")
                 await self._tell_age(connection)
                 await asyncio.sleep(PAUSE)
                 while not [each async for each in connection.notifies(timeout=LOOK, stop_after=1)]:
@@ -207,18 +218,39 @@ async def freshness(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict
     return {"age": row["age"], "freshness": judge(row["age"])}
 
 
-async def read(connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
-    """Read everything that the page shows in one snapshot, so that it shows one moment."""
-    async with connection.transaction():
-        [model] = await (await connection.execute(POSITION, [SLOT])).fetchall()
-        services = await (await connection.execute(SERVICES)).fetchall()
-        [names] = await (await connection.execute(HAS_NAMES)).fetchall()
-        if names["known"]:
-            rows = await connection.execute(NAMES, [[each["id"] for each in services]])
-            called = {row["id"]: row["name"] async for row in rows}
-            services = [each | {"name": called.get(each["id"], each["name"])} for each in services]
+class Bars:
+    """What the page shows: read once, and from then on moved by what changed in the model."""
+
+    def __init__(self) -> None:
+        self._totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._seen = 0
+
+    async def read(self, connection: psycopg.AsyncConnection[dict[str, Any]]) -> dict[str, Any]:
+        """Add what has come since, and return it all; one snapshot, so that it is one moment."""
+        async with connection.transaction():
+            [model] = await (await connection.execute(POSITION, [SLOT])).fetchall()
+            seen = {"seen": self._seen}
+            [news] = await (await connection.execute(NEWS, seen)).fetchall()
+            is_anew = news["is_anew"] or not self._totals
+            if is_anew:
+                self._totals.clear()
+            bars = BARS.format(MODEL if is_anew else MOVED)
+            async for row in await connection.execute(bars, seen):
+                self._totals[row.pop("list"), row.pop("id")].update(row)
+            self._seen = news["newest"] or self._seen
+            services = self._largest("services", "requested", 8)
+            called = {each["id"]: each["id"][:8] for each in services}
+            [names] = await (await connection.execute(HAS_NAMES)).fetchall()
+            if names["known"]:
+                rows = await connection.execute(NAMES, [[*called]])
+                called |= {row["id"]: row["name"] async for row in rows}
         return model | {
-            "types": await (await connection.execute(TYPES)).fetchall(),
-            "statuses": await (await connection.execute(STATUSES)).fetchall(),
-            "services": services,
+            "types": self._largest("types", "requested"),
+            "statuses": self._largest("statuses", "count", 12),
+            "services": [each | {"name": called[each["id"]]} for each in services],
         }
+
+    def _largest(self, of: str, by: str, most: int | None = None) -> list[dict[str, Any]]:
+        totals = {id_: total for (own, id_), total in self._totals.items() if own == of}
+        found = [{"id": id_, **total} for id_, total in totals.items() if total["count"]]
+        return sorted(found, key=lambda total: (-total[by], total["id"]))[:most]

@@ -2,8 +2,6 @@
 
 const WINDOW = 60; // seconds that the chart shows
 const PARTS = ["delivered", "under-way", "failed"];
-const FAILED = /fail/;
-const DELIVERED = ["delivered", "sent"];
 const points = []; // {at, requested, delivered, under-way, failed}: what was received so far
 let counts = null;
 
@@ -53,21 +51,12 @@ function drawBar(row, drawn, largest) {
 
 function drawTotals(list, totals) {
   const largest = Math.max(...totals.map((total) => total.requested));
-  const found = rows(list, totals.map((total) => total.id ?? total.name));
+  const found = rows(list, totals.map((total) => total.id));
   totals.forEach((total, place) => {
     const of = parts(total);
     drawBar(found[place], PARTS.map((part) => [part, of[part]]), largest);
   });
   return found;
-}
-
-function drawStatuses(statuses) {
-  const largest = Math.max(...statuses.map((status) => status.count));
-  const found = rows(byId("statuses"), statuses.map((status) => status.name));
-  statuses.forEach(({ name, count }, place) => {
-    const part = FAILED.test(name) ? "failed" : DELIVERED.includes(name) ? "delivered" : "under-way";
-    drawBar(found[place], [[part, count]], largest);
-  });
 }
 
 function drawServices(services) {
@@ -168,7 +157,8 @@ function receive(event) {
   const total = (name) => counts.types.reduce((sum, type) => sum + type[name], 0);
   const sums = { requested: total("requested"), delivered: total("delivered"), failed: total("failed") };
   points.push({ at: performance.now() / 1000, ...parts(sums) });
-  drawStatuses(counts.statuses);
+  // Cancelled ones are not requested.
+  drawTotals(byId("statuses"), counts.statuses.map((status) => ({ ...status, requested: status.count })));
   drawTotals(byId("types"), counts.types);
   drawServices(counts.services);
   draw();

@@ -36,6 +36,11 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     source.must("setup")
     source.take_baseline()
     source.dbt("run", "--select", "+ft_service_stats", **profiles(home))
+    # As dbt does where a project's config says `changes`; the package's own model keeps none.
+    source.execute(
+        "select cdc.install_changes(project_name, relation_schema, relation_name, declared_name,"
+        " declaration, '1 hour') from cdc.installed_model"
+    )
     build(source)
     port = free_port()
     app = ["uvicorn", "examples.dashboard.app:app", "--timeout-graceful-shutdown", "1"]
@@ -92,13 +97,23 @@ def test_an_answer_is_not_sent_again_until_the_model_has_moved_and_a_stream_tell
     ):
         unread.sendall(b"GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
         first = read(stream)
-        assert first["types"] == [{"name": "email", **email}]
-        assert first["statuses"] == [{"name": "delivered", "count": 1}]
+        assert first["types"] == [{"id": "email", "count": 1, **email}]
+        assert first["statuses"] == [{"id": "delivered", "count": 1, **email}]
         assert [service["requested"] for service in first["services"]] == [1]
+        # From here on the page takes what has changed, and does not ask for the rest again.
+        source.execute("update analytics.ft_service_stats set count = count + 5")
         build(source)
         second = read(stream)
-        assert second["types"] == [{"name": "email", "requested": 2, "delivered": 2, "failed": 0}]
+        two = {"count": 2, "requested": 2, "delivered": 2, "failed": 0}
+        assert second["types"] == [{"id": "email", **two}]
         assert second["position"] != first["position"]
+        source.execute("insert into analytics.ft_service_stats_changes default values")
+        source.execute("notify waltally")
+        assert read(stream)["types"][0]["count"] == 7
+        source.execute("update analytics.ft_service_stats set count = count - 5")
+        source.execute("insert into analytics.ft_service_stats_changes default values")
+        source.execute("notify waltally")
+        assert read(stream)["types"] == second["types"]
         status, moved, counts = ask(url, etag)
         assert (status, counts[0]["requested"], moved != etag) == (HTTPStatus.OK, 2, True)
         # Nobody follows the slot: what is committed from here on is in no number.
