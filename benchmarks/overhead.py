@@ -9,7 +9,7 @@ CPU and WAL are taken, then as fast as it goes for some seconds, each commit on 
 write. Every round takes each condition once and begins with another one each time; ratios are to
 `nothing` of the same round. The WAL sender's CPU belongs to the source. The later work of vacuum is
 not measured. Checked in each measurement: the change log has as many changes as were written, the
-triggers' counts equal a recount.
+triggers' counts equal a recount. Then `capped` measures on two small servers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 import psutil
 
-from benchmarks import decoding, report, workload
+from benchmarks import capped, decoding, report, workload
 from benchmarks.loader_process import LoaderProcess, running
 from benchmarks.measure import cpu_seconds, run, say, server_cpu
 from benchmarks.pgbench import Written, write
@@ -308,6 +308,7 @@ def measure(rows: int, rounds: int, seconds: int, writes: int) -> Iterator[repor
                 samples[condition.name].append(taken)
                 say(f"round {number + 1}, {condition.name}: {taken['writes/s']:,.0f} writes/s")
     yield report.Table("overhead", [row(name, samples) for name in samples], {"goals": GOALS})
+    yield from capped.measure(rounds, 5 * seconds)
 
 
 def row(name: str, samples: dict[str, list[Sample]]) -> report.Row:
