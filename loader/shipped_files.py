@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+from waltally.errors import SettingError
 
 _IN_A_WHEEL = Path(__file__).parent / "shipped"
 
@@ -20,3 +23,12 @@ def pip_install(*words: str) -> str:
     """Return the command that installs packages here, in the versions that were tested."""
     lock = str(FOLDER / "requirements.lock")
     return shlex.join([sys.executable, "-m", "pip", "install", "-c", lock, *words])
+
+
+def require_grammar() -> None:
+    """Raise SettingError where PostgreSQL's grammar, by which SQL is read, is not installed."""
+    if find_spec("postgast") is None:
+        raise SettingError(
+            "Reading SQL needs PostgreSQL's grammar, which is not installed",
+            pip_install("waltally[init]"),
+        )

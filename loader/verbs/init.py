@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -114,11 +113,7 @@ def init_command(
 
     if not query:
         raise SettingError("init needs a query", "give --query FILE, or - for standard input")
-    if find_spec("postgast") is None:
-        raise SettingError(
-            "Reading a query needs PostgreSQL's grammar, which is not installed",
-            shipped_files.pip_install("waltally[init]"),
-        )
+    shipped_files.require_grammar()
     from loader.proposing.questions import Wish
     from waltally.units import parse_age
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loader import shipped_files
 from loader.monitoring import text_lines
 from loader.monitoring.text_lines import shown
 from waltally.options import Schema, Slot, Source, Target
@@ -27,6 +29,15 @@ def setup_command(
         ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
+    explain: Annotated[
+        str,
+        typer.Option(
+            metavar="SQL",
+            show_default=False,
+            help="Only say what this DDL, or a file of it, would cost each installed model; "
+            "nothing runs it.",
+        ),
+    ] = "",
     renew: Annotated[
         bool,
         typer.Option(
@@ -76,6 +87,14 @@ def setup_command(
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)
+    if explain:
+        shipped_files.require_grammar()
+        from loader.setup.explain import explain as explained
+
+        file = Path(explain)
+        text = file.read_text() if explain.endswith(".sql") and file.is_file() else explain
+        text_lines.write(explained(settings, text))
+        return
     with shown("dbt parses the project", is_long=True):
         declared = replace(
             find_declared(manifest, needs_project=check),

@@ -89,7 +89,7 @@ def test_a_caller_of_apply_can_do_nothing_else_and_others_not_even_that(made: Sy
         " null, null, false)",
         "select cdc.try_models(array[plans], '0/0', null, null, 1) "
         f"from cdc.plan_models('{slot}') as plans",
-        f"select cdc.install_model({', '.join(['null'] * 13)})",
+        f"select cdc.install_model({', '.join(['null'] * 14)})",
         f"select cdc.begin_models(array[plans]) from cdc.plan_models('{slot}') as plans",
         "update cdc.model_watermark set applied_lsn = '0/0'",
         "update analytics.ft_service_stats set count = 0",

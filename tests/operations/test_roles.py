@@ -75,7 +75,7 @@ def test_to_apply_needs_no_more_than_the_seed(whole: System) -> None:
     whole.source.execute("update cdc.installed_model set engine = 'database'")
 
 
-INSTALL = f"select cdc.install_model({', '.join(['null'] * 13)})"
+INSTALL = f"select cdc.install_model({', '.join(['null'] * 14)})"
 TO_ALL = (
     "create schema another",
     "create table public.another ()",

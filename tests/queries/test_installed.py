@@ -76,7 +76,7 @@ def test_what_no_model_may_read_is_refused_in_setup(life: Life) -> None:
 def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
     install = (
         "select cdc.install_model(slot_name, relation_schema, relation_name, declared_name,"
-        " declaration, reading, routine, needs, false, engine, '{}', project_name, target_schema)"
+        " declaration, reading, routine, needs, false, false, engine, '{}', project_name, target_schema)"
         " from cdc.installed_model where declared_name = %s"
     )
     with life.other_session() as one, ThreadPoolExecutor() as pool:

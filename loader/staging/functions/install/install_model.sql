@@ -1,6 +1,6 @@
 -- install_query calls this in the transaction of dbt that makes the routine: register the model, and make its slot's
 -- reader. `needs` is as in installed_model, `functions` as in installed_function. `target_schema` is that of the dbt
--- target.
+-- target. `keeps_rows`: what the former declaration has counted is what this one would.
 create or replace function cdc.install_model(
     slot text,
     model_schema text,
@@ -11,6 +11,7 @@ create or replace function cdc.install_model(
     routine text,
     needs jsonb,
     is_refresh boolean,
+    keeps_rows boolean,
     engine text,
     functions text[],
     project text,
@@ -30,6 +31,18 @@ begin
     -- Before anything is written: another thread of dbt that installs a model changes the same rows.
     perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
     perform cdc.note_functions(model, functions);
+    if keeps_rows then
+        update cdc.model_watermark as mark set declaration = install_model.declaration
+        from cdc.installed_model as stored
+        where
+            (stored.slot_name, stored.model_name) = (slot, model)
+            and (mark.slot_name, mark.model_name, mark.declaration) = (slot, model, stored.declaration);
+        update cdc.baseline as counted set declaration = install_model.declaration
+        from cdc.installed_model as stored
+        where
+            (stored.slot_name, stored.model_name) = (slot, model)
+            and (counted.slot_name, counted.declared_name, counted.declaration) = (slot, install_model.name, stored.declaration);
+    end if;
     moved_at := cdc.move_model(slot, model, name, project, target_schema);
     insert into cdc.installed_model as stored (
         slot_name, model_name, declared_name, relation_schema, relation_name, project_name, target_schema, declaration,
@@ -79,5 +92,5 @@ end
 $$;
 
 revoke execute on function cdc.install_model(
-    text, text, text, text, jsonb, jsonb, text, jsonb, boolean, text, text[], text, text
+    text, text, text, text, jsonb, jsonb, text, jsonb, boolean, boolean, text, text[], text, text
 ) from public;

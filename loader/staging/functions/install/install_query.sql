@@ -18,11 +18,19 @@ declare
         deltas || '(cdc.change[], integer[], integer[])'
     ];
     is_new constant boolean := to_regclass(relation) is null;
+    -- Not one whose columns alone have got wider types.
+    keeps_rows constant boolean := not is_new and cdc.same_rows(slot, model_name, query, sources, options, compiled);
 begin
     perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
+    elsif keeps_rows then
+        -- Before its table, as an apply does.
+        perform pg_advisory_xact_lock(cdc.lock_key('model', model_key));
+        perform cdc.widen_table(relation::regclass, (
+            select jsonb_agg(jsonb_build_array(one.name, one.sql) order by one.place) from cdc.column_definitions(compiled) as one
+        ));
     end if;
     -- What it returns may have other columns now.
     execute format('drop function if exists %s(cdc.change[], integer[], integer[])', deltas);
@@ -36,7 +44,7 @@ begin
     perform cdc.install_model(
         slot, model_schema, model_table, model_name, compiled,
         jsonb_build_object('text', query, 'sources', sources, 'options', options), functions[1],
-        cdc.list_needs(compiled), is_refresh or is_new, coalesce(options ->> 'engine', 'database'), functions, project,
+        cdc.list_needs(compiled), is_refresh or is_new, keeps_rows, coalesce(options ->> 'engine', 'database'), functions, project,
         target_schema
     );
     perform cdc.install_changes(coalesce(project, slot), model_schema, model_table, model_name, compiled, options ->> 'changes');

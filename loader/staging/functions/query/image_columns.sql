@@ -11,6 +11,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 format('image.v[($3)[%s][%s]]', source_no, needed_no),
                 format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
             )
+            when value ->> 'type' in ('int2', 'int4') then format(
+                'case when octet_length(%1$s) < %2$s then %1$s else cdc.fitting(%1$s, %3$L, %4$s) end::%5$s',
+                format('image.v[($3)[%s][%s]]', source_no, needed_no), case value ->> 'type' when 'int2' then 5 else 10 end,
+                value ->> 'name', case value ->> 'type' when 'int2' then 32767 else 2147483647 end, value ->> 'type'
+            )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
             else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
         end, value ->> 'name'), '' order by place

@@ -1,0 +1,271 @@
+"""`loader setup --explain`: what a change of the tables costs the models, before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import postgast
+from google.protobuf.message import DecodeError
+from postgast import pg_query_pb2 as pb
+
+from loader.staging.registration import read_registration
+from waltally.database import Connection, Target, connect, connect_target
+from waltally.errors import SettingError
+from waltally.models import Model
+from waltally.settings import Settings
+from waltally.units import duration, plural
+
+GOES_ON, SEED = "goes on", "waits for a seed"
+
+_FEW_GROUPS, _SEEDS_START = 100_000, 2.0
+_ROWS_PER_SECOND = {True: 750_000, False: 77_000}
+"""By whether groups are few: see docs/performance.md."""
+_WIDER = {("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("varchar", "text")}
+_COLUMNS = """
+select a.attname::text, a.atttypmod
+from pg_attribute as a
+inner join pg_class as c on c.oid = a.attrelid
+inner join pg_namespace as n on n.oid = c.relnamespace
+where n.nspname = %s and c.relname = %s and a.attnum > 0
+"""
+_ROWS = """
+select coalesce(sum(greatest(c.reltuples, 0)), 0)
+from (values (to_regclass(%s))) as given (own)
+cross join lateral (select own union select relid from pg_partition_tree(own)) as part (relid)
+inner join pg_class as c on c.oid = part.relid and c.relkind <> 'p'
+"""
+_ABOVE = """
+select own.name from {0}.models_above(array[%s]) as above (model_name)
+inner join {0}.downstream_model as own using (model_name)
+where own.declaration ->> 'kind' <> 'changes' order by 1
+"""
+
+
+class Effect(NamedTuple):
+    """What a part of a statement does to the models that read a table."""
+
+    table: str
+    columns: frozenset[str] | None
+    """Only models that need one of these; None: each that reads the table."""
+    verdict: str
+    why: str
+
+
+class Asked(NamedTuple):
+    """What the servers say of the models."""
+
+    models: tuple[Model, ...]
+    lengths: dict[str, dict[str, int]]
+    """By table and column, the length of its type as the catalog has it; -1 without one."""
+    seconds: dict[str, float]
+    """By model, about how long a seed of it takes."""
+    readers: dict[str, list[str]]
+    """By model, the models that read it."""
+
+
+def explain(settings: Settings, text: str) -> list[str]:
+    """Return what each statement does to each model. Raises LoaderError."""
+    statements = _parse(text)
+    with (
+        closing(connect(settings.source, "source")) as source,
+        closing(connect_target(settings)) as target,
+    ):
+        target.give_up_locks()
+        asked = _ask(source, target, read_registration(target).models)
+    lines: list[str] = []
+    for said, node in statements:
+        lines += [said, *(f"  {line}" for line in _lines([*effects(node, asked)], asked))]
+    return lines
+
+
+def _parse(text: str) -> list[tuple[str, pb.Node]]:
+    try:
+        found = postgast.parse(text).stmts
+    except (postgast.PgQueryError, DecodeError) as error:
+        raise SettingError(
+            f"This is no SQL that PostgreSQL reads: {error}", "give the statements as you run them"
+        ) from None
+    raw = text.encode()
+    return [
+        (
+            " ".join(
+                raw[one.stmt_location :][: one.stmt_len or None].decode().split(),
+            ),
+            one.stmt,
+        )
+        for one in found
+    ]
+
+
+def _ask(source: Connection, target: Target, models: Sequence[Model]) -> Asked:
+    tables = {part.table for model in models for part in model.tables}
+    sizes = {
+        table: float(source.ask(_ROWS, (table.quoted,))[0][0]) for table in sorted(tables, key=str)
+    }
+    groups = {
+        model.name: float(target.ask(_ROWS, (model.relation.quoted,))[0][0]) for model in models
+    }
+    return Asked(
+        tuple(models),
+        {str(table): dict(source.ask(_COLUMNS, (table.schema, table.name))) for table in tables},
+        {
+            model.name: _SEEDS_START
+            + sum(sizes[part.table] for part in model.tables)
+            / _ROWS_PER_SECOND[groups[model.name] < _FEW_GROUPS]
+            for model in models
+        },
+        {
+            model.name: [name for (name,) in target.ask_staging(_ABOVE, (str(model.relation),))]
+            for model in models
+        },
+    )
+
+
+def _lines(found: Sequence[Effect], asked: Asked) -> Iterator[str]:
+    others = 0
+    for model in asked.models:
+        own = [effect for effect in found if _concerns(effect, model)]
+        if not own:
+            others += 1
+            continue
+        effect = next((one for one in own if one.verdict == SEED), own[0])
+        above = asked.readers[model.name]
+        price, upper = "", ""
+        if effect.verdict == SEED:
+            price = f", about {duration(asked.seconds[model.name])} by an estimate"
+            upper = f"; {', '.join(above)} wait with it" if above else ""
+        yield f"{model.name} {effect.verdict}{price}: {effect.why}{upper}"
+    yield f"{plural(others, 'other model')} {'goes' if others == 1 else 'go'} on"
+
+
+def _concerns(effect: Effect, model: Model) -> bool:
+    return any(
+        _is(table, effect.table)
+        and (effect.columns is None or not effect.columns.isdisjoint(columns))
+        for table, columns in model.needed.items()
+    )
+
+
+def _is(table: str, said: str) -> bool:
+    """Return whether a statement that names a table so, perhaps without a schema, means it."""
+    return said in (table, table.partition(".")[2])
+
+
+def effects(node: pb.Node, asked: Asked) -> Iterator[Effect]:
+    """Yield what a statement does; nothing where no model notices."""
+    kind = node.WhichOneof("node")
+    statement: Any = getattr(node, kind or "", None)
+    if kind == "alter_table_stmt":
+        for one in statement.cmds:
+            yield from _of_command(_name(statement.relation), one.alter_table_cmd, asked)
+    elif kind == "rename_stmt" and statement.rename_type == pb.OBJECT_COLUMN:
+        yield _renamed(_name(statement.relation), statement.subname, statement.newname)
+    elif kind in ("rename_stmt", "alter_object_schema_stmt"):
+        yield _swapped(_name(statement.relation))
+    elif kind == "drop_stmt":
+        for dropped in statement.objects:
+            yield _swapped(".".join(part.string.sval for part in dropped.list.items))
+    elif kind == "create_stmt":
+        yield _swapped(_name(statement.relation))
+    elif kind == "alter_enum_stmt" and statement.old_val:
+        for model in asked.models:
+            for own in model.declaration["sources"]:
+                labels = {one["name"] for one in own["columns"] if one["type"].startswith("text")}
+                yield Effect(
+                    own["table"], frozenset(labels), SEED, "if it reads that enum: a label changed"
+                )
+
+
+def _of_command(table: str, command: Any, asked: Asked) -> Iterator[Effect]:
+    what = command.subtype
+    if what == pb.AT_DropColumn:
+        yield Effect(
+            table,
+            frozenset({command.name}),
+            SEED,
+            f"take {command.name} out of its query first, then `dbt build`; rows without it cannot"
+            " be counted",
+        )
+    elif what == pb.AT_AlterColumnType:
+        yield from _typed(table, command, asked)
+    elif what in (pb.AT_SetUnLogged, pb.AT_SetLogged):
+        yield Effect(table, None, SEED, "what is written while the table is not logged is lost")
+    elif what in (pb.AT_AttachPartition, pb.AT_DetachPartition, pb.AT_AddInherit):
+        yield Effect(
+            table,
+            None,
+            SEED,
+            "if the other table holds rows: no change says that they came or went",
+        )
+    elif what == pb.AT_ReplicaIdentity:
+        yield Effect(table, None, GOES_ON, "`loader setup --check` says whether this one will do")
+
+
+def _typed(table: str, command: Any, asked: Asked) -> Iterator[Effect]:
+    column, new = command.name, getattr(command, "def").column_def
+    name = new.type_name.names[-1].string.sval
+    typmods = [one.a_const.ival.ival for one in new.type_name.typmods]
+    before = {
+        own["type"]
+        for model in asked.models
+        for source in model.declaration["sources"]
+        if _is(source["table"], table)
+        for own in source["columns"]
+        if own["name"] == column
+    }
+    only = frozenset({column})
+    lengths = [own.get(column, -1) for label, own in asked.lengths.items() if _is(label, table)]
+    length = lengths[0] if lengths else -1
+    if new.HasField("raw_default") or new.type_name.array_bounds:
+        yield Effect(table, only, SEED, f"{column} may get other values; before it `dbt build`")
+    elif before == {name} and _is_longer(name, length, typmods):
+        yield Effect(table, only, GOES_ON, f"{column} keeps its values")
+    elif {(old, name) for old in before} <= _WIDER:
+        yield Effect(
+            table,
+            only,
+            GOES_ON,
+            f"{column} gets a wider type, and `dbt build` gives it to the model, without a seed;"
+            " until then it waits at the first value that is too large",
+        )
+    else:
+        yield Effect(
+            table, only, SEED, f"{column} gets other values; `loader setup`, `dbt build`, a seed"
+        )
+
+
+def _is_longer(name: str, length: int, typmods: Sequence[int]) -> bool:
+    """Return whether each value of the length stays what it is."""
+    if not typmods:
+        return True
+    if length < 0 or name not in ("varchar", "numeric"):
+        return False
+    if name == "varchar":
+        return typmods[0] >= length - 4
+    scale = typmods[1] if len(typmods) > 1 else 0
+    digits, old_scale = (length - 4) >> 16, (length - 4) & 0xFFFF
+    return scale == old_scale and typmods[0] >= digits
+
+
+def _renamed(table: str, old: str, new: str) -> Effect:
+    return Effect(
+        table,
+        frozenset({old}),
+        SEED,
+        f"write {new} into its query, then `dbt build`; rows that are written before are rejected",
+    )
+
+
+def _swapped(table: str) -> Effect:
+    return Effect(
+        table,
+        None,
+        SEED,
+        "the name means another table then, and what is written under another name is in no change",
+    )
+
+
+def _name(relation: Any) -> str:
+    return ".".join(filter(None, (relation.schemaname, relation.relname)))

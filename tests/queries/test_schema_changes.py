@@ -1,0 +1,133 @@
+"""A column that gets a wider type costs no seed: a loader runs, and the models stay exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.commands import RunningLoader, wait_until
+from testkit.databases import empty_database
+from testkit.queries import QuerySystem
+from testkit.servers import Cluster
+
+TABLE = """
+create schema lab;
+create table lab.item (
+    id integer primary key, kind smallint, code varchar(5), amount integer, price numeric(10, 2)
+);
+alter table lab.item replica identity full
+"""
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sums": (
+        "select kind, code, count(*) as n, sum(amount) as amount, avg(amount) as mean,"
+        " sum(price) as price from {item} where amount > -5 group by 1, 2",
+        {"changes": "1 hour"},
+    ),
+    "kept": ("select id, kind, code, amount * 2 as twice from {item}", {}),
+    "most": ("select code, max(twice) as most, sum(twice) as sum from {kept} group by 1", {}),
+}
+
+
+@pytest.fixture
+def system(cluster: Cluster, tmp_path: Path) -> Iterator[QuerySystem]:
+    with empty_database(cluster) as database:
+        made = QuerySystem(database, tmp_path)
+        made.source.execute(TABLE)
+        made.keep(MODELS)
+        made.target.take_baseline()
+        yield made
+
+
+class Writer:
+    """Writes rows with these values, and changes and deletes others."""
+
+    def __init__(self, system: QuerySystem) -> None:
+        self.system, self.last = system, 0
+
+    def write(self, kind: int, code: str, amount: int, price: str) -> None:
+        self.last += 1
+        self.system.source.execute(
+            f"insert into lab.item values ({self.last}, {kind}, '{code}', {amount}, {price});"
+            f"update lab.item set price = price + 1 where id % 3 = {self.last % 3};"
+            f"delete from lab.item where id = {self.last} - 5"
+        )
+
+
+def follow(system: QuerySystem, running: RunningLoader) -> None:
+    """Return once every model is what its query gives, and follows."""
+
+    def is_exact() -> bool:
+        return not system.differing() and set(system.states().values()) == {"follows"}
+
+    wait_until(is_exact, f"{running.said()}\n{system.states()}\n{system.differing()}")
+
+
+def test_a_wider_type_needs_no_seed_and_until_dbt_builds_no_row_is_left_out(
+    system: QuerySystem,
+) -> None:
+    writer = Writer(system)
+    alter = "alter table lab.item alter column {} type {}"
+    baselines = "select array_agg(baseline_id order by declared_name) from cdc.baseline"
+    taken = system.target.value(baselines)
+    with system.start("--build") as running:
+        for number in range(4):
+            writer.write(number % 2, "abc", number, "1.5")
+        follow(system, running)
+        # A type without its length is the same one.
+        for column, type_ in (("code", "varchar(10)"), ("price", "numeric(14, 2)")):
+            system.source.execute(alter.format(column, type_))
+        writer.write(1, "abcdefgh", 7, "12345678901.5")
+        follow(system, running)
+        for column, type_ in (("code", "text"), ("amount", "bigint"), ("kind", "integer")):
+            system.source.execute(alter.format(column, type_))
+            writer.write(2, "a longer code", -3, "2")
+        follow(system, running)
+        writer.write(2, "x", 3_000_000_000, "3")
+        writer.write(70_000, "y", 4, "4")
+        wait_until(lambda: system.states()["sums"] == "failed", "the first value that is too large")
+        ((reason, remedy),) = system.target.execute(
+            "select reason, remedy from cdc.model_state where model_name = 'sums'"
+        )
+        assert reason.startswith("the column amount has another type than when the model was built")
+        assert remedy.endswith("without a seed.")
+        system.keep(MODELS, is_refresh=False)
+        follow(system, running)
+        writer.write(3, "z", -3_000_000_000, "5")
+        follow(system, running)
+    assert system.target.value(baselines) == taken
+    assert system.target.value("select count(*) from analytics.rejected_changes") == 0
+    types = (
+        "select string_agg(format_type(atttypid, atttypmod), ',' order by attname)"
+        " from pg_attribute where attrelid = 'analytics.sums'::regclass"
+        " and attname in ('kind', 'code', 'amount')"
+    )
+    assert system.target.value(types) == "numeric,text,integer"
+
+
+@pytest.mark.parametrize(
+    ("query", "was_left_out"),
+    [
+        ("select to_hex(amount) as hex, count(*) as n from {item} group by 1", False),
+        ("select amount << 2 as more, count(*) as n from {item} group by 1", False),
+        ("select amount * 1000000 as more, count(*) as n from {item} group by 1", True),
+    ],
+)
+def test_what_means_another_thing_of_a_wider_type_waits_for_a_seed(
+    system: QuerySystem, query: str, was_left_out: bool
+) -> None:
+    models: dict[str, tuple[str, dict[str, Any]]] = {"own": (query, {})}
+    system.keep(models)
+    system.target.take_baseline()
+    Writer(system).write(1, "abc", 5000, "1")
+    system.catch_up()
+    rejected = "select count(*) > 0 from analytics.rejected_changes"
+    assert system.target.value(rejected) == was_left_out
+    system.source.execute("alter table lab.item alter column amount type bigint")
+    system.keep(models, is_refresh=False)
+    system.catch_up()
+    state = "select state, reason from cdc.model_state"
+    assert system.target.execute(state)[0][0] == "follows"
+    assert "its query has changed: until a seed" in system.target.execute(state)[0][1]
