@@ -252,5 +252,7 @@ class Bars:
 
     def _largest(self, of: str, by: str, most: int | None = None) -> list[dict[str, Any]]:
         totals = {id_: total for (own, id_), total in self._totals.items() if own == of}
-        found = [{"id": id_, **total} for id_, total in totals.items() if total["count"]]
+        found: list[dict[str, Any]] = [
+            {"id": id_, **total} for id_, total in totals.items() if total["count"]
+        ]
         return sorted(found, key=lambda total: (-total[by], total["id"]))[:most]
