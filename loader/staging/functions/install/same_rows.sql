@@ -29,9 +29,9 @@ begin
         inner join jsonb_array_elements(source.value -> 'columns') as now (value)
             on now.value -> 'name' = own.value -> 'name'
         where
-            now.value - 'type' = own.value - 'type'
+            cdc.without_widening(now.value) = cdc.without_widening(own.value)
+            or now.value - 'type' - 'exact' = own.value - 'type' - 'exact'
             and (own.value ->> 'type', now.value ->> 'type') in (
-                (now.value ->> 'type', now.value ->> 'type'),
                 ('int2', 'int4'), ('int2', 'int8'), ('int4', 'int8'), ('varchar', 'text')
             )
     ) as columns;
