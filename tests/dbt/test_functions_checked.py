@@ -26,6 +26,7 @@ EXPECTED = {
     # find_installed has looked the name up in the catalog, and quoted it.
     ("cdc.read_changes", UNSANITIZED),
     ("cdc.run_step", UNSANITIZED),
+    ("cdc.catch_up", UNSANITIZED),
     # They run SQL that functions of this schema have written, with every name and text quoted. A
     # query is read and not run, and only after it is known to be one statement.
     *(

@@ -17,6 +17,15 @@ create table lab.shop (id int primary key, name varchar(6));
 alter table lab.sale replica identity full;
 alter table lab.shop replica identity full;
 """
+WAIT = """
+create function lab.wait() returns trigger language plpgsql set lock_timeout = 0 as $$
+begin
+    perform pg_advisory_xact_lock_shared(1);
+    return new;
+end
+$$;
+"""
+"""What a trigger waits for in the session that fires it, for the lock 1."""
 JOINED = "from {sales} as a inner join {shops} as s on s.id = a.shop_id"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "sales": ("select shop_id, count(*) as n, sum(amount) as amount from {sale} group by 1", {}),
@@ -33,7 +42,7 @@ class Life(QuerySystem):
     """The models above, seeded over empty tables."""
 
     def begin(self) -> None:
-        self.source.execute(TABLES)
+        self.source.execute(TABLES + WAIT)
         self.keep(MODELS)
         self.target.take_baseline()
         self.as_begun = self.models

@@ -285,6 +285,9 @@ from {membership} group by 1, 2 having count(*) > 1 or max(user_id) > 4
 -- kinds_of_role
 select distinct project_id, role, note from {membership} where id > 1
 
+-- a_column_twice
+select distinct project_id, role as part, project_id as again from {membership}
+
 -- windows
 select m.id, m.project_id as project, m.user_id, row_number() over w as place, sum(id) over (partition by project_id order by user_id) as running,
 lag(user_id) over w as former, round(id / sum(id) over (partition by project_id)::numeric, 3) as share, count(*) over (partition by project_id, role) as alike

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import closing
 from random import Random
 from typing import Any
+
+import psycopg2
 
 from testkit.comparison import apart
 from tests.queries.lab import Lab, Model
@@ -143,10 +147,41 @@ class Above:
 
 
 def fill_one(lab: Lab, model: str, routine: str) -> None:
-    lab.execute(f"select {routine}('fill', null, null::text[], null, null::text[])")
+    for step in ("fill", "catch up"):
+        lab.execute(f"select {routine}('{step}', null, null::text[], null, null::text[])")
     # The session may find another = first.
     lab.execute("delete from cdc.to_fill where model_name operator(pg_catalog.=) %s", model)
     lab.execute("select cdc.fill_above(%s, 'below')", model)
+
+
+def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> None:
+    """Fill models while their inputs change, as sessions of their own do."""
+    snapshots = {}
+    routine = (
+        "(select routine from cdc.downstream_model where model_name operator(pg_catalog.=) %s)"
+    )
+    with closing(psycopg2.connect(lab.connection.dsn)) as filler, filler.cursor() as cursor:
+        for model in models:
+            lab.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", model)
+            cursor.execute("select pg_advisory_xact_lock(cdc.lock_key('fill', %s))", [model])
+        # What was told before the snapshot is queued too.
+        change()
+        for model in models:
+            lab.execute("begin")
+            lab.execute(f"select cdc.step_downstream({routine}, 'fill')", model)
+            snapshots[model] = lab.value("select current_setting('waltally.snapshot')")
+            lab.execute("commit")
+        change()
+    for model in models:
+        lab.execute("begin")
+        lab.execute("select set_config('waltally.snapshot', %s, true)", snapshots[model])
+        lab.execute(f"select cdc.catch_up(%s, {routine})", model, model)
+        # What was asked for meanwhile, as by a TRUNCATE, stays.
+        lab.execute(
+            "delete from cdc.to_fill where reason operator(pg_catalog.=) 'a test asks for it'"
+        )
+        lab.execute("select cdc.fill_above(%s, 'below')", model)
+        lab.execute("commit")
 
 
 def fill(lab: Lab) -> int:

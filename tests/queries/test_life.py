@@ -10,8 +10,19 @@ import pytest
 
 from testkit.commands import wait_until
 from testkit.servers import connect
-from tests.queries.life import JOINED, MODELS, Life
+from tests.queries.life import JOINED, MODELS, UPPER, Life
 from waltally.errors import LoaderError
+
+FRONT = "select from cdc.apply(%s, part => 'front')"
+FILL = "select from cdc.apply(%s, part => 'behind')"
+CHANGES = (
+    "update lab.sale set amount = amount + 1 where id < 20",
+    # Rows of two inputs that meet, in one transaction and one after the other.
+    "insert into lab.shop values (50, 'shop 1'), (51, 'other'); insert into lab.sale values (50, 50, 9), (51, 51, 9)",
+    "update lab.shop set name = 'shop 1' where id in (2, 51); delete from lab.sale where id = 51",
+    "update lab.shop set name = 'shop 2' where id = 2; insert into lab.sale values (52, 2, 7)",
+    "delete from lab.sale where shop_id = 3; delete from lab.shop where id = 3",
+)
 
 
 def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(life: Life) -> None:
@@ -88,20 +99,91 @@ def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life:
     life.must_be_exact()
 
 
-def test_while_a_model_is_filled_nothing_below_it_changes_and_nothing_is_left_out(
-    life: Life,
+@pytest.mark.parametrize("end", ["full", "killed", "asked"])
+@pytest.mark.parametrize("filled", ["named", "most"])
+def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_its_end(
+    life: Life, filled: str, end: str
 ) -> None:
-    life.target.execute("insert into cdc.to_fill values ('analytics.most', 'a test asks for it')")
-    with life.other_session() as other:
-        other.ask("select from cdc.apply(%s, part => 'behind')", (life.slot,))
-        assert other.ask("select count(*) from cdc.to_fill") == [(0,)]
-        life.source.execute("update lab.sale set amount = amount + 1")
-        life.must("run", "--once")
-        life.target.execute("select from cdc.apply(%s)", life.slot)
-        left_out = "select reason from cdc.to_fill where model_name <> 'analytics.most'"
-        assert life.target.execute(left_out) == []
-        assert life.state("sales")[0] == "follows"
-        other.commit()
+    """Its statement has its snapshot when it comes to a row, and waits there."""
+    table = f"analytics.{filled}"
+    life.target.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", table)
+    life.target.execute(
+        f"create trigger waits before insert on {table} for each row execute function lab.wait()"
+    )
+    with (
+        life.other_session() as holder,
+        life.other_session() as applier,
+        closing(connect(life.target.cluster.dsn(life.target.name))) as filler,
+        ThreadPoolExecutor() as pool,
+    ):
+        ((pid,),) = filler.ask("select pg_backend_pid()")
+        holder.ask("select pg_advisory_xact_lock(1)")
+        filling = pool.submit(filler.ask, FILL, (life.slot,))
+        waiting = "select count(*) from pg_stat_activity where pid = %s and wait_event = 'advisory'"
+        wait_until(lambda: life.target.value(waiting, pid) == 1, "it waits")
+        for change in CHANGES:
+            life.source.execute(change)
+            life.must("run", "--once")
+            life.target.execute(FRONT, life.slot)
+        others = [name for name in UPPER if name != filled and (filled, name) != ("named", "most")]
+        for name in ("sales", "shops", *others):
+            assert life.state(name) == ("follows", "", "")
+        assert life.differing(*others) == {}
+        queued = "select count(distinct xid) from cdc.queued_change where model_name = %s"
+        assert life.target.value(queued, table) > 2
+        if end == "killed":
+            life.target.execute("select pg_terminate_backend(%s)", pid)
+            assert isinstance(filling.exception(), LoaderError)
+        elif end == "asked":
+            life.target.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", table)
+        elif end == "full":
+            life.source.execute(CHANGES[0])
+            life.must("run", "--once")
+            applier.ask(FRONT, (life.slot,))
+        holder.rollback()
+        if end == "full":
+            # For who has told it something and has not committed.
+            lock = (
+                "select count(*) from pg_locks where pid = %s and not granted and locktype = 'advisory'"
+                " and objid <> 1"
+            )
+            wait_until(lambda: life.target.value(lock, pid) == 1, "it waits at its end")
+            applier.commit()
+        if end != "killed":
+            filling.result()
+            assert life.differing(filled) == {}
+            assert not life.target.value("select cdc.is_to_be_filled(%s)", table)
+    life.must_be_exact()
+    life.target.execute(f"drop trigger waits on {table}")
+    assert life.target.value("select count(*) from cdc.queued_change") == 0
+
+
+def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -> None:
+    life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
+    life.source.execute(CHANGES[0])
+    life.must("run", "--once")
+    with life.other_session() as applier:
+        applier.ask(FRONT, (life.slot,))
+        life.target.execute(FILL, life.slot)
+        life.must_say("named", "waits", "a test asks for it")
+        applier.commit()
+    life.must_be_exact()
+
+
+def test_an_index_that_a_model_lacks_is_made_before_it_is_filled(life: Life) -> None:
+    """Whoever fills holds its lock on the input's table until the end."""
+    indexes = (
+        "select indexrelid::regclass::text from pg_index join pg_class as c on c.oid = indexrelid"
+        " where relname ~ '^waltally_' order by 1"
+    )
+    kept = life.target.execute(indexes)
+    for (name,) in kept:
+        life.target.execute(f"drop index {name}")
+    life.target.execute("select cdc.ask_to_fill('analytics.most', 'a test asks for it')")
+    life.target.execute(FILL, life.slot)
+    life.must_say("most", "waits", "a test asks for it")
+    assert kept and life.target.execute(indexes) == kept
+    life.target.execute(FILL, life.slot)
     life.must_be_exact()
 
 

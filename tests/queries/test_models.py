@@ -15,7 +15,7 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import cases
 from tests.queries.lab import Lab
-from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill, writer_of
+from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill, fill_beside, writer_of
 
 ABOVE = {name: query for name, _, query in cases("models")}
 
@@ -340,6 +340,38 @@ def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) 
         for each in above:
             assert each.differences() == [], each.name
     assert followed > 20
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_told_to_each_model_while_it_is_filled_is_added_at_its_end(
+    lab: Lab, part: int
+) -> None:
+    caught_up = 0
+    rng = Random(part)
+    below = begin(lab, *BELOW)
+    lowest = [name for name, query in ABOVE.items() if {*re.findall(r"{(\w+)}", query)} <= {*BELOW}]
+    above = [Above(lab, name, ABOVE[name]) for name in lowest[part::4]]
+    writer = writer_of(lab, rng)
+
+    def change() -> None:
+        for _ in range(2):
+            writer.write(rng.randint(1, 8))
+            rng.shuffle(below)
+            for model in below:
+                model.catch_up()
+
+    change()
+    for _ in range(3):
+        fill_beside(lab, [f"lab.{model.name}" for model in above], change)
+        failed = lab.execute("select model_name, error from cdc.downstream_model where error <> ''")
+        assert failed == []
+        asked = {name for (name,) in lab.execute("select model_name from cdc.to_fill")}
+        for model in above:
+            if f"lab.{model.name}" not in asked:
+                caught_up += 1
+                assert model.differences() == [], model.name
+        fill(lab)
+    assert caught_up > 10
 
 
 @pytest.mark.parametrize(

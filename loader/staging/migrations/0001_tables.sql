@@ -220,6 +220,19 @@ create index to_fill_model on to_fill (model_name);
 
 comment on table to_fill is 'The models over models that are to be filled from their inputs, and why.';
 
+create table queued_change (
+    model_name text collate "C" not null,
+    -- Who has told it: the statement that fills the model saw some of them.
+    xid xid8 not null default pg_current_xact_id(),
+    -- A row as write_queue gives it.
+    change jsonb not null
+);
+
+alter table queued_change replica identity full;
+
+comment on table queued_change is
+    'What was told to a model over models while it is filled: added in the last step, under the locks of its inputs.';
+
 create table installed_function (
     -- The model's relation as schema.name; of a function that reads the change log, reader_name(slot).
     model_name text collate "C" not null,

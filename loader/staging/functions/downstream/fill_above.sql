@@ -4,6 +4,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     perform cdc.ask_to_fill(above.name, reason)
     from cdc.models_above(array[model]) as above (name)
-    where not cdc.is_to_be_filled(above.name);
+    where cdc.is_told(above.name);
 end
 $$;

@@ -1,10 +1,11 @@
--- Fill one model over models that is to be filled, and return whether one was tried. All that is below it is locked
--- until it is full: a model in between that changed meanwhile would be left out, and be filled after it, and it again
--- after that.
+-- Fill one model over models that is to be filled, and return whether one was tried. A patient caller, who holds
+-- nothing yet, locks what is below it in a last step alone, to add what was told meanwhile; else all of that is locked
+-- until it is full, and so is what lacks an index. What is in between and changes without telling asks for it again.
 create or replace function cdc.fill_downstream(slot text, is_patient boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     plan record;
+    is_locked boolean;
 begin
     for plan in
         select plans.* from cdc.plan_downstream(slot) as plans
@@ -12,17 +13,36 @@ begin
         order by cardinality(plans.inputs), plans.model_name
     loop
         begin
-            if not cdc.lock_to_fill(plan.model_name, plan.inputs, is_patient) then
+            is_locked := not is_patient or cdc.lacks_index(plan.model_name) or exists (
+                -- Nothing is read for it, and a reader of it relies on the order.
+                select from cdc.downstream_model as own where own.model_name = plan.model_name and own.declaration ->> 'kind' = 'changes'
+            );
+            if not cdc.begin_fill(plan.model_name, case when is_locked then plan.inputs end, is_patient) then
                 raise exception 'another session builds an input' using errcode = 'WL001';
             end if;
-            -- What is asked for from now on is asked for again. Of another query, the plan has neither routine nor inputs.
-            delete from cdc.to_fill as asked using cdc.downstream_model as own
-            where asked.model_name = plan.model_name and own.model_name = plan.model_name and own.routine = plan.routine;
-            if not found then
-                raise exception 'another session has filled it, or dbt has installed it, meanwhile' using errcode = 'WL001';
+            if is_patient and is_locked and cdc.lacks_index(plan.model_name) then
+                perform cdc.step_downstream(plan.routine, 'index');
+                if not cdc.lacks_index(plan.model_name) then
+                    return true;
+                end if;
             end if;
-            perform set_config('waltally.position', plan.applied_lsn::text, true);
-            perform cdc.step_downstream(plan.routine, 'fill');
+            loop
+                -- What is asked for from now on is asked for again. Of another query, the plan has neither routine nor inputs.
+                delete from cdc.to_fill as asked using cdc.downstream_model as own
+                where asked.model_name = plan.model_name and own.model_name = plan.model_name and own.routine = plan.routine;
+                if not found then
+                    raise exception 'another session has filled it, or dbt has installed it, meanwhile' using errcode = 'WL001';
+                end if;
+                perform set_config('waltally.position', plan.applied_lsn::text, true);
+                perform cdc.step_downstream(plan.routine, 'fill');
+                exit when is_locked;
+                if not cdc.lock_to_fill(plan.model_name, plan.inputs, interval '10 s') then
+                    raise exception 'another session builds an input' using errcode = 'WL001';
+                end if;
+                is_locked := true;
+                exit when not cdc.is_to_be_filled(plan.model_name);
+            end loop;
+            perform cdc.catch_up(plan.model_name, plan.routine);
             perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
             update cdc.downstream_model as own
             set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()

@@ -2,9 +2,7 @@
 create or replace function cdc.keep_index(needed jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    if exists (
-        select from pg_index as i where i.indrelid = to_regclass(needed ->> 'relation') and cdc.index_serves(i.indexrelid, needed)
-    ) then
+    if cdc.has_index(needed) then
         return;
     end if;
     begin

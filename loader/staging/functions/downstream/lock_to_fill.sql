@@ -1,12 +1,13 @@
--- Lock a model over models that is to be filled, and all that is below it, and return whether that was possible.
--- Whoever applies locks what is below first and does not wait for it, so a patient caller, who holds nothing yet,
--- waits there for a second: else slots that are busy would never let it begin. Above, one that somebody has is not
--- waited for.
-create or replace function cdc.lock_to_fill(model text, inputs text[], is_patient boolean) returns boolean
+-- Lock a model over models that is to be filled, and these that are below it, and return whether that was possible.
+-- Whoever applies locks what is below first and does not wait for it, so a patient caller, for whom nobody waits, waits
+-- there so long: else slots that are busy would never let it begin, or end. Above, one that somebody has is not waited
+-- for.
+create or replace function cdc.lock_to_fill(model text, inputs text[], patience interval) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     needed record;
 begin
+    perform set_config('lock_timeout', extract(epoch from patience) || 's', true) where patience is not null;
     for needed in
         select own.name, upper.model_name is not null as is_upper
         from unnest(inputs || model) as own (name)
@@ -14,7 +15,7 @@ begin
         order by is_upper, own.name collate "C"
     loop
         continue when pg_try_advisory_xact_lock(cdc.lock_key('model', needed.name));
-        if needed.is_upper or not is_patient then
+        if needed.is_upper or patience is null then
             return false;
         end if;
         perform pg_advisory_xact_lock(cdc.lock_key('model', needed.name));

@@ -1,6 +1,7 @@
 -- Tell the models that read this one which rows it has changed, each then those above it. The highest comes first:
 -- what is below it holds, where the same rows are under both, what it held before. What one fails with is written
--- down, and it is filled again: no input fails because of it. `before` and `after` are as write_told gives them.
+-- down, and it is filled again: no input fails because of it. `before` and `after` are as write_told gives them. For
+-- one that is being filled it is queued.
 create or replace function cdc.tell(model text, before anyarray, after anyarray) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -11,10 +12,10 @@ begin
         return;
     end if;
     for reader in
-        select own.model_name, own.routine
+        select own.model_name, own.routine, cdc.is_to_be_filled(own.model_name) as is_being_filled
         from cdc.downstream_input as input
         inner join cdc.downstream_model as own on own.model_name = input.model_name
-        where input.input_name = model and not cdc.is_to_be_filled(own.model_name)
+        where input.input_name = model and cdc.is_told(own.model_name)
         order by own.level desc, own.model_name
     loop
         if cardinality(before) > cdc.told_rows() then
@@ -25,6 +26,15 @@ begin
             target := cdc.find_installed(
                 reader.routine, '(text, text, anyarray, anyarray, anycompatiblearray)', array['anycompatiblearray', 'anycompatiblearray']
             );
+            if reader.is_being_filled then
+                execute format(
+                    'insert into cdc.queued_change (model_name, change) select $5, own.change from unnest(('
+                    'select made.before from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, array[]::jsonb[]) as made'
+                    ')) as own (change)', target.name
+                )
+                using 'queue', model, before, after, reader.model_name, target.oid, target.version;
+                continue;
+            end if;
             execute format(
                 'select from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, %s) as made '
                 'cross join lateral cdc.tell($5, made.before, made.after)',

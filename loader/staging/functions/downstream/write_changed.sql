@@ -1,9 +1,16 @@
 -- SQL: the rows of a model that changed, each with a sign. What was in one place of `former` and is in the same place
 -- of `present`, and looks alike in what the query reads, is left out; null stands where there was or is no row. The
 -- model is named, so that a session plans again when its columns change: a column that has gone would be null.
-create or replace function cdc.write_changed(held jsonb) returns text
+-- `is_queued`: the rows that were told one after the other while the model was filled.
+create or replace function cdc.write_changed(held jsonb, is_queued boolean default false) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select cdc.fill(
+    select case when is_queued then format(
+        'changed as materialized (%s)',
+        cdc.write_queued(
+            held -> 'columns' || '{"name": "waltally_sign"}',
+            format('jsonb_populate_record(null::%I.%I, queued.change) as own', held ->> 'schema', held ->> 'name')
+        )
+    ) else cdc.fill(
 $template$changed as materialized (
         select {columns}, side.waltally_sign
         from (select unnest($3) as former, unnest($4) as present) as told
@@ -17,5 +24,5 @@ $template$changed as materialized (
             'former', cdc.write_names(held -> 'columns', '(told.former).%I, ', '') || 'told.former is null',
             'present', cdc.write_names(held -> 'columns', '(told.present).%I, ', '') || 'told.present is null'
         )
-    )
+    ) end
 $$;

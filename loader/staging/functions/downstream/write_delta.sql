@@ -1,6 +1,6 @@
 -- SQL: what the changed rows of an input do to a model over it, as write_merge takes it. Where LEFT JOINs extend it
 -- with nulls, what meets in no row is written for itself, as the arms of a UNION ALL.
-create or replace function cdc.write_delta(compiled jsonb, model text) returns text
+create or replace function cdc.write_delta(compiled jsonb, model text, is_queued boolean default false) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     numbers constant integer[] := array(
@@ -24,7 +24,7 @@ begin
         terms := concat_ws(e'\n        union all\n        ', terms, format('select arm.* from (%s) as arm', cdc.write_left_terms(compiled, model, arm)));
     end loop;
     return format(
-        e'with %s\n\n        %s', cdc.write_changed(cdc.held_columns(compiled, model)),
+        e'with %s\n\n        %s', cdc.write_changed(cdc.held_columns(compiled, model), is_queued),
         case when compiled ->> 'kind' = 'roll-up' then cdc.write_roll_up(compiled, terms) else terms end
     );
 end

@@ -1,6 +1,8 @@
 -- SQL: put the rows that the groups of changed rows have now in place of those that they had, in a roll-up that keeps
 -- the rows of its query as they are. `is_watched` is a condition: then before and after get what goes and what comes.
-create or replace function cdc.write_replaced(compiled jsonb, model text, relation text, is_watched text) returns text
+create or replace function cdc.write_replaced(
+    compiled jsonb, model text, relation text, is_watched text, is_queued boolean default false
+) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$
@@ -46,13 +48,13 @@ from (select row_number() over () as place, gone.waltally_row from gone where no
 full join (select row_number() over () as place, came.waltally_row from came where not came.waltally_row is null) as came using (place);
 $template$,
         jsonb_build_object(
-            'changed', cdc.write_changed(cdc.held_columns(compiled, model)),
+            'changed', cdc.write_changed(cdc.held_columns(compiled, model), is_queued),
             'touched', (
                 select string_agg(listed.sql, ', ')
                 from (
                     select format('%s as waltally_%s', form.sql, form.place) as sql
                     from unnest(cdc.group_forms(compiled, 'column')) with ordinality as form (sql, place)
-                    union all
+                    union
                     select quote_ident(value ->> 'column') from jsonb_array_elements(compiled -> 'group')
                 ) as listed
             ),

@@ -42,6 +42,8 @@ begin
         returning upper.model_name
     ), unasked as (
         delete from cdc.to_fill using gone where to_fill.model_name = gone.model_name
+    ), unqueued as (
+        delete from cdc.queued_change using gone where queued_change.model_name = gone.model_name
     )
     select relations || coalesce(array_agg(gone.model_name order by gone.model_name), '{}') into relations from gone;
     return relations;
