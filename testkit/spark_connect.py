@@ -32,6 +32,8 @@ def connect_server() -> Iterator[ConnectServer]:
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
+        # However short a job is, its client hears how far it is.
+        "spark.connect.progress.reportInterval": "10ms",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
     }

@@ -135,15 +135,16 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
 def tasks_done(spark: SparkSession, what: str) -> Iterator[Callable[[], int]]:
     """Name what Spark runs within the block; yield what says how many of its tasks are done."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
-        stages: list[Any] = []
+        latest: list[Any] = []
 
-        def note(now: Iterable[Any] | None, *_: object, **__: object) -> None:
-            stages[:] = now or ()
+        # Its client names the arguments.
+        def note(*, stages: Iterable[Any] | None, **_: object) -> None:
+            latest[:] = stages or ()
 
         handler: Any = note
         spark.registerProgressHandler(handler)
         try:
-            yield lambda: sum(each.num_completed_tasks for each in stages)
+            yield lambda: sum(each.num_completed_tasks for each in latest)
         finally:
             spark.removeProgressHandler(handler)
         return
