@@ -150,9 +150,12 @@ def test_spark_adds_what_the_database_would_add(
         writer.write(120)
         system.catch_up()
         before = {name: kept(system, f"{name}_spark")["rows"] for name in names}
+        # The database evaluates few at once, of several tasks together.
+        system.batch_of(20)
         system.spark_job(
             f"spark-submit spark/apply.py --once --in-driver {few} --max-changes {size}"
         )
+        system.batch_of(200_000)
         must_be_added(system, *names)
         assert before != {name: kept(system, f"{name}_spark")["rows"] for name in names}
     if few:

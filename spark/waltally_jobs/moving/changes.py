@@ -22,15 +22,13 @@ MOVED = (
     " problem string, old_values array<string>, new_values array<string>, change_count bigint,"
     " last_lsn bigint, missing array<int>"
 )
-"""Changes as Spark has them; `model` is the model's place among those that are moved for.
+"""Changes as a task has them; `model` is the model's place among those that are moved for.
 
 A source's number and the places of missing values count from 1, as in SQL.
 """
 
 SCHEMA = arrow.schema(MOVED)
 """The same for Arrow."""
-ALIKE = tuple(name for name in SCHEMA.names if name not in ("change_count", "last_lsn"))
-"""The columns that are the same in changes that look alike."""
 _HELD = 200_000
 """Changes that do not look alike and are held at a time."""
 _ROWS = 20_000
@@ -101,6 +99,8 @@ class Collapsing:
             if change is None:
                 continue
             number, action, problem, old, new = change
+            if problem is not None:
+                new = None
             if old == new and old is not None and None not in old:
                 continue
             is_cancelled = number in emptied and (lsn, ordinal) < emptied[number]

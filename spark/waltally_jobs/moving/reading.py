@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import functions as sql
 
 from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Read, Start
 from waltally_jobs.common.messages import Position
-from waltally_jobs.moving.changes import ALIKE, MOVED, SCHEMA, Collapsing
+from waltally_jobs.moving.changes import SCHEMA, Collapsing
 
 SLICE = 200_000
 """Changes that the database evaluates at once: an attempt of a task has as many at most."""
@@ -66,27 +65,24 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, str | None, byte
 def move(start: Start | None, reads: Sequence[Read], place: Place) -> list[list[tuple[int, int]]]:
     """Write what the reads give; return by model the attempts that count, and their numbers.
 
-    Without `start` this process reads. What looks alike in several ranges
-    becomes one change. Raises what `spark_errors` makes a sentence of.
+    Without `start` this process reads. A task writes what it has read, so that no change goes
+    through Spark's own memory. Raises what `spark_errors` makes a sentence of.
     """
-    if start is None or not reads:
-        written = list(_write(place, itertools.chain.from_iterable(read() for read in reads)))
+    writes = [partial(_write, place, read) for read in reads]
+    if start is None:
+        batches = itertools.chain.from_iterable(write() for write in writes)
+        written = [row for batch in batches for row in batch.to_pylist()]
     else:
-        changes = arrow.spread(start(), reads, iter, MOVED)
-        together = changes.groupBy(*ALIKE).agg(
-            sql.sum("change_count").alias("change_count"), sql.max("last_lsn").alias("last_lsn")
-        )
-        rows = together.select(*SCHEMA.names).mapInArrow(partial(_write, place), WRITTEN)
-        written = rows.toArrow().to_batches()
+        written = arrow.collected(start(), writes, WRITTEN, "applying changes")
     found: list[list[tuple[int, int]]] = [[] for _ in place.models]
-    for row in itertools.chain.from_iterable(each.to_pylist() for each in written):
+    for row in written:
         found[row["model"]].append((row["attempt"], row["row_count"]))
     return found
 
 
-def _write(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write(place: Place, read: Read) -> Iterator[pa.RecordBatch]:
     """Append changes in slices, each an attempt; yield the columns of WRITTEN."""
-    remaining = iter(batches)
+    remaining = read()
     for first in remaining:
         counts: Counter[int] = Counter()
         rows = _slice(place, first, remaining, counts)
