@@ -107,7 +107,8 @@ def _change(letter: str, message: Message, number: int, take: _Take) -> Change:
     if letter == "T":
         return Change(number, letter, None, None, None)
     if not message.identity:
-        return Change(number, letter, NO_OLD_ROW, None, None)
+        new = take(message.columns) if letter == "U" else None
+        return Change(number, letter, NO_OLD_ROW, None, new)
     old = take(message.identity)
     if letter == "D":
         return Change(number, letter, None, old, None)

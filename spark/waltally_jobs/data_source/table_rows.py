@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, parse_table
+from waltally_jobs.common import messages
 from waltally_jobs.common.connections import connect
-from waltally_jobs.common.messages import Column, Message, decode, text_of
+from waltally_jobs.common.messages import NO_OLD_ROW, Image, text_of
 
 _MOMENT = pa.timestamp("us", "UTC")
 _OF_THE_CHANGE = {
@@ -193,44 +194,47 @@ class TableRows:
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of the change log, in its order."""
         batch = batch.filter(self._may_concern(batch))
-        places: list[int] = []
-        ops: list[str | None] = []
-        new: list[dict[str, str | None]] = []
-        old: list[dict[str, str | None]] = []
-        payloads = batch.column("payload").to_pylist()
-        for place, action in enumerate(batch.column("action").to_pylist()):
-            if action is None:
-                # What the loader could not read may be of this table.
-                message = Message(self.table.schema, self.table.name)
-            else:
-                message = decode(payloads[place])
-            if (message.schema, message.table) == (self.table.schema, self.table.name):
-                places.append(place)
-                ops.append(_OPS.get(action))
-                new.append(_texts(message.columns))
-                old.append(_texts(message.identity))
-        missing: list[list[str]] = [[] for _ in places]
-        kept = batch.take(pa.array(places, pa.int64()))
-        found = {
+        names = {name: place for place, name in enumerate({**self.columns, **self.old})}
+        read = messages.reader([(self.table, list(names))])
+        actions = batch.column("action").to_pylist()
+        payloads = batch.column("payload").cast(pa.binary()).to_pylist()
+        found = [
+            (place, change)
+            for place, each in enumerate(zip(actions, payloads, strict=True))
+            if (change := read(*each)) is not None
+        ]
+        kept = batch.take(pa.array([place for place, _ in found], pa.int64()))
+        changes = [change for _, change in found]
+        ops = [
+            _OPS.get(each.action) if each.problem in (None, NO_OLD_ROW) else None
+            for each in changes
+        ]
+        missing: list[list[str]] = [[] for _ in changes]
+        columns = {
             "commit_lsn": kept.column("commit_lsn"),
             "ordinal": kept.column("ordinal"),
             "xid": kept.column("xid"),
             "committed_at": kept.column("committed_at"),
             "op": pa.array(ops, pa.string()),
-            **{name: self._new(name, ops, new, old, missing) for name in self.columns},
         }
+        for name, kind in self.columns.items():
+            values = [_value(each.new, names[name]) for each in changes]
+            for lacking, op, value in zip(missing, ops, values, strict=True):
+                if value is None and op in ("insert", "update", None):
+                    lacking.append(name)
+            columns[name] = _column(kind, values, partial(_note, missing, name))
         if _OLD in self.names:
             before = {
-                name: _column(kind, [each.get(name) for each in old], lambda place: None)
+                name: _column(kind, [_value(each.old, names[name]) for each in changes])
                 for name, kind in self.old.items()
             }
-            there = pa.array([not each for each in old], pa.bool_())
-            found[_OLD] = pa.StructArray.from_arrays(
-                list(before.values()), names=list(before), mask=there
+            absent = pa.array([each.old is None for each in changes], pa.bool_())
+            columns[_OLD] = pa.StructArray.from_arrays(
+                list(before.values()), names=list(before), mask=absent
             )
-        found[_MISSING] = pa.array(missing, pa.list_(pa.string()))
+        columns[_MISSING] = pa.array(missing, pa.list_(pa.string()))
         return pa.RecordBatch.from_arrays(
-            [found[name] for name in self.names], names=list(self.names)
+            [columns[name] for name in self.names], names=list(self.names)
         )
 
     def _may_concern(self, batch: pa.RecordBatch) -> pa.Array:
@@ -241,27 +245,6 @@ class TableRows:
         if name == f'"{self.table.name}"':
             is_row = pc.and_(is_row, pc.match_substring(batch.column("payload"), name))
         return pc.or_(is_row, pc.is_null(action))
-
-    def _new(
-        self,
-        name: str,
-        ops: Sequence[str | None],
-        new: Sequence[Mapping[str, str | None]],
-        old: Sequence[Mapping[str, str | None]],
-        missing: Sequence[list[str]],
-    ) -> pa.Array:
-        texts: list[str | None] = []
-        for place, op in enumerate(ops):
-            # A value that is stored out of line and did not change is in the old row at most.
-            held = new[place] if name in new[place] or op != "update" else old[place]
-            if name not in held and op in ("insert", "update", None):
-                missing[place].append(name)
-            texts.append(held.get(name))
-        return _column(self.columns[name], texts, lambda place: missing[place].append(name))
-
-
-def _texts(image: Sequence[Column] | None) -> dict[str, str | None]:
-    return {each.name: text_of(bytes(each.value)) for each in image or ()}
 
 
 def _arrow(kind: str) -> pa.DataType:
@@ -276,10 +259,21 @@ def _arrow(kind: str) -> pa.DataType:
     )
 
 
+def _value(image: Image | None, place: int) -> bytes | None:
+    return None if image is None else image[place]
+
+
+def _note(missing: Sequence[list[str]], name: str, place: int) -> None:
+    missing[place].append(name)
+
+
 def _column(
-    kind: pa.DataType, texts: Sequence[str | None], lost: Callable[[int], None]
+    kind: pa.DataType,
+    values: Sequence[bytes | None],
+    lost: Callable[[int], None] = lambda place: None,
 ) -> pa.Array:
-    """Return the texts as values; `lost` hears where one has no value of the type."""
+    """Return the JSON of values as the type has them; `lost` hears where it has none."""
+    texts = [None if value is None else text_of(value) for value in values]
     convert = _bytes if kind == pa.binary() else partial(_cast, kind)
     try:
         return convert(texts)
