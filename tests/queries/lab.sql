@@ -67,7 +67,7 @@ begin
             format(
                 case when coalesce(nullif(t.typbasetype, 0), t.oid) in ('numeric'::regtype, 'real'::regtype, 'double precision'::regtype)
                     then 'case when %1$I::text not in (''NaN'', ''Infinity'', ''-Infinity'') then %1$I end as %1$I'
-                when a.attcollation not in (0, 'default'::regcollation) then '%1$I collate "default" as %1$I' else '%1$I' end,
+                else '%1$I' end,
                 a.attname
             ), ', ' order by a.attnum
         ),

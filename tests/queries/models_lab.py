@@ -15,6 +15,7 @@ from tests.queries.lab import Lab, Model
 from tests.queries.writer import Writer
 
 TABLES = """
+create collation lab.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 create table lab.orders (
     id bigint primary key, placed date, channel text, customer_id integer, hours integer,
     amount numeric, at timestamptz, is_paid boolean, ratio double precision, tags text[], doc jsonb

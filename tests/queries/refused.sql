@@ -412,15 +412,6 @@ select greatest(doc, '{}')::text as m, count(*) from {a} group by 1
 -- jsonb
 select flag, count(*) from {a} where array[doc] > array['{}'::jsonb] group by 1
 
--- nondeterministic
-select name collate lab.loose as m, count(*) from {a} group by 1
-
--- mail has a nondeterministic collation: texts that differ are equal under it (column mail) | collate "C"
-select mail, count(*) from {words} group by 1
-
--- mail has a nondeterministic collation
-with w as (select mail as m from {words}) select count(*) from w where m = 'A'
-
 -- 33 columns, those beside a primary key among them, and an index has 32 at most | rows model
 select id, n as c1, n as c2, n as c3, n as c4, n as c5, n as c6, n as c7, n as c8, n as c9, n as c10, n as c11,
     n as c12, n as c13, n as c14, n as c15, n as c16, n as c17, n as c18, n as c19, n as c20, n as c21, n as c22,

@@ -34,6 +34,9 @@ CASES: dict[str, tuple[str, ...]] = {
     "real": ("0", "-0", "0.1", "1e-30"),
     "double precision": ("0", "-0", "0.1", "1e300"),
     "text": (*WORDS, "é" * 2000),
+    'text collate "C"': WORDS,
+    'text collate "de-x-icu"': WORDS,
+    "varchar(9) collate lab.loose": (*WORDS[:5], "AB", "Ab"),
     "varchar": WORDS,
     "varchar(5)": ("", "a", "A", "ab", "zzzzz"),
     "varchar(5)[]": ("{}", "{a,b}", "{NULL,a}", "[2:3]={p,q}"),
@@ -104,7 +107,10 @@ order by attnum
 @pytest.fixture(scope="module", params=DATABASES)
 def lab(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Lab]:
     database = empty_database(cluster, options=DATABASES[request.param])
-    domain = "create domain lab.short as varchar(5)"
+    domain = (
+        "create domain lab.short as varchar(5); create collation lab.loose"
+        " (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+    )
     with Lab(cluster.dsn(database.name), domain) as made:
         yield made
 
@@ -210,3 +216,28 @@ def test_a_length_that_is_widened_at_the_source_cuts_no_value(
     lab.execute(f"create view lab.reading as select {column} from lab.m")
     seed(lab, model)
     assert model.differences() == []
+
+
+@pytest.mark.parametrize("has_old_rows", [True, False], ids=["old rows", "keys"])
+def test_rows_have_a_key_of_texts_that_are_equal_and_differ(lab: Lab, has_old_rows: bool) -> None:
+    rng = Random(1)
+    lab.clear()
+    lab.execute(
+        "drop table if exists lab.r cascade;"
+        "create table lab.r (k text collate lab.loose primary key, n int)"
+    )
+    lab.follow("r", has_old_rows)
+    model = Model(lab, "m", "select k, n, k || n as kn from {r}", rng)
+    keys = [literal(k) for k in ("a", "A", "b", "B", "ab", "Ab", "AB")]
+    writer = Writer(lab, rng, {"r": {'"k"': keys, '"n"': ["1", "2"]}}, {"r": ['"k"']})
+    for _ in range(20):
+        # Another spelling of the key is an update.
+        lab.transact(*(writer._statement() for _ in range(rng.choice((1, 3, 10)))))
+        model.catch_up()
+        assert model.differences() == []
+        assert (
+            lab.execute(
+                apart('select k collate "C" as k from lab.m', 'select k collate "C" from lab.r')
+            )
+            == []
+        )

@@ -1,6 +1,6 @@
 -- The shape of a table: columns and keys, as the database reads a query over it. Where it is at another source, the
 -- loader reads it there by this text. A domain is what it is made of, and a label of an enum is text. `exact` is a type
--- with its length.
+-- with its length, `collation` one that is not its type's own, and `collation_is` what the server takes that name for.
 create or replace function cdc.table_shape(place text, table_name text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with recursive this_table as (
@@ -31,7 +31,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             end || case when element.oid is null or named.is_other then '' else '[]' end)
             || case when bases.typmod <> -1 and not named.is_other then jsonb_build_object('exact', format_type(t.oid, bases.typmod)) else '{}' end
             || case when bases.is_domain then '{"is_domain": true}' else '{}' end::jsonb
-            || case when not c.collisdeterministic then '{"is_loose": true}' else '{}' end::jsonb
+            || case when c.oid is null then '{}' else jsonb_build_object(
+                'collation', format('%I.%I', of_schema.nspname, c.collname),
+                'collation_is', concat_ws(
+                    ' ', c.collprovider, c.collcollate, to_jsonb(c) ->> 'colliculocale', to_jsonb(c) ->> 'colllocale', c.collisdeterministic
+                )
+            ) end
             || case
                 when 'e' in (t.typtype, element.typtype) then jsonb_build_object('labels', (
                     select jsonb_agg(e.enumlabel order by e.enumsortorder)
@@ -60,7 +65,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     from bases
     inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
     left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
-    left join pg_collation as c on c.oid = bases.attcollation
+    left join pg_collation as c on c.oid = bases.attcollation and c.oid <> t.typcollation
+    left join pg_namespace as of_schema on of_schema.oid = c.collnamespace
     cross join lateral (
         select
             coalesce(element.typname, t.typname) as name,

@@ -12,7 +12,7 @@
 --
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
 --          "columns": [{"name", "type": as format_type gives it, or other, "exact": with its length, "labels": of an
---          enum, "is_domain", "is_loose": whether its collation is nondeterministic}],
+--          enum, "is_domain", "collation", "collation_is": as table_shape has them}],
 --          of a source "table": "schema.table", "is_key_deferrable", "has_old_rows": whether its replica identity
 --          carries every column; of a model "model": "schema.table"}]
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",

@@ -10,7 +10,7 @@ begin
         execute format(
             'create temporary view waltally_query as with %s select * from (%s) as query',
             (
-                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%3$s as %1$I')), ', ')
+                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%3$s%4$s as %1$I')), ', ')
                 from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
             ),
             compiled ->> 'query'

@@ -18,7 +18,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
             else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
-        end, value ->> 'name'), '' order by place
+        end || coalesce(' collate ' || (value ->> 'collation'), ''), value ->> 'name'), '' order by place
     ), '')
     from (
         select one.*, count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no

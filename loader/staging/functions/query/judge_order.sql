@@ -1,6 +1,5 @@
 -- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no
--- setting fixes the other. So do arrays of them, and rows, which may hold them. And collations under which texts that
--- differ are equal.
+-- setting fixes the other. So do arrays of them, and rows, which may hold them.
 create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with ordered as (
@@ -58,9 +57,4 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     inner join pg_type as element on element.oid = case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else t.oid end
     cross join lateral (select element.typtype = 'e' or element.oid = 'anyenum'::regtype as is_enum) as judged
     where is_enum or element.oid in ('jsonb'::regtype, 'record'::regtype)
-    union
-    select format('%s, a nondeterministic collation: texts that differ are equal under it', c.oid::regcollation), 'lower(), or another collation', node.path
-    from unnest(nodes) as node
-    inner join pg_collation as c on c.oid = (node.fields ->> 'collOid')::oid
-    where node.type = 'COLLATEEXPR' and not c.collisdeterministic
 $$;

@@ -24,6 +24,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                         'is_needed', read.is_needed
                     ) || case when listed.value ? 'is_never_null' then '{"is_never_null": true}' else '{}' end::jsonb
                     || case when listed.value ? 'exact' then jsonb_build_object('exact', listed.value -> 'exact') else '{}' end
+                    || case when listed.value ? 'collation' then jsonb_build_object('collation', listed.value -> 'collation') else '{}' end
                     || case when listed.value ? 'is_domain' then '{"is_domain": true}' else '{}' end::jsonb
                     -- PostgreSQL may print what columns of a joined model are called, one by one.
                     order by case when source.value ? 'model' then listed.place end, listed.value ->> 'name' collate "C"

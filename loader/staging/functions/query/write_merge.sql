@@ -21,9 +21,9 @@ begin
             'totals', totals,
             'is_watched', is_watched,
             'told', cdc.write_told(compiled, relation, 'merged', is_watched),
-            'keys', case when key_list <> '' then key_list || e',\n        ' else '' end,
+            'keys', case when key_list <> '' then cdc.write_collated(compiled, compiled -> 'keys', '%s as %I') || e',\n        ' else '' end,
             -- Without GROUP BY the sums of no rows are a row too, and nothing is to be added.
-            'grouped', case when key_list <> '' then e'\n    group by ' || key_list else e'\n    having count(*) > 0' end,
+            'grouped', case when key_list <> '' then e'\n    group by ' || cdc.write_collated(compiled, compiled -> 'keys', '%s') else e'\n    having count(*) > 0' end,
             'conflict', case when key_list <> '' then key_list else '(true)' end,
             'hash', hash,
             'totals_hash', cdc.key_hash(compiled, 'totals'),

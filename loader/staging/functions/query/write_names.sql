@@ -1,7 +1,9 @@
--- SQL: `form` for each of these columns in their order, with its name (%1$I), its type (%2$s) and that with its length
--- (%3$s); empty without any.
+-- SQL: `form` for each of these columns in their order, with its name (%1$I), its type (%2$s), that with its length (%3$s)
+-- and its collation (%4$s); empty without any.
 create or replace function cdc.write_names(columns jsonb, form text, separator text default ', ') returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select coalesce(string_agg(format(form, value ->> 'name', value ->> 'type', coalesce(value ->> 'exact', value ->> 'type')), separator order by place), '')
+    select coalesce(string_agg(format(
+        form, value ->> 'name', value ->> 'type', coalesce(value ->> 'exact', value ->> 'type'), coalesce(' collate ' || (value ->> 'collation'), '')
+    ), separator order by place), '')
     from jsonb_array_elements(columns) with ordinality as one (value, place)
 $$;

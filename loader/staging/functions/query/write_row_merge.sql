@@ -8,7 +8,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
 -- A part of a transaction may end while two rows have one key.
 case when (compiled ->> 'needs_old_rows')::boolean then
 $check$if exists (
-                    select from {deltas}(remaining, $4, $5) as changed
+                    select from (select waltally_sign, {collated} from {deltas}(remaining, $4, $5)) as changed
                     group by {keys}
                     having count(*) filter (where waltally_sign = 1) > 1
                         or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
@@ -18,7 +18,7 @@ $check$if exists (
                 end if;
                 $check$ else '' end ||
 $template$with changed as materialized (
-                    select * from {deltas}(remaining, $4, $5)
+                    select waltally_sign, {collated} from {deltas}(remaining, $4, $5)
                 ),
 
                 gone as (
@@ -50,6 +50,7 @@ $template$with changed as materialized (
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
+            'collated', cdc.write_collated(compiled, (compiled -> 'keys') || (compiled -> 'kept'), '%s as %I'),
             'columns', array_to_string(columns, ', '),
             'values', (select string_agg(cdc.write_whole(format('changed.%I', one.name), one.exact, relation), ', ' order by one.place) from cdc.list_columns(compiled) as one),
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
