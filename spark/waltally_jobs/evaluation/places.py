@@ -24,7 +24,9 @@ select
     own.datctype,
     own.datlocprovider,
     coalesce(to_jsonb(own) ->> 'datlocale', to_jsonb(own) ->> 'daticulocale'),
-    pg_database_collation_actual_version(own.oid)
+    pg_database_collation_actual_version(own.oid),
+    -- Of the collations of ICU, which a column may name.
+    pg_collation_actual_version(to_regcollation('pg_catalog."und-x-icu"'))
 from pg_database as own
 where own.datname = current_database()
 """
