@@ -48,7 +48,7 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
         system.keep({**models, "deep": (deep, {}), "fails_without_a_row": (fails, {})})
         writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
         writer.write(250)
-        # A column's own collation counts nowhere.
+        # A column's own collation counts in both.
         system.source.execute(
             "insert into lab.b (id, name, label, tags) values (-1, 'ä', 'ü', '{ä,z}'),"
             " (-2, repeat('[', 20000), '', '{}')"

@@ -1,6 +1,6 @@
 -- The shape of a table: columns and keys, as the database reads a query over it. Where it is at another source, the
 -- loader reads it there by this text. A domain is what it is made of, and a label of an enum is text. `exact` is a type
--- with its length, `collation` one that is not its type's own, and `collation_is` what the server takes that name for.
+-- with its length, `collation` one that is not the database's, and `collation_is` what the server takes that name for.
 create or replace function cdc.table_shape(place text, table_name text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with recursive this_table as (
@@ -65,7 +65,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     from bases
     inner join pg_type as t on t.oid = bases.type_oid and t.typtype <> 'd'
     left join pg_type as element on element.oid = t.typelem and t.typcategory = 'A'
-    left join pg_collation as c on c.oid = bases.attcollation and c.oid <> t.typcollation
+    left join pg_collation as c on c.oid = bases.attcollation and c.collprovider <> 'd'
     left join pg_namespace as of_schema on of_schema.oid = c.collnamespace
     cross join lateral (
         select

@@ -37,8 +37,9 @@ $template$,
                                 format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                             )
                             else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
-                        end || case when own.type in ('text', 'varchar', 'bpchar')
-                            then ' collate ' || coalesce(own.value ->> 'collation', '"default"') else '' end, own.value ->> 'name'), ', ' order by own.place
+                        end || coalesce(
+                            ' collate ' || (own.value ->> 'collation'), case when own.type in ('text', 'varchar', 'bpchar') then ' collate "default"' else '' end
+                        ), own.value ->> 'name'), ', ' order by own.place
                     ), '') as list
                     from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
                     cross join lateral (select one.value, one.place, rtrim(one.value ->> 'type', '[]') as type) as own
