@@ -1,5 +1,5 @@
--- SQL: these columns, each with its collation where that is not its type's own: what a function gives has lost it. `form`
--- has the column as %1$s and its name as %2$I.
+-- SQL: these columns, each with its collation where that is not its type's own: what a function gives has lost it.
+-- `form` has the column as %1$s and its name as %2$I.
 create or replace function cdc.write_collated(compiled jsonb, columns jsonb, form text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(

@@ -1,5 +1,5 @@
--- SQL: `form` for each of these columns in their order, with its name (%1$I), its type (%2$s), that with its length (%3$s)
--- and its collation (%4$s); empty without any.
+-- SQL: `form` for each of these columns in their order, with its name (%1$I), its type (%2$s), that with its length
+-- (%3$s) and its collation (%4$s); empty without any.
 create or replace function cdc.write_names(columns jsonb, form text, separator text default ', ') returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(format(

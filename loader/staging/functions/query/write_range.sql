@@ -1,8 +1,8 @@
 -- SQL that a seed or an audit runs where the tables are: the query over what `range` gives of one source (a FROM clause
 -- with its condition), and nothing of the others. A row a group: the texts of its keys, how many rows it has, and the
 -- texts of what is kept. Columns become what the reader gives: NaN and the infinities are null, a label is its text, a
--- collation the one that the target has, or the default one. As in write_deltas a sum that is not finite is an error of a row, and as in
--- write_row_deltas so is such a key.
+-- collation the one that the target has, or the default one. As in write_deltas a sum that is not finite is an error of
+-- a row, and as in write_row_deltas so is such a key.
 create or replace function cdc.write_range(compiled jsonb, source_no integer, range text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
