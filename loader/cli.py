@@ -21,6 +21,7 @@ from loader.verbs.setup import setup_command
 from loader.verbs.stats import stats_command
 from loader.verbs.status import status_command
 from loader.verbs.teardown import teardown_command
+from loader.verbs.up import up_command
 from loader.verbs.wait import wait_command
 from waltally.errors import LoaderError, SettingError
 from waltally.usage import Command, UsageError, open_output, output_error, usage_lines
@@ -74,6 +75,7 @@ app = typer.Typer(
 
 for name, command in (
     ("init", init_command),
+    ("up", up_command),
     ("setup", setup_command),
     ("run", run_command),
     ("status", status_command),

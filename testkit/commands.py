@@ -246,6 +246,7 @@ class RunningLoader:
         log: Path,
         *arguments: str,
         limits: Limits | None = None,
+        verb: str = "run",
     ) -> None:
         self._log = log
         self.process: Forked | subprocess.Popen[bytes]
@@ -253,8 +254,15 @@ class RunningLoader:
             if limits:
                 self.process = Forked(dict(environment), log, arguments, limits)
             else:
-                command = [str(LOADER), "run", *arguments]
-                self.process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=out)
+                command = [str(LOADER), verb, *arguments]
+                self.process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=out,
+                )
 
     def said(self) -> str:
         return self._log.read_text()

@@ -21,6 +21,7 @@ from testkit import recount
 from testkit.databases import TABLES, Database
 from testkit.model import registered
 from testkit.system import System
+from waltally.errors import combine
 from waltally.models import Model
 
 
@@ -44,7 +45,9 @@ class Pipeline(System):
 
     def set_up(self) -> None:
         """Set up, and seed where no seed was. Raises what `loader setup` reports."""
-        setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        _, problems = setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        if problems:
+            raise combine(problems)
         self.install_declared(self.environment())
         if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
             # A loader reads the partitions of a table before it holds its changes.

@@ -18,9 +18,13 @@ class LoaderError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, remedy: str = "", safe: str = "") -> None:
+    def __init__(
+        self, message: str, remedy: str = "", safe: str = "", sql: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
         self.remedy = remedy
+        self.sql = tuple(sql)
+        """The statements at the source that the remedy consists of, for `loader up`."""
         self.safe = safe
         """Which changes are certainly stored; `follow` fills it in where it is empty."""
         self.others: list[LoaderError] = []

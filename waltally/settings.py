@@ -64,6 +64,16 @@ class Settings(SlotSettings):
             parse_names(columns, "LOADER_COLUMNS", "--columns"),
         )
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that give another command the same settings."""
+        return {
+            "LOADER_SOURCE_DSN": self.source,
+            "LOADER_TARGET_DSN": self.target,
+            "LOADER_SLOT": self.slot,
+            "LOADER_SCHEMA": self.schema,
+        }
+
 
 def check_names(slot: str, schema: str) -> None:
     """Raise SettingError where the slot or the schema cannot have such a name."""

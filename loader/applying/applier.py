@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 
 from loader.applying.pace import Pace
@@ -18,7 +19,7 @@ from loader.capture.events import (
     RunState,
     ignore,
 )
-from loader.staging.records import ModelState
+from loader.staging.records import ModelState, say_states
 from loader.staging.target_state import APPLIER, apply, newest_age, newest_rejections
 from waltally import lsn
 from waltally.database import Target, connect_target
@@ -175,12 +176,17 @@ class Applier:
     def _apply_behind(self) -> bool:
         """Return whether there is more to apply at once: not what another session has locked."""
         states = apply(self._behind.target, "behind")
-        for model in states:
-            before = self._reported.get(model.relation, ("follows", None))
-            self._reported[model.relation] = (model.state, model.reason)
-            if self._reported[model.relation] != before:
-                _log_state(model)
         former, self._states = self._states, states
+        # What is over a moment later, as between a seed and its build, is not said.
+        lasting = {(model.relation, model.state, model.reason) for model in former}
+        changed = []
+        for model in states:
+            now = model.state, model.reason
+            is_new = now != self._reported.get(model.relation, ("follows", None))
+            if is_new and (model.relation, *now) in lasting:
+                self._reported[model.relation] = now
+                changed.append(model)
+        _log_states(changed)
         if states != former or any(model.state == "waits" for model in states):
             # One that has come to follow may lack what was staged meanwhile, and one that waits may
             # wait for the others to come up to its baseline, where nothing is staged for them.
@@ -243,12 +249,13 @@ def _connect(settings: Settings) -> Target:
     return target
 
 
-def _log_state(model: ModelState) -> None:
-    if model.state == "follows":
-        log.info("%s follows%s", model.name, f"; {model.reason}" if model.reason else "")
-        return
-    level = logging.ERROR if model.state == "failed" else logging.WARNING
-    log.log(level, "%s\nTry: %s", model, model.remedy)
+def _log_states(models: Sequence[ModelState]) -> None:
+    for model in models:
+        if model.state == "follows":
+            log.info("%s follows%s", model.name, f"; {model.reason}" if model.reason else "")
+    for level, state in ((logging.WARNING, "waits"), (logging.ERROR, "failed")):
+        for _, clause, remedy in say_states(model for model in models if model.state == state):
+            log.log(level, "%s\nTry: %s", clause, remedy)
 
 
 def _say_rejections(before: dict[str, int], now: dict[str, int]) -> None:

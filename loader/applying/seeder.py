@@ -89,7 +89,7 @@ class Seeder:
         said = ""
         with subprocess.Popen(
             words,
-            env=os.environ | self._environment,
+            env=os.environ | self._settings.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -115,16 +115,6 @@ class Seeder:
             target.ask_staging(_NOTE, values)
         if error is not None:
             log.error("%s\nTry: %s", error, shlex.join(words))
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        settings = self._settings
-        return {
-            "LOADER_SOURCE_DSN": settings.source,
-            "LOADER_TARGET_DSN": settings.target,
-            "LOADER_SLOT": settings.slot,
-            "LOADER_SCHEMA": settings.schema,
-        }
 
 
 def _end(process: subprocess.Popen[str], number: signal.Signals) -> None:

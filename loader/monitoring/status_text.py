@@ -107,6 +107,9 @@ def _models(models: Sequence[ModelStatus]) -> list[str]:
 def _remarks(model: ModelStatus) -> Iterator[str]:
     """Yield remarks on a model that are no findings."""
     baseline = model.baseline
+    if model.is_unbuilt:
+        yield f"{model.name} is in no dbt project any more, and is still applied"
+        yield f"{REMEDY}`loader forget {model.name}`, and drop the table when nobody reads it"
     if model.reason and not model.is_finding:
         yield str(model)
         if not model.is_registered:

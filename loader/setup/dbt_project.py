@@ -86,8 +86,8 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
         # dbt's own output stays as it is: another dbt may run in the project.
         folders = ["--project-dir", str(project), "--target-path", temporary]
         folders += ["--log-path", temporary]
-        name = environment.get("DBT_PROFILE") or _profile_name(project)
-        profiles = _find_profile(name, project, environment)
+        name = profile_name(project, environment)
+        profiles = find_profile(name, project, environment)
         if profiles is None:
             profiles = Path(temporary)
             _write_profile(profiles, name, environment)
@@ -108,7 +108,7 @@ def _unchanged(project: Path) -> Sequence[str]:
 
     dbt itself decides that, by files, variables, profile and version.
     """
-    saved = project / _settings(project).get("target-path", "target") / "partial_parse.msgpack"
+    saved = target_folder(project, os.environ) / "partial_parse.msgpack"
     if not saved.is_file():
         return ["--no-partial-parse"]
     return ["--partial-parse", "--partial-parse-file-path", str(saved)]
@@ -143,16 +143,24 @@ def _is_project(folder: Path) -> bool:
     return (folder / "dbt_project.yml").is_file()
 
 
-def _settings(project: Path) -> Mapping[str, Any]:
+def read_settings(project: Path) -> Mapping[str, Any]:
+    """Return what the project's dbt_project.yml says."""
     settings: Mapping[str, Any] = yaml.safe_load((project / "dbt_project.yml").read_text()) or {}
     return settings
 
 
-def _profile_name(project: Path) -> str:
-    return str(_settings(project).get("profile", "default"))
+def target_folder(project: Path, environment: Mapping[str, str]) -> Path:
+    """Return where dbt writes what it has made of the project."""
+    default = read_settings(project).get("target-path", "target")
+    return project / (environment.get("DBT_TARGET_PATH") or str(default))
 
 
-def _find_profile(name: str, project: Path, environment: Mapping[str, str]) -> Path | None:
+def profile_name(project: Path, environment: Mapping[str, str]) -> str:
+    """Return the name of the profile by which dbt connects for the project."""
+    return environment.get("DBT_PROFILE") or str(read_settings(project).get("profile", "default"))
+
+
+def find_profile(name: str, project: Path, environment: Mapping[str, str]) -> Path | None:
     """Return the folder whose profiles.yml has the profile; None where no file has it."""
     named = environment.get("DBT_PROFILES_DIR")
     folders = (Path(named),) if named else (Path.cwd(), project, Path.home() / ".dbt")
@@ -209,7 +217,7 @@ def _misnamed(queries: Iterable[Query]) -> Iterator[LoaderError]:
             yield SettingError(
                 f"Two models are named {query.name}, {paths[query.name]} and {query.path}: slots"
                 " and commands know a model by its name",
-                "give each a name of its own, also versions of one, and models of two packages",
+                "give each a name of its own, also in two packages",
             )
         paths[query.name] = query.path
         for made in (name, f"{name}_pkey", f"uix_{name}_dimensions"):

@@ -144,16 +144,20 @@ def _of_copies(rule: source_rules.Rule) -> Rule:
     return lambda state, declared: rule(state) if declared.failover else ()
 
 
-SOURCE_RULES: tuple[Rule, ...] = (
+SERVER_RULES: tuple[Rule, ...] = (
     _of_copies(standby_rules.slot_can_have_copies),
-    table_names_differ,
     _of_source(source_rules.server_fits),
+    _of_source(standby_rules.commits_do_not_wait),
+)
+"""Without these there can be no slot."""
+
+TABLE_RULES: tuple[Rule, ...] = (
+    table_names_differ,
     _of_source(source_rules.tables_fit),
     _of_source(source_rules.no_partition_is_declared),
     _of_source(source_rules.leaves_fit),
-    _of_source(standby_rules.commits_do_not_wait),
 )
-"""They need the source alone."""
+"""A model over a table that breaks one waits, and the others follow."""
 
 TARGET_RULES: tuple[Rule, ...] = (
     encoding_fits,
@@ -163,11 +167,11 @@ TARGET_RULES: tuple[Rule, ...] = (
     rows_can_be_deleted,
 )
 
-SLOT_RULES: tuple[Rule, ...] = (
-    _of_source(source_rules.slot_goes_on),
-    _of_source(source_rules.tables_are_those_counted),
-)
+SLOT_RULES: tuple[Rule, ...] = (_of_source(source_rules.slot_goes_on),)
 """Where the slot is set up and stays."""
+
+COUNTED_RULES: tuple[Rule, ...] = (_of_source(source_rules.tables_are_those_counted),)
+"""Where the slot is set up and stays: a model over a table that breaks one waits for its seed."""
 
 
 def functions_are_ours(state: State, _: Declared) -> Iterator[LoaderError]:
@@ -181,6 +185,7 @@ CHECK_RULES: tuple[Rule, ...] = (
     functions_are_ours,
     _of_copies(standby_rules.slot_has_copies),
     *SLOT_RULES,
+    *COUNTED_RULES,
 )
 """Rules of `--check`. Setup refuses by SLOT_RULES; it mends what the other rules find."""
 

@@ -160,12 +160,4 @@ def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[
     if not is_new:
         named = "".join(f" --model {model}" for model in models)
         return [*steps, "dbt build", f"spark-submit spark/seed.py{named}"]
-    return [
-        *missing,
-        *steps,
-        "loader setup      # says what the database lacks, with the SQL",
-        "dbt build",
-        "spark-submit spark/seed.py",
-        "loader run --build",
-        f"loader stats {models[-1]}      # in another terminal",
-    ]
+    return [*missing, *steps, "loader up"]

@@ -60,7 +60,7 @@ def declared_queries(
         named = [sources[name] for name in inputs if name in sources]
         queries.append(
             Query(
-                str(node["name"]),
+                _name(node),
                 Table(node["schema"], node["alias"]),
                 str(node.get("original_file_path", "its file")),
                 node["compiled_code"],
@@ -83,6 +83,12 @@ def _options(node: Mapping[str, Any]) -> dict[str, Any]:
         columns = node["columns"].values()
         options["contract"] = {column["name"]: column["data_type"] for column in columns}
     return options
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    """Return the model's name, or a version's. The macro get_model_name says the same."""
+    version = node.get("version")
+    return str(node["name"]) if version is None else f"{node['name']}_v{version}"
 
 
 def _table(source: Mapping[str, Any]) -> Table:

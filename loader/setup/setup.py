@@ -11,8 +11,10 @@ from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
 from loader.setup.findings import (
     CHECK_RULES,
+    COUNTED_RULES,
+    SERVER_RULES,
     SLOT_RULES,
-    SOURCE_RULES,
+    TABLE_RULES,
     TARGET_RULES,
     findings,
     not_set_up,
@@ -41,7 +43,7 @@ _TRIAL_SECONDS = 3
 
 
 _Asked = tuple[Declared, Connection, Target, State, list[LoaderError]]
-"""With the compiled queries, the state as the source alone tells it, and its findings."""
+"""With the compiled queries, the state as the source tells it, and why queries are refused."""
 
 
 @contextmanager
@@ -63,10 +65,10 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
             declared = with_installed(declared, source, target)
         except LoaderError as error:
             state = read_source(settings, source, declared.models)
-            raise combine([*findings(SOURCE_RULES, state, declared), error]) from None
+            rules = (*SERVER_RULES, *TABLE_RULES)
+            raise combine([*findings(rules, state, declared), error]) from None
         state = read_source(settings, source, declared.models)
-        problems = [*findings(SOURCE_RULES, state, declared), *refused]
-        yield declared, source, target, state, problems
+        yield declared, source, target, state, refused
 
 
 def with_installed(declared: Declared, source: Connection, target: Target) -> Declared:
@@ -86,15 +88,20 @@ def with_installed(declared: Declared, source: Connection, target: Target) -> De
     )
 
 
-def check(settings: Settings, declared: Declared) -> list[LoaderError]:
+Outcome = tuple[list[str], list[LoaderError]]
+"""What was done or is to be known, a line each, and what is wrong."""
+
+
+def check(settings: Settings, declared: Declared) -> Outcome:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
-    with _asked(settings, declared, only_reads=True) as (declared, source, target, state, problems):
+    with _asked(settings, declared, only_reads=True) as (declared, source, target, state, refused):
+        problems = [*findings((*SERVER_RULES, *TABLE_RULES), state, declared), *refused]
         if not problems and state.slot.state is None:
             problems += _trial(source, settings.slot)
         state = read_target(state, target)
         state = read_record(state, settings, source, target)
         problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
-        return problems or not_set_up(state)
+        return list(_to_be_made(declared)), problems or not_set_up(state)
 
 
 def _trial(source: Connection, slot: str) -> list[LoaderError]:
@@ -108,27 +115,25 @@ def _trial(source: Connection, slot: str) -> list[LoaderError]:
     return []
 
 
-def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) -> list[str]:
-    """Make staging schema and slot where they are missing; return what was done.
+def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) -> Outcome:
+    """Make staging schema and slot where they are missing.
 
-    `timeout` bounds, in seconds, the wait for transactions that are writing at the moment.
-    `renew` replaces the slot and its row. Raises all findings together, NotOurs for a slot that
-    setup did not make, and other LoaderErrors.
+    What is wrong with a table prevents nothing of it: a model over it waits. `timeout` bounds, in
+    seconds, the wait for transactions that are writing at the moment. `renew` replaces the slot and
+    its row. Raises all findings together where there can be no slot, NotOurs for a slot that setup
+    did not make, and other LoaderErrors.
     """
-    with _asked(settings, declared, only_reads=False) as (
-        declared,
-        source,
-        target,
-        state,
-        problems,
-    ):
+    with _asked(settings, declared, only_reads=False) as (declared, source, target, state, refused):
+        unfit = findings(TABLE_RULES, state, declared)
         state = read_target(state, target)
-        problems = [*problems, *findings(TARGET_RULES, state, declared)]
+        problems = findings(SERVER_RULES, state, declared)
+        others = [*refused, *findings(TARGET_RULES, state, declared)]
         if not migrate.version(target):
             # It has no record. If it is the wrong target or schema, nothing is made there.
             foreign = filter(None, [foreign_slot_finding(state.slot)])
-            problems += foreign if renew else slot_is_free(state, declared)
-        _refuse(problems)
+            others += foreign if renew else slot_is_free(state, declared)
+        if problems or others:
+            raise combine([*problems, *unfit, *others])
         done = migrate.upgrade(target)
         # Two setups at once could each find that no other slot feeds a model. So we look again.
         locks.hold(target, "registration", settings.schema)
@@ -137,8 +142,10 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         rules = SLOT_RULES if stays else ()
         if not renew:  # which says itself why a slot is not dropped
             rules = (slot_is_free, *rules)
-        _refuse(findings((*TARGET_RULES, *rules), state, declared))
+        if problems := findings((*TARGET_RULES, *rules), state, declared):
+            raise combine([*problems, *unfit])
         if stays:
+            unfit += findings(COUNTED_RULES, state, declared)
             if declared.failover:
                 done += actions.keep_on_standbys(settings, state.slot.state)
         else:
@@ -147,7 +154,8 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
                 done.append("made a replication origin, so that the slot skips our own rows")
         with target.transaction():
             registration.write_shapes(target, declared.shapes)
-        return done + list(_notes(state, declared, is_new=bool(done)))
+        notes = [*_to_be_made(declared), *_notes(state, declared, is_new=bool(done))]
+        return done + notes, unfit
 
 
 _SQL_ASCII = (
@@ -156,17 +164,15 @@ _SQL_ASCII = (
 )
 
 
-def _refuse(problems: list[LoaderError]) -> None:
-    if problems:
-        raise combine(problems)
+def _to_be_made(declared: Declared) -> Iterator[str]:
+    for name, kind in declared.kinds.items():
+        if name not in declared.installed:
+            yield f"{name} is to be made by `dbt build`: {kind}"
 
 
 def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
     """Yield notes on what may end the slot later, with the SQL against it."""
     server = state.server
-    for name, kind in declared.kinds.items():
-        if name not in declared.installed:
-            yield f"{name} is to be made by `dbt build`: {kind}"
     if declared.failover:
         yield from standby_rules.primary_note(state)
     if server.idle_timeout is not None:

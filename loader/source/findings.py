@@ -166,8 +166,12 @@ def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
 def _narrow_leaves(table: Table, narrow: Sequence[TableInfo], needed: Sequence[str]) -> LoaderError:
     names = ", ".join(str(info.table) for info in narrow[:_LISTED])
     more = f" and {len(narrow) - _LISTED} more" if len(narrow) > _LISTED else ""
+    changes = [table_checks.identity_change(info, needed) for info in narrow]
     return IdentityTooNarrow(
         f"The replica identity of the partitions {names}{more} of {table} does not carry all of "
         f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
-        " ".join(table_checks.identity_change(info, needed)[0] for info in narrow),
+        " ".join(" ".join(sql) or note for sql, note in changes),
+        sql=[statement for sql, _ in changes for statement in sql]
+        if all(sql for sql, _ in changes)
+        else (),
     )

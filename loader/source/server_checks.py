@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loader.source.remedies import (
+    RELOAD,
     decoding_remedy,
     plugin_names,
     plugin_remedy,
@@ -51,9 +52,11 @@ def plugin_allowed(server: ServerInfo) -> LoaderError | None:
     """From the minor releases of autumn 2026, a plugin that is not built in must be listed."""
     if server.allowed_plugins is None or "wal2json" in plugin_names(server.allowed_plugins):
         return None
+    remedy = plugin_remedy(server.allowed_plugins, server.provider)
     return PluginNotAllowed(
         "The source does not allow wal2json: output_plugin_libraries does not list it",
-        plugin_remedy(server.allowed_plugins, server.provider),
+        remedy,
+        sql=() if server.provider else remedy.partition(RELOAD)[:2],
     )
 
 

@@ -184,48 +184,51 @@ def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
     missing = [name for name in needed if name not in info.identity_columns]
     if not missing and info.identity != "n" and info.identity_columns:
         return None
-    statements, why = identity_change(info, needed)
+    sql, why = identity_change(info, needed)
     return IdentityTooNarrow(
         f"The replica identity of {info.table} does not carry {', '.join(missing) or 'any column'}"
         ": deletes and moves between groups could not be counted",
-        f"{statements} -- {why}" if why else statements,
+        " -- ".join(filter(None, (" ".join(sql), why))),
+        sql=sql,
     )
 
 
-def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[str, str]:
-    """Return the SQL for a wide enough replica identity, and why it is not an index.
+def identity_change(info: TableInfo, needed: Sequence[str]) -> tuple[Sequence[str], str]:
+    """Return the SQL for a wide enough replica identity, and what to know of it.
 
-    Nothing that would have the server refuse the application's own writes.
+    No SQL where the server would then refuse the application's own writes, but what to do before.
     """
-    statements, why, columns = _identity(info, needed)
+    sql, why, columns = _identity(info, needed)
     narrow = [
         name
         for name, published in info.partly_published.items()
         if columns is None or not set(columns) <= set(published)
     ]
     if narrow:
-        return (
+        return (), (
             f"let the publication {', '.join(narrow)} publish all columns of {info.table} first: "
             "with a replica identity that has more columns than it publishes, PostgreSQL refuses "
-            "the application's updates and deletes; then `loader setup --check` prints the SQL",
-            "",
+            "the application's updates and deletes; then `loader setup --check` prints the SQL"
         )
-    return statements, why
+    return sql, why
 
 
-def _identity(info: TableInfo, needed: Sequence[str]) -> tuple[str, str, Sequence[str] | None]:
-    """Return the SQL, why it is not an index, and the columns of an old row; None for all."""
+_Identity = tuple[Sequence[str], str, Sequence[str] | None]
+
+
+def _identity(info: TableInfo, needed: Sequence[str]) -> _Identity:
+    """Return the SQL, what to know of it, and the columns of an old row; None for all."""
     table = info.table
     choose = f"alter table {table.quoted} replica identity"
-    full = f"{choose} full;"
+    full = (f"{choose} full;",)
     if info.wide_index is not None:
-        return f"{choose} using index {quoted(info.wide_index)};", "", needed
+        return (f"{choose} using index {quoted(info.wide_index)};",), "", needed
     columns = list(dict.fromkeys((*info.primary_key, *needed)))
     index = quoted(_free_name(table.name, "_replica_identity", info.names_taken))
     covering = (
         f"create unique index concurrently {index} on {table.quoted} "
-        f"({', '.join(map(quoted, columns))}); "
-        f"{choose} using index {index};"
+        f"({', '.join(map(quoted, columns))});",
+        f"{choose} using index {index};",
     )
     cost = _cost_of_full(info.writes)
     if nullable := [name for name in needed if not info.columns.get(name)]:
@@ -241,7 +244,7 @@ def _identity(info: TableInfo, needed: Sequence[str]) -> tuple[str, str, Sequenc
             f"then; {cost}"
         )
         if all(name in info.index_sizes for name in columns):
-            why += f"; if all values stay short, an index writes less: {covering}"
+            why += f"; if all values stay short, an index writes less: {' '.join(covering)}"
         return full, why, None
     if _is_full_cheaper(info.writes):
         taken = size(info.writes.rows * (6 + 16 * len(columns)))

@@ -199,6 +199,8 @@ class ModelStatus:
     rejected_remedy: str | None = None
     kind: str | None = None
     """What it is and how it is kept: fact over models, and of which."""
+    is_unbuilt: bool = False
+    """Whether the dbt project that has installed it has it no more."""
 
     def __str__(self) -> str:
         return say_state(self.name, self.state, self.reason)

@@ -157,6 +157,10 @@ select
         -- Where no applied change is in the log: the oldest that is not applied.
         'exact_as_of', {_EXACT},
         'exact_age_seconds', {_age(_EXACT)},
+        'is_unbuilt', coalesce(upper.is_unbuilt, (
+            select bool_and(installed.is_unbuilt) from {{0}}.installed_model as installed
+            where installed.model_name = plans.model_name
+        ), false),
         'rejected_lsn', own.rejected_lsn,
         'built_on', own.baseline_id,
         'audited_at', coalesce(own.audited_at, upper.audited_at),

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -94,22 +95,51 @@ def run_command(
 
     Example: loader run --build
     """
+    from loader.applying import seeder
+
+    log_to_stderr(verbose)
+    if with_seeds and once:
+        raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
+    metrics = (metrics_address, metrics_port) if metrics_port and not once else None
+    follow_slot(
+        Settings.of(source, target, slot, schema, columns),
+        Run(
+            once,
+            build_share if with_build else None,
+            seeder.seed_command(seed_command) if with_seeds else None,
+            metrics,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to follow a slot."""
+
+    once: bool = False
+    """Whether to end at what is committed now."""
+    build_share: float | None = None
+    """The share of a core that applying may take; None: nothing is applied."""
+    seed_command: list[str] | None = None
+    """What starts the seeds that models wait for; None: nothing does."""
+    metrics: tuple[str, int] | None = None
+    """Address and port to serve metrics on."""
+
+
+def follow_slot(settings: Settings, run: Run) -> None:
+    """Follow the slot until a signal stops it. Main thread only. Raises LoaderError."""
     from loader.applying import applier, seeder
     from loader.capture.events import Failed, RunState, ignore
     from loader.capture.follow import follow
     from loader.monitoring.progress import Progress
 
-    _log_to_stderr(verbose)
     run_state = RunState()
     progress = Progress(run_state)
     with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
-        settings = Settings.of(source, target, slot, schema, columns)
-        if with_seeds and once:
-            raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
-        threads = [SIGNAL_THREAD, *(applier.THREADS if with_build else ())]
+        threads = [SIGNAL_THREAD, *(applier.THREADS if run.build_share else ())]
         seeding: AbstractContextManager[None] = nullcontext()
-        if with_seeds:
-            seeding = seeder.Seeder(settings, seeder.seed_command(seed_command))
+        if run.seed_command is not None:
+            seeding = seeder.Seeder(settings, run.seed_command)
             threads.append(seeder.THREAD)
         observers: list[Notify] = [progress]
 
@@ -118,28 +148,27 @@ def run_command(
                 observer(event)
 
         serving: AbstractContextManager[Notify] = nullcontext(ignore)
-        if metrics_port and not once:
+        if run.metrics:
             # Only here: a loader without metrics starts faster without the client's modules.
             from loader.monitoring import metrics
 
-            address = (metrics_address, metrics_port)
-            serving = metrics.served(settings, run_state, stop, threads, *address)
+            serving = metrics.served(settings, run_state, stop, threads, *run.metrics)
         with serving as serve, progress, seeding:
             observers.append(serve)
             try:
-                if with_build and not once:
-                    background = applier.Applier(settings, run_state, notify, build_share)
+                if run.build_share and not run.once:
+                    background = applier.Applier(settings, run_state, notify, run.build_share)
                     observers.append(background.notice)
                     background.start()
                     try:
-                        follow(settings, stop, run_state, once, notify)
+                        follow(settings, stop, run_state, run.once, notify)
                     finally:
                         # Also where following failed: from here on these threads may end.
                         stop.set()
                         background.close()
                 else:
-                    follow(settings, stop, run_state, once, notify)
-                    if with_build:
+                    follow(settings, stop, run_state, run.once, notify)
+                    if run.build_share:
                         log.info("applying what is staged")
                         applier.apply_once(settings, notify)
             except LoaderError as error:
@@ -147,7 +176,8 @@ def run_command(
                 raise
 
 
-def _log_to_stderr(verbose: bool) -> None:
+def log_to_stderr(verbose: bool = False) -> None:
+    """Have what happens logged to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(text_lines.LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("loader")

@@ -24,8 +24,8 @@ def setup_command(
         str,
         typer.Option(
             envvar="LOADER_MANIFEST",
-            show_default="parses the dbt project",
-            help="The manifest.json of the dbt project that declares the models.",
+            show_default="parses the dbt project where that is needed",
+            help="The manifest.json of a dbt project, to ask about its models too.",
         ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
@@ -77,13 +77,15 @@ def setup_command(
 ) -> None:
     """Check server and tables, make the staging schema and the slot.
 
-    The tables are those of the installed models and of the dbt project's, if there is one: in
-    DBT_PROJECT_DIR, else in the current folder. Safe to repeat.
+    The tables are those of the models that dbt has installed. --check, and a source in another
+    database than the target, also ask about the models of the dbt project: in DBT_PROJECT_DIR, else
+    in the current folder. Safe to repeat.
 
     Example: loader setup --check
     """
     from loader.setup import setup
     from loader.setup.dbt_project import find_declared
+    from loader.setup.declared import Declared
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)
@@ -95,25 +97,31 @@ def setup_command(
         text = file.read_text() if explain.endswith(".sql") and file.is_file() else explain
         text_lines.write(explained(settings, text))
         return
-    with shown("dbt parses the project", is_long=True):
-        declared = replace(
-            find_declared(manifest, needs_project=check),
-            failover=failover,
-            take_slot=take_slot,
-            source_is_gone=source_is_gone,
-        )
+    declared = Declared("", ())
+    # dbt itself reads the columns of tables that are in the target's database.
+    if check or manifest or settings.source != settings.target:
+        with shown("dbt parses the project", is_long=True):
+            declared = find_declared(manifest, needs_project=check)
+    declared = replace(
+        declared, failover=failover, take_slot=take_slot, source_is_gone=source_is_gone
+    )
     if check:
         with shown("checking servers and tables"):
-            problems = setup.check(settings, declared)
-        if problems:
-            raise combine(problems)
-        text_lines.write(["Everything is set up."])
-        return
-    with shown("checking servers and tables, making what is missing"):
-        done = setup.set_up(settings, declared, timeout, renew)
-    if any(line.startswith("made the slot") for line in done):
-        done.append(
-            "Next: `dbt build` installs the models, `loader run --build` follows them, "
-            "`spark-submit spark/seed.py` counts the rows from before"
-        )
-    text_lines.write(done or ["Everything is set up already."])
+            done, problems = setup.check(settings, declared)
+        done += [] if problems else ["Everything is set up."]
+    else:
+        with shown("checking servers and tables, making what is missing"):
+            done, problems = setup.set_up(settings, declared, timeout, renew)
+        if any(line.startswith("made the slot") for line in done):
+            done.append(NEXT)
+        if not (done or problems):
+            done = ["Everything is set up already."]
+    text_lines.write(done)
+    if problems:
+        raise combine(problems)
+
+
+NEXT = (
+    "Next: `dbt build` installs the models, `loader run --build --seed` counts the rows from before"
+    " and follows them"
+)

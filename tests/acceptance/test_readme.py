@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from testkit.commands import LOADER, ROOT, RunningLoader, run_dbt, run_loader, wait_until
+from testkit.commands import LOADER, ROOT, RunningLoader, run_loader, wait_until
 from testkit.databases import Database
 from testkit.servers import BIN
-from testkit.spark_jobs import run_job
-from waltally.errors import NotSetUp
 
 ORDERS = """
     create type state as enum ('new', 'paid', 'sent', 'draft');
@@ -28,7 +26,6 @@ ORDERS = """
     from generate_series(1, 300) as n;
     analyze orders
 """
-HAS_MODEL = "select to_regclass('analytics.report') is not null"
 MODEL = "select * from analytics.report order by 1, 2"
 COUNT = "select sum(count)::integer from analytics.ft_service_stats"
 TICKETS = "select * from analytics.minutes order by 1, 2, 3"
@@ -65,7 +62,7 @@ def run(commands: str, cwd: Path, environment: Mapping[str, str]) -> str:
 def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each in this process; those of the tutorial are processes."""
+    """The rows are counted by Spark, which the second command starts."""
     source.execute(ORDERS)
     (report,) = re.findall(
         r"^```sql\n(-- report.sql\n.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
@@ -74,22 +71,15 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     recount = f"{report} order by 1, 2"
     environment = environment_of(source)
     monkeypatch.chdir(tmp_path)
-    *commands, follow = "".join(README[:2]).splitlines()
-    assert (commands[0], follow) == ("loader init live --query report.sql", FOLLOW)
-    for command in commands:
-        program, *words = command.split()
-        if program == "cd":
-            monkeypatch.chdir(*words)
-        elif program == "spark-submit":
-            run_job(command, environment)
-        else:
-            execute = {"loader": run_loader, "dbt": run_dbt}[program]
-            done = execute(tuple(words), environment)
-            expected = NotSetUp.exit_code if "--check" in words else 0
-            assert done.returncode == expected, f"{command}\n{done.stdout}{done.stderr}"
-    environment = environment_of(source, tmp_path / "models")
-    with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
-        wait_until(lambda: source.value(HAS_MODEL) is True, "the model is built")
+    propose, up = README[0].splitlines()
+    assert up == "cd live && loader up"
+    done = run_loader(tuple(propose.split()[1:]), environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("  cd live\n  loader up\n"), done.stdout
+    environment = environment_of(source, tmp_path / "live")
+    with RunningLoader(environment, tmp_path / "run.log", verb="up") as running:
+        wait_until(lambda: "live: " in running.said(), f"it is live: {running.said()}", 300)
+        assert 'rows; select * from "analytics"."report"' in running.said()
         source.execute(
             "insert into orders (status, amount) values ('new', 7.5), ('draft', 1);"
             "update orders set status = 'paid', channel = 'web' where id < 50;"
@@ -110,12 +100,13 @@ def test_the_shipped_model_is_made_from_the_root_of_the_repository(
             (root / each.name).symlink_to(each)
     source.insert(30, "delivered")
     environment = environment_of(source)
-    prepare, setup, follow, seed, build, test, select = README[2].splitlines()
-    assert follow == f"{FOLLOW} &"
-    run(f"{prepare}\n{setup}", root, environment)
-    with RunningLoader(environment_of(source, root), tmp_path / "run.log", "--build") as running:
+    prepare, setup, build, follow, wait, test, select = README[1].splitlines()
+    assert follow == f"{FOLLOW} --seed &"
+    run(f"{prepare}\n{setup}\n{build} --exclude-resource-type unit_test", root, environment)
+    options = ("--build", "--seed")
+    with RunningLoader(environment_of(source, root), tmp_path / "run.log", *options) as running:
         source.insert(5)
-        run(f"{seed}\n{build} --exclude-resource-type unit_test\n{test}", root, environment)
+        run(f"{wait}\n{test}", root, environment)
         source.insert(2, "delivered")
         wait_until(lambda: source.value(COUNT) == 37, "the model is exact")
         run(f"{select} | grep -E 'delivered +[|] +32'", root, environment)
@@ -128,17 +119,19 @@ def test_the_tutorial_s_commands_lead_to_numbers_that_are_right(
     database: Database, tmp_path: Path
 ) -> None:
     page, commands = (ROOT / "docs/queries.md").read_text(), blocks("docs/queries.md")
-    assert len(commands) == 10
-    follow = commands.index(f"{FOLLOW}\n")
-    begin, make, *check = commands[:follow]
+    begin, make, up, mend, *more = commands
+    assert up == "loader up\n"
     environment, project = environment_of(database), tmp_path / "helpdesk"
     said = run(begin + make, tmp_path, environment)
     assert "minutes: same rows: " in said
     assert (project / "models" / "minutes_counts_tickets.sql").read_text() in page
-    assert "something is missing" in run("".join(check), project, environment)
     environment = environment_of(database, project)
-    with RunningLoader(environment, tmp_path / "run.log", "--build") as running:
-        said = run("".join(commands[follow + 1 :]), project, environment)
+    with RunningLoader(environment, tmp_path / "run.log", verb="up") as running:
+        wait_until(lambda: running.process.poll() == 17, f"it misses something: {running.said()}")
+    run(mend, project, environment)
+    with RunningLoader(environment, tmp_path / "run.log", verb="up") as running:
+        wait_until(lambda: "live: " in running.said(), f"it is live: {running.said()}", 300)
+        said = run("".join(more), project, environment)
         running.end()
     assert "Networks and Wifi" in said
     assert re.search(r"^healthy, exact as of", said, re.MULTILINE), said

@@ -51,7 +51,7 @@ def problems(pipeline: Pipeline) -> list[str]:
 def report(pipeline: Pipeline, caplog: pytest.LogCaptureFixture, warning: str) -> None:
     """Fail where one of the commands does not report what was replaced, or the model goes on."""
     assert problems(pipeline) == ["TableReplaced"]
-    found = setup.check(pipeline.loader_settings, pipeline.wanted)
+    _, found = setup.check(pipeline.loader_settings, pipeline.wanted)
     assert [type(each) for each in found] == [TableReplaced]
     with pytest.raises(TableReplaced):
         pipeline.set_up()

@@ -46,10 +46,11 @@ def test_models_join_and_leave_while_a_loader_builds(
     source: Database, host: dict[str, str], tmp_path: Path
 ) -> None:
     said = source.must("setup", **host)
-    assert "ft_notes is to be made by `dbt build`: fact of public.unrelated" in said
+    assert "\nNext: `dbt build` installs" in said, "nothing of the project is read"
     checked = source.loader("setup", "--check", **host)
+    to_make = "ft_notes is to be made by `dbt build`: fact of public.unrelated"
     assert (checked.stdout, checked.stderr) == (
-        "Everything is set up.\n",
+        f"{to_make}\nEverything is set up.\n",
         "dbt parses the project\n",
     ), "dbt may need half a minute: nobody should wait without a word"
     models = Path(host["DBT_PROJECT_DIR"]) / "models"
@@ -107,7 +108,7 @@ def test_models_join_and_leave_while_a_loader_builds(
 def test_what_dbt_cannot_parse_is_one_sentence(source: Database, host: dict[str, str]) -> None:
     wrong = Path(host["DBT_PROJECT_DIR"]) / "models" / "ft_wrong.sql"
     wrong.write_text("select * from {{ ref('missing') }}")
-    assert "`dbt parse`" in source.refused_with(28, "missing", "setup", **host)
+    assert "`dbt parse`" in source.refused_with(28, "missing", "setup", "--check", **host)
     assert source.value("select to_regnamespace('cdc') is null")
 
 
@@ -124,11 +125,13 @@ def test_what_dbt_does_not_take_of_libpq_is_refused_and_not_another_server(
     ):
         done = run_dbt(("parse",), source.environment(**environment))
         assert done.returncode and words in done.stdout + done.stderr
-        said = source.refused_with(28, words, "setup", **environment)
+        said = source.refused_with(28, words, "setup", "--check", **environment)
         assert said.endswith(
             "Try: set the variables that it names, for `loader setup` and for dbt\n"
         )
-    assert "ft_notes is to be" in source.must("setup", **host), "several hosts and one port"
+    source.must("setup", **host)
+    said = source.must("setup", "--check", **host)
+    assert "ft_notes is to be" in said, "several hosts and one port"
     source.dbt("run", **host)
 
 
@@ -157,7 +160,7 @@ def test_without_dbt_each_command_does_its_work_and_setup_says_where_it_needs_it
     pipeline.has_processes = True  # this one has imported dbt
     pipeline.given = {"PYTHONPATH": str(tmp_path / "neither"), "HOME": str(tmp_path)}
     project = {"LOADER_MANIFEST": "", "DBT_PROJECT_DIR": str(host_project(tmp_path, {"ft": NOTES}))}
-    said = pipeline.refused_with(28, "dbt is not installed here", "setup", **project)
+    said = pipeline.refused_with(28, "dbt is not installed here", "setup", "--check", **project)
     assert "requirements.lock 'waltally[dbt]'; or --manifest" in said
     assert "made the slot" in pipeline.must("setup")
     pipeline.seed()

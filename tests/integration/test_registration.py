@@ -59,7 +59,8 @@ def test_setup_says_what_dbt_is_to_make(source: Database) -> None:
     before = registered(source)
     changed = counting("public.notifications", "notification_status")
     source.declare(ft_service_stats=changed, ft_new=UNRELATED)
-    assert source.must("setup", "--check") == "Everything is set up.\n"
+    to_make = "ft_new is to be made by `dbt build`: fact of public.unrelated"
+    assert source.must("setup", "--check") == f"{to_make}\nEverything is set up.\n"
     assert registered(source) == before
     assert "ft_new is to be made by `dbt build`" in source.must("setup")
     assert registered(source) == {"ft_service_stats": changed.text, "ft_new": UNRELATED.text}

@@ -41,7 +41,7 @@
 do $failed$
 begin
     raise exception using
-        message = {{ waltally.quote_literal(model.name ~ ': ' ~ row.reason) }},
+        message = {{ waltally.quote_literal(waltally.get_model_name() ~ ': ' ~ row.reason) }},
         hint = {{ waltally.quote_literal(row.remedy) }};
 end
 $failed$

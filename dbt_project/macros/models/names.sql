@@ -16,6 +16,11 @@
     {{ waltally.quote_name(env_var('LOADER_SCHEMA', var('loader_schema', 'cdc'))) }}
 {%- endmacro %}
 
+{# The model's name as commands take it; each version of a model has one. loader/setup/query.py has the same. #}
+{% macro get_model_name() -%}
+    {{ model.name }}{{ '_v' ~ model.version if model.get('version') is not none }}
+{%- endmacro %}
+
 {# The model's name in model_watermark. It has the schema in it, so that two targets have a
    watermark each. #}
 {% macro get_model_key(relation=this) -%}

@@ -48,7 +48,7 @@
             {{ waltally.quote_literal(project_name if is_downstream else slot) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
-            {{ waltally.quote_literal(model.name) }},
+            {{ waltally.quote_literal(waltally.get_model_name()) }},
             {{ waltally.quote_literal(sql) }},
             {{ waltally.quote_literal(tojson(relations)) }},
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
@@ -60,6 +60,7 @@
             {%- endif %}
         ))
     {% endcall %}
+    {%- do run_query(waltally.note_project()) -%}
     {%- do log(waltally.get_model_key() ~ ': ' ~ load_result('install').table.rows[0][0], info=true) -%}
     {%- if is_new -%}
         {% do create_indexes(relation) %}
@@ -104,8 +105,10 @@
             {%- do ids.extend(graph.nodes[id].depends_on.nodes) -%}
         {%- elif id in graph.nodes -%}
             {%- set node = graph.nodes[id] -%}
+            {#- With --defer the query may read the model of another target. -#}
+            {%- set read = node if node.relation_name in sql else node.get('defer_relation') or node -%}
             {%- set relation = {
-                'relation': node.relation_name, 'model': node.schema ~ '.' ~ node.alias, 'schema': node.schema, 'name': node.alias,
+                'relation': read.relation_name, 'model': read.schema ~ '.' ~ read.alias, 'schema': read.schema, 'name': read.alias,
                 'materialized': node.config.materialized
             } -%}
             {%- do relations.append(relation) if relation not in relations -%}
@@ -135,6 +138,18 @@
     {%- endif -%}
     {{ return(options) }}
 {% endmacro %}
+
+{# SQL that says which models the project has, so that `loader status` can name the others. #}
+{% macro note_project() -%}
+    {%- set models = graph.nodes.values() | selectattr('config.materialized', 'equalto', 'waltally') | list -%}
+    select {{ waltally.get_staging_schema() }}.note_project(
+        {{ waltally.quote_literal(project_name) }},
+        array[{%- for schema in models | map(attribute='schema') | unique %}
+            {{- waltally.quote_literal(schema) }}{{ ', ' if not loop.last }}
+        {%- endfor %}],
+        array[{%- for model in models %}{{ waltally.quote_literal(model.schema ~ '.' ~ model.alias) }}{{ ', ' if not loop.last }}{% endfor %}]
+    )
+{%- endmacro %}
 
 {# A model's table, and the one in which a model with `changes` keeps them. #}
 {% macro own_relations(relation) %}

@@ -159,6 +159,8 @@ create table installed_model (
     seed_error text,
     seed_failures integer not null default 0,
     seed_retry_at timestamptz,
+    -- Whether the project that has installed it has it no more: see note_project.
+    is_unbuilt boolean not null default false,
     -- Who computes what a batch adds to it: cdc.apply, or spark/apply.py.
     engine text not null default 'database' check (engine in ('database', 'spark')),
     primary key (slot_name, model_name)
@@ -182,6 +184,8 @@ create table downstream_model (
     indexes jsonb not null,
     -- How many models are below it at most: the highest is told first.
     level integer not null default 1,
+    -- As in installed_model.
+    is_unbuilt boolean not null default false,
     -- What it last failed with; null since it was filled.
     error text,
     remedy text,
