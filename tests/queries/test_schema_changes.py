@@ -16,7 +16,7 @@ from testkit.servers import Cluster
 TABLE = """
 create schema lab;
 create table lab.item (
-    id integer primary key, kind smallint, code varchar(5), amount integer, price numeric(10, 2)
+    id integer primary key, kind smallint, code varchar(5) collate "C", amount integer, price numeric(10, 2)
 );
 alter table lab.item replica identity full
 """
@@ -77,11 +77,15 @@ def test_a_wider_type_needs_no_seed_and_until_dbt_builds_no_row_is_left_out(
             writer.write(number % 2, "abc", number, "1.5")
         follow(system, running)
         # A type without its length is the same one.
-        for column, type_ in (("code", "varchar(10)"), ("price", "numeric(14, 2)")):
+        for column, type_ in (("code", 'varchar(10) collate "C"'), ("price", "numeric(14, 2)")):
             system.source.execute(alter.format(column, type_))
         writer.write(1, "abcdefgh", 7, "12345678901.5")
         follow(system, running)
-        for column, type_ in (("code", "text"), ("amount", "bigint"), ("kind", "integer")):
+        for column, type_ in (
+            ("code", 'text collate "C"'),
+            ("amount", "bigint"),
+            ("kind", "integer"),
+        ):
             system.source.execute(alter.format(column, type_))
             writer.write(2, "a longer code", -3, "2")
         follow(system, running)
@@ -100,11 +104,12 @@ def test_a_wider_type_needs_no_seed_and_until_dbt_builds_no_row_is_left_out(
     assert system.target.value(baselines) == taken
     assert system.target.value("select count(*) from analytics.rejected_changes") == 0
     types = (
-        "select string_agg(format_type(atttypid, atttypmod), ',' order by attname)"
+        "select string_agg(concat_ws(' ', format_type(atttypid, atttypmod),"
+        " nullif(attcollation, 0)::regcollation), ',' order by attname)"
         " from pg_attribute where attrelid = 'analytics.sums'::regclass"
         " and attname in ('kind', 'code', 'amount')"
     )
-    assert system.target.value(types) == "numeric,text,integer"
+    assert system.target.value(types) == 'numeric,text "C",integer'
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,10 @@ begin
     cross join lateral (
         select 1 as step, format('drop column %I', new.name) as text where new.is_derived
         union all
-        select 2, format('alter column %I type %s', new.name, format_type(a.atttypid, a.atttypmod)) where not new.is_derived and old.form <> new.form
+        select 2, format(
+            'alter column %I type %s', new.name, format_type(a.atttypid, a.atttypmod) || coalesce(' collate ' || nullif(a.attcollation, 0)::regcollation::text, '')
+        )
+        where not new.is_derived and old.form not in (new.form, new.roomy_form)
         union all
         select 3, format('add column %I %s', new.name, one.value ->> 1) where new.is_derived
     ) as change;
