@@ -59,7 +59,7 @@ class CannotConnect(LoaderError):
 
 
 class TargetReadOnly(CannotConnect):
-    """The target takes no writes: it is a standby, or read-only for now."""
+    """The target takes no writes."""
 
     exit_code = 10
 
@@ -89,7 +89,7 @@ class PluginNotAllowed(LoaderError):
 
 
 class NoFreeSlot(LoaderError):
-    """The source has no free replication slot or no free WAL sender."""
+    """The source has no free slot or WAL sender."""
 
     exit_code = 11
 
@@ -113,7 +113,7 @@ class TableUnfit(LoaderError):
 
 
 class IdentityTooNarrow(LoaderError):
-    """A table's replica identity lacks columns that the models need of an old row."""
+    """A table's replica identity lacks columns that the models need."""
 
     exit_code = 17
 
@@ -203,13 +203,13 @@ class EncodingUnfit(LoaderError):
 
 
 class SynchronousStandby(LoaderError):
-    """The source's commits would wait for the loader: `synchronous_standby_names` matches it."""
+    """The source's `synchronous_standby_names` matches the loader."""
 
     exit_code = 10
 
 
 class NotReached(LoaderError):
-    """`loader wait`: a model did not come to hold what is committed within --timeout."""
+    """`loader wait`: a model is still behind after --timeout."""
 
     exit_code = 41
 

@@ -34,9 +34,7 @@ _METRICS = {
     "waltally_target_up": ("1 where the target answered in the last 15 seconds.",),
     "waltally_healthy": ("1 where `loader status` finds nothing wrong, asked once a minute.",),
     "waltally_findings": ("How many findings `loader status` has of a kind.", "kind"),
-    "waltally_batch_open_seconds": (
-        "How long the batch that is not committed yet has been open; 0 where none is.",
-    ),
+    "waltally_batch_open_seconds": ("How long the present batch has been open; 0 where none is.",),
     "waltally_position_bytes": ("The position of record, as bytes of the source's WAL.",),
     "waltally_source_wal_bytes": ("Where the source's WAL ends.",),
     "waltally_lag_bytes": ("WAL of the source beyond the position of record.",),
@@ -54,29 +52,26 @@ _METRICS = {
         "status",
     ),
     "waltally_slot_invalidated": (
-        "1 for why the server has given the slot up; absent where it has not, and before "
-        "PostgreSQL 16.",
+        "1 for why the server has given the slot up, from PostgreSQL 16 on.",
         "reason",
     ),
     "waltally_slot_inactive_seconds": (
-        "How long nobody has followed the slot; absent while somebody does, and before "
-        "PostgreSQL 17.",
+        "How long nobody has followed the slot, from PostgreSQL 17 on.",
     ),
     "waltally_slot_idle_left_seconds": (
-        "How long the slot may still go without a follower; absent while it has one, and without "
-        "idle_replication_slot_timeout.",
+        "How much of idle_replication_slot_timeout is left; absent while somebody follows.",
     ),
     "waltally_model_lag_bytes": (
-        "WAL between the model's watermark and the position of record; 0 where nothing staged "
-        "is left to apply.",
+        "WAL between the model's watermark and the position of record; 0 if nothing is left to "
+        "apply.",
         "model",
     ),
     "waltally_model_lag_seconds": (
-        "How long staged changes wait to be applied; 0 where nothing staged is left to apply.",
+        "How long staged changes wait to be applied.",
         "model",
     ),
     "waltally_model_has_rejected_changes": (
-        "1 where the model met changes it could not count, until a new seed has counted them.",
+        "1 where the model met changes it could not count, until a new seed.",
         "model",
     ),
     "waltally_model_state": (
@@ -85,8 +80,7 @@ _METRICS = {
     ),
     "waltally_model_baseline_age_seconds": ("How old the model's baseline is.", "model"),
     "waltally_model_audit_age_seconds": (
-        "How long ago an audit last found the model right; absent where none has since it was "
-        "built.",
+        "How long ago an audit last found the model right.",
         "model",
     ),
 }

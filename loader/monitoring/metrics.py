@@ -99,11 +99,8 @@ def _histogram(buckets: tuple[float, ...]) -> Any:
 _METRICS: dict[str, tuple[Any, ...]] = {
     "following": (Gauge, "1 while the slot is streamed, 0 while the loader waits to try again."),
     "staged_changes": (Counter, "Changes appended to the change log."),
-    "staged_transactions": (Counter, "Source transactions with changes that were appended."),
-    "commits": (
-        Counter,
-        "Commits at the target: one a batch, and one where the position moves alone.",
-    ),
+    "staged_transactions": (Counter, "Source transactions that were appended."),
+    "commits": (Counter, "Commits at the target."),
     "reconnects": (Counter, "How often following broke and was tried again."),
     "errors": (Counter, "Failures by kind, of following and of builds.", "kind"),
     "last_error_timestamp_seconds": (
@@ -123,8 +120,7 @@ _METRICS: dict[str, tuple[Any, ...]] = {
     "build_failures": (Counter, "Builds that failed."),
     "freshness_seconds": (
         _histogram(_FRESHNESS),
-        "From the commit at the source to the end of the build that made it visible in the model: "
-        "the newest change of each build.",
+        "From the commit at the source until it is visible in the model.",
         "model",
     ),
 }

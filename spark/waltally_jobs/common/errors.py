@@ -39,13 +39,13 @@ FAILURES = (PySparkException, Py4JError, OSError)
 
 
 class SnapshotLost(LoaderError):
-    """The seed lost its snapshot or its locks before the last row was read."""
+    """The seed lost its snapshot or its locks."""
 
     exit_code = 29
 
 
 class SnapshotBlocked(LoaderError):
-    """Writers or a lock kept the seed's snapshot from being made within --timeout."""
+    """Writers or a lock kept the seed from its snapshot for --timeout."""
 
     exit_code = 29
 
@@ -63,7 +63,7 @@ class AnotherSeed(LoaderError):
 
 
 class CountingFailed(LoaderError):
-    """A task of the Spark job failed: a row could not be read, or a count not stored."""
+    """A task of the Spark job failed."""
 
     exit_code = 29
 
