@@ -13,7 +13,7 @@ import psycopg2
 
 from tests.queries.generator import TYPES, Catalog, Outcome, Queries, Scope, Trial, main, said
 from tests.queries.lab import Lab
-from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill_one, writer_of
+from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill_beside, fill_one, writer_of
 
 MORE = {
     "each_order": "select * from {orders}",
@@ -316,6 +316,8 @@ class ModelTrial(Trial[Above]):
 
     def live(self, models: list[tuple[Above, Outcome]]) -> None:
         self._fill(models)
+        if self.rng.random() < 0.3:
+            self._fill_beside(models)
         for _ in range(5):
             self.writer.write(self.rng.choice((1, 3, 8)))
             self._catch_up()
@@ -346,6 +348,25 @@ class ModelTrial(Trial[Above]):
                     self._stop(model, outcome, said(error))
                 else:
                     self.filled += 1
+
+    def _fill_beside(self, models: list[tuple[Above, Outcome]]) -> None:
+        """Fill models over those over tables while these change. What fails is filled again."""
+        lowest = {
+            name
+            for (name,) in self.lab.execute(
+                "select model_name from cdc.downstream_model where level = 1 and error is null"
+            )
+        }
+        names = [f"lab.{model.name}" for model, outcome in models if outcome.kind == "kept"]
+
+        def change() -> None:
+            self.writer.write(self.rng.choice((1, 3, 8)))
+            self._catch_up()
+
+        try:
+            fill_beside(self.lab, [name for name in names if name in lowest], change)
+        except psycopg2.Error:
+            self.lab.execute("rollback")
 
     def _stop(self, model: Above, outcome: Outcome, reason: str) -> None:
         """Say whether the query fails as its model does."""
