@@ -114,6 +114,19 @@ def test_a_large_value_that_updates_leave_out_is_what_it_was(
     live(rng, "a", *models)
 
 
+def test_what_a_column_s_length_keeps_small_is_no_large_value(lab: Lab) -> None:
+    lab.execute(
+        "create table lab.lettered (id int primary key, state varchar(10), code char(500),"
+        " page varchar(501), bare varchar, states varchar(10)[])"
+    )
+    lab.read_shape("lettered")
+    names = ("state", "code", "page", "bare", "states")
+    listed = ", ".join(f"{name}::text as {name}" for name in names)
+    compiled = lab.compile(f"select id, {listed} from {{lettered}} as t")
+    del lab.sources["lettered"]
+    assert compiled["large_columns"] == ["page", "bare", "states"]
+
+
 def test_a_large_value_that_nothing_holds_is_listed(lab: Lab) -> None:
     rng = Random(0)
     lab.execute(

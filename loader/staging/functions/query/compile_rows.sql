@@ -81,6 +81,8 @@ begin
                 not key ? (value ->> 'name')
                 and (has_condition or not selected @> jsonb_build_array(jsonb_build_object('column', value -> 'name')))
                 and not value ? 'labels'
+                -- So many characters, in whatever encoding, fill no page that others share.
+                and coalesce(substring(value ->> 'exact' from '\((\d+)\)$')::integer > 500, true)
                 and coalesce((
                     select t.typstorage in ('x', 'e') from pg_type as t where t.oid = to_regtype(value ->> 'type')
                 ), true)
