@@ -274,3 +274,32 @@ def test_rows_have_a_key_of_texts_that_are_equal_and_differ(lab: Lab, has_old_ro
             )
             == []
         )
+
+
+@pytest.mark.parametrize("lab", ["C"], indirect=True)
+def test_equal_texts_of_two_tables_are_one_group(lab: Lab) -> None:
+    lab.clear()
+    lab.execute("drop table if exists lab.t, lab.r cascade")
+    for table in ("t", "r"):
+        lab.execute(f"create table lab.{table} (id serial primary key, k text collate lab.loose)")
+        lab.follow(table)
+    both = "select k from {t} union all select k from {r}"
+    model = Model(lab, "m", f"select k, count(*) as n from ({both}) as x group by k", Random(1))
+    lab.execute("begin; insert into lab.t (k) values ('a'); insert into lab.r (k) values ('A')")
+    lab.execute("commit")
+    model.catch_up(is_cut=False)
+    assert model.lab.execute("select lower(k), n from lab.m") == [("a", 2)]
+
+
+@pytest.mark.parametrize("lab", ["C"], indirect=True)
+def test_a_collation_that_is_another_one_here_is_the_default_one(lab: Lab) -> None:
+    lab.clear()
+    lab.execute(
+        "drop table if exists lab.t cascade; create table lab.t (id int, k text collate lab.loose)"
+    )
+    lab.follow("t")
+    query = "select k, count(*) as n from {t} group by k"
+    (column,) = (own for own in lab.sources["t"]["columns"] if own["name"] == "k")
+    assert lab.compile(query)["collations"] == {"k": "lab.loose"}
+    column["collation_is"] = column["collation_is"].replace("level2", "level1")
+    assert lab.compile(query)["collations"] == {}
