@@ -303,3 +303,16 @@ def test_a_collation_that_is_another_one_here_is_the_default_one(lab: Lab) -> No
     assert lab.compile(query)["collations"] == {"k": "lab.loose"}
     column["collation_is"] = column["collation_is"].replace("level2", "level1")
     assert lab.compile(query)["collations"] == {}
+
+
+@pytest.mark.parametrize("lab", ["icu"], indirect=True)
+def test_a_state_says_reindex_where_texts_sort_in_another_way(lab: Lab) -> None:
+    said = "select cdc.explain_upgrade(cdc.major_version())"
+    assert lab.value(said) is None
+    name = lab.value("select quote_ident(current_database())")
+    lab.execute("update pg_database set datcollversion = '1' where datname = current_database()")
+    remedy = lab.value(said).split("`")[1]
+    assert remedy.startswith(f"reindex database {name}; alter database")
+    for statement in remedy.split(";"):
+        lab.execute(statement or "select")
+    assert lab.value(said) is None
