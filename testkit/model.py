@@ -101,11 +101,11 @@ def install_declared(dsn: str, environment: Mapping[str, str]) -> None:
         for query in [query for query in queries if not query.models]:
             if any(each not in (None, slot) for each in query.slots):
                 continue
-            # Who may create in a schema may not have the right to make one, and is asked for it all the same.
-            if not target.ask("select to_regnamespace(quote_ident(%s))", (query.relation.schema,))[
-                0
-            ][0]:
-                target.ask("create schema {}", None, query.relation.schema)
+            # Who may create in a schema may lack the right to make one: not even `if not exists`.
+            place = query.relation.schema
+            ((known,),) = target.ask("select to_regnamespace(quote_ident(%s))", (place,))
+            if not known:
+                target.ask("create schema {}", None, place)
             relations = [
                 {"relation": called, "table": str(table)} for called, table in query.sources
             ]

@@ -34,7 +34,7 @@ EXPECTED = {
         for name in (
             *("drop_stubs", "find_bad_images", "find_cause", "install_query"),
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
-            "reshape_table",
+            *("reshape_table", "widen_table"),
             *("find_null_groups", "install_changes", "install_downstream", "step_downstream"),
             *("keep_index", "make_room", "list_baseline", "list_rejected"),
             "tell",

@@ -2,20 +2,8 @@
 -- reader. `needs` is as in installed_model, `functions` as in installed_function. `target_schema` is that of the dbt
 -- target. `keeps_rows`: what the former declaration has counted is what this one would.
 create or replace function cdc.install_model(
-    slot text,
-    model_schema text,
-    model_table text,
-    name text,
-    declaration jsonb,
-    reading jsonb,
-    routine text,
-    needs jsonb,
-    is_refresh boolean,
-    keeps_rows boolean,
-    engine text,
-    functions text[],
-    project text,
-    target_schema text
+    slot text, model_schema text, model_table text, name text, declaration jsonb, reading jsonb, routine text,
+    needs jsonb, is_refresh boolean, keeps_rows boolean, engine text, functions text[], project text, target_schema text
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -32,16 +20,7 @@ begin
     perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(slot)));
     perform cdc.note_functions(model, functions);
     if keeps_rows then
-        update cdc.model_watermark as mark set declaration = install_model.declaration
-        from cdc.installed_model as stored
-        where
-            (stored.slot_name, stored.model_name) = (slot, model)
-            and (mark.slot_name, mark.model_name, mark.declaration) = (slot, model, stored.declaration);
-        update cdc.baseline as counted set declaration = install_model.declaration
-        from cdc.installed_model as stored
-        where
-            (stored.slot_name, stored.model_name) = (slot, model)
-            and (counted.slot_name, counted.declared_name, counted.declaration) = (slot, install_model.name, stored.declaration);
+        perform cdc.keep_rows(slot, model, name, install_model.declaration);
     end if;
     moved_at := cdc.move_model(slot, model, name, project, target_schema);
     insert into cdc.installed_model as stored (

@@ -22,34 +22,7 @@ begin
     if found_count is distinct from add_moved.batch.row_count then
         raise exception 'what Spark has read is gone, or another job reads the same' using errcode = 'WL001';
     end if;
-    -- What several tasks have written is taken together, up to the size of a slice. Every TRUNCATE comes first: the
-    -- job left out what came before them. The slices are in no order: where there are several, new rows are added
-    -- before old ones are taken away, or a number of rows could fall below zero on the way.
-    for part in
-        with places as (
-            select computed.attempt, div(sum(count(*)) over (order by computed.attempt) - count(*), cdc.batch_size()) as place
-            from cdc.computed_change as computed
-            where
-                computed.slot_name = plan.slot_name
-                and computed.model_name = plan.model_name
-                and computed.batch = add_moved.batch.id
-                and computed.attempt = any (add_moved.batch.attempts)
-            group by computed.attempt
-        ),
-
-        slices as (
-            select array_agg(places.attempt) as attempts, count(*) over () > 1 as is_one_of_several
-            from places
-            group by places.place
-        )
-
-        select 'truncates' as phase, add_moved.batch.attempts as attempts, 0 as place
-        union all
-        select phases.phase, slices.attempts, phases.place
-        from slices
-        cross join lateral unnest(case when slices.is_one_of_several then '{new rows,old rows}'::text[] else '{all}' end)
-            with ordinality as phases (phase, place)
-        order by place
+    for part in select * from cdc.moved_parts(plan, add_moved.batch)
     loop
         select array_agg(row(
             computed.source_no,
