@@ -76,7 +76,7 @@ def history(lab: Lab, rng: Random) -> Iterator[None]:
 
 
 def test_the_page_has_a_query_and_its_recipes() -> None:
-    assert len(MODELS) == 11
+    assert len(MODELS) == 10
 
 
 @pytest.mark.parametrize("title", MODELS)
