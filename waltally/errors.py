@@ -65,7 +65,7 @@ class TargetReadOnly(CannotConnect):
 
 
 class LoginRefused(LoaderError):
-    """The source or the target refuses the login, or a pooling proxy is in between."""
+    """The login is refused, or a pooling proxy is in between."""
 
     exit_code = 15
 
@@ -95,7 +95,7 @@ class NoFreeSlot(LoaderError):
 
 
 class MissingRight(LoaderError):
-    """The role lacks a right at the source or the target."""
+    """The role lacks a right."""
 
     exit_code = 15
 
