@@ -83,9 +83,7 @@ begin
                 and not value ? 'labels'
                 -- So many characters, in whatever encoding, fill no page that others share.
                 and coalesce(substring(value ->> 'exact' from '\((\d+)\)$')::integer > 500, true)
-                and coalesce((
-                    select t.typstorage in ('x', 'e') from pg_type as t where t.oid = to_regtype(value ->> 'type')
-                ), true)
+                and coalesce((select t.typstorage in ('x', 'e') from pg_type as t where t.oid = to_regtype(value ->> 'type')), true)
         ),
         'query', parts.head || e'\n' || (
             select string_agg(format('    %s as %I', parts.entries[place], value ->> 'name'), e',\n' order by place)
