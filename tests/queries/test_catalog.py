@@ -39,10 +39,28 @@ TEXTS = [
     "pg_lsn",
     "real",
     "float8",
+    "name",
+    '"char"',
     "bytea",
     "xid",
     "xid8",
 ]
+ARRAYS = [
+    "text[]",
+    "integer[]",
+    "smallint[]",
+    "bigint[]",
+    "numeric[]",
+    "boolean[]",
+    "oid[]",
+    "name[]",
+    "regtype[]",
+    "jsonb[]",
+    '"char"[]',
+    "int2vector",
+    "oidvector",
+]
+"""A text may become one of these. The other way round `text[] = text[]` would not be clear to anybody."""
 SHADOWS = """
 create schema shadow;
 create function shadow.no(text, text) returns boolean language sql immutable as 'select false';
@@ -79,11 +97,13 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
         for statement in SHADOWS.split(";\n"):
             if statement:
                 own.ask(statement)
-        for type_ in TEXTS:
-            for one, other in ((type_, "text"), ("text", type_)):
-                own.ask(
-                    f"do $$ begin create cast ({one} as {other}) with inout as implicit; {THERE}; end $$"
-                )
+        casts = [
+            (one, other) for type_ in TEXTS for one, other in ((type_, "text"), ("text", type_))
+        ]
+        for one, other in [*casts, *(("text", array) for array in ARRAYS)]:
+            own.ask(
+                f"do $$ begin create cast ({one} as {other}) with inout as implicit; {THERE}; end $$"
+            )
     with Lab.following(cluster.dsn(database.name), TYPES + TABLES + BELOW_TABLES) as made:
         yield made
 
