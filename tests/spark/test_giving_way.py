@@ -53,6 +53,21 @@ MOMENTS = {
 }
 
 
+# Of one job, each with the DDL that runs then.
+TEN = (
+    ("evaluation.snapshot.open_slot", "before", "truncate", 0),
+    ("evaluation.snapshot.open_slot", "after", "add column", 1),
+    ("evaluation.snapshot.wait_until_safe", "before", "index", 0),
+    ("evaluation.snapshot.wait_until_safe", "after", "vacuum full", 1),
+    ("evaluation.snapshot._sized", "before", "rewrite", 0),
+    ("evaluation.snapshot._sized", "after", "reindex", 1),
+    ("evaluation.queries._ranges", "before", "trigger", 0),
+    ("evaluation.queries._ranges", "after", "index", 1),
+    ("common.arrow.collected", "before", "vacuum full", 0),
+    ("common.arrow.collected", "after", "truncate", 1),
+)
+
+
 @contextmanager
 def gated(database: Database, table: str) -> Iterator[None]:
     """Keep whoever plans a query on the table for a job within the block."""
@@ -60,6 +75,30 @@ def gated(database: Database, table: str) -> Iterator[None]:
     with closing(connect(database.cluster.dsn(database.name))) as gate:
         gate.ask("select pg_advisory_lock(4711)")
         yield
+
+
+def alter_ten_times(
+    patch: pytest.MonkeyPatch, database: Database, *tables: str
+) -> set[tuple[str, str]]:
+    """Let the application change its tables at each of the moments, and return which came."""
+    done: set[tuple[str, str]] = set()
+    for function, when, ddl, place in TEN:
+
+        def alter(
+            *_: object,
+            moment: tuple[str, str] = (function, when),
+            ddl: str = ddl,
+            table: str = tables[place],
+        ) -> None:
+            impatient(database, ddl, table)
+            done.add(moment)
+
+        if when == "before":
+            meanwhile(patch, function, before=alter)
+        else:
+            # The first reading gives way to what comes before it, and has no end.
+            meanwhile(patch, function, after=alter, times=1 + (ddl == "truncate"))
+    return done
 
 
 def impatient(database: Database, ddl: str, table: str) -> None:
@@ -103,6 +142,17 @@ def test_ddl_at_a_moment_of_a_seed_is_counted_or_begun_again(
     source.must_end_as_a_recount()
 
 
+def test_ddl_at_ten_moments_of_a_seed_waits_for_nobody(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.fill()
+    done = alter_ten_times(monkeypatch, source, "notification_history", "notifications")
+    code, _, err = source.seed()
+    assert code == 0, err
+    assert len(done) == len(TEN)
+    source.must_end_as_a_recount()
+
+
 def test_a_table_that_is_dropped_while_it_is_read_is_said(source: Source) -> None:
     source.fill()
     with ThreadPoolExecutor(1) as pool:
@@ -124,3 +174,13 @@ def test_ddl_gets_through_beside_an_audit(purging: Kept, ddl: str) -> None:
         code, out, err = auditing.result(300)
     assert code == 0, out + err
     assert "waited for this job, which gives way" in err
+
+
+def test_ddl_at_ten_moments_of_an_audit_waits_for_nobody(
+    purging: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with purging.follow("--build"):
+        done = alter_ten_times(monkeypatch, purging.source, "old_orders", "orders")
+        code, out, err = purging.run("audit", "--json")
+    assert code == 0, out + err
+    assert len(done) == len(TEN)
