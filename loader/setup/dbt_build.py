@@ -35,6 +35,8 @@ def build(project: Path, settings: Settings) -> None:
 def _dbt(command: str, project: Path, profiles: Path, settings: Settings, *options: str) -> None:
     program = Path(sys.executable).with_name("dbt")
     words = [command, "--project-dir", str(project), "--profiles-dir", str(profiles), *options]
+    if not sys.stdout.isatty():
+        words.append("--no-use-colors")
     try:
         done = subprocess.run(
             [str(program) if program.exists() else "dbt", *words],
