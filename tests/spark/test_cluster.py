@@ -92,7 +92,8 @@ def test_a_password_shows_nowhere_on_a_cluster(
     login = {"PGUSER": "keeper", "PGPASSFILE": str(passwords), "SPARK_LOCAL_IP": "127.0.0.1"}
     with SecretWatch(SECRET, source.dsn, workers.home) as seen:
         # The executors have neither the variables nor the password file.
-        code, out, err = source.submit(master=workers.url, conf=conf, environment=login)
+        four = ("--partitions", "4")
+        code, out, err = source.submit(*four, master=workers.url, conf=conf, environment=login)
     assert code == 0, err
     source.must_end_as_a_recount()
     assert seen.found == set()
@@ -104,4 +105,7 @@ def test_a_password_shows_nowhere_on_a_cluster(
 
     wait_until(lambda: "SparkListenerApplicationEnd" in read_all())
     assert "spark.broadcast.UDFCompressionThreshold" in read_all()
+    # Each range was a task, under the name of what it read.
+    assert read_all().count('"Event":"SparkListenerTaskEnd"') >= 4
+    assert '"spark.job.description":"reading public.notification_history, ' in read_all()
     assert files_with(workers.home, SECRET) == set()
