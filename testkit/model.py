@@ -132,7 +132,7 @@ def register(dsn: str, models: Mapping[str, Query], slot: str = SLOT) -> None:
         now = read_registration(target).models
         identities = read_current(source, now)
         roots = LeafCatalog(source, source_tables(now), {}).roots
-        register_tables(target, table_rows(slot, source_tables(now), identities, roots))
+        register_tables(target, table_rows(slot, source_tables(now), identities, roots), 2**64 - 1)
 
 
 def registered(dsn: str, slot: str = SLOT) -> tuple[Model, ...]:

@@ -61,6 +61,7 @@ class Session:
         self._received: deque[Message] = deque()
         self._batch = self._next_batch()
         self._stop_seen = 0.0
+        self._seen = 0
 
     @property
     def outdated(self) -> str:
@@ -180,6 +181,8 @@ class Session:
         is_asked = batch.reply_wanted or self._news.is_awaited
         if is_asked and position.received > position.stored:
             return True
+        if self._news.is_awaited and self._stream.monitor.seen > self._seen:
+            return True
         self._news.look_if_due()
         return False
 
@@ -191,7 +194,10 @@ class Session:
             self._log.rollback()
             return
         since = run_state.open_since = run_state.open_since or time.monotonic()
-        registration = self._log.commit_position(position.stored, position.received, batch.rows)
+        self._seen = stream.monitor.seen
+        registration = self._log.commit_position(
+            position.stored, position.received, batch.rows, self._seen
+        )
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")

@@ -84,6 +84,8 @@ class SourceMonitor(Poller[Connection, Answer]):
         """The newest one; that of a sound stream before there is one."""
         self.has_altered = False
         """Whether columns that models need are not what they were when the stream began."""
+        self.seen = 0
+        """Up to here they were."""
 
     def watch(
         self,
@@ -98,6 +100,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         """
         self._pid = pid
         self._columns = columns
+        self.seen = columns.read_lsn
         # A name may hold the mark of a parameter.
         is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
         self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
@@ -111,6 +114,8 @@ class SourceMonitor(Poller[Connection, Answer]):
             self._wake_server(connection, answer.restart_lsn)
         self.answer = answer
         self.has_altered = not self._columns.is_as_read(connection)
+        if not self.has_altered:
+            self.seen = answer.wal_end
         if answer.has_waits and (finding := read_wait(connection)) is not None:
             self._stop_stream(finding)
         return answer

@@ -210,7 +210,10 @@ class Stream:
         failpoints.reach("before-followed")
         for finding in answers.lacking.values():
             log.warning("%s\nTry: %s", finding, finding.remedy)
-        self.log.register_tables(self.registration, answers.state.identities, answers.lacking)
+        self.log.register_tables(
+            *(self.registration, answers.state.identities, answers.lacking),
+            answers.labels.read_lsn,
+        )
         self.followed = FollowedTables(
             self.log, self.registration, self.partitions, answers.labels, self.catalogs
         )

@@ -17,7 +17,7 @@ from waltally.models import Model
 from waltally.settings import Settings
 from waltally.units import duration, plural
 
-GOES_ON, SEED = "goes on", "waits for a seed"
+GOES_ON, WAITS, SEED = "goes on", "waits", "waits for a seed"
 
 _FEW_GROUPS, _SEEDS_START = 100_000, 2.0
 _ROWS_PER_SECOND = {True: 750_000, False: 77_000}
@@ -51,6 +51,8 @@ class Effect(NamedTuple):
     """Only models that need one of these; None: each that reads the table."""
     verdict: str
     why: str
+    by_key: bool | None = None
+    """Only rows that are kept without their table's old rows, or any other model; None: each."""
 
 
 class Asked(NamedTuple):
@@ -130,7 +132,7 @@ def _lines(found: Sequence[Effect], asked: Asked) -> Iterator[str]:
         if not own:
             others += 1
             continue
-        effect = next((one for one in own if one.verdict == SEED), own[0])
+        effect = min(own, key=lambda one: (SEED, WAITS, GOES_ON).index(one.verdict))
         above = asked.readers[model.name]
         price, upper = "", ""
         if effect.verdict == SEED:
@@ -141,7 +143,8 @@ def _lines(found: Sequence[Effect], asked: Asked) -> Iterator[str]:
 
 
 def _concerns(effect: Effect, model: Model) -> bool:
-    return any(
+    is_by_key = not model.declaration.get("has_old_rows", True)
+    return effect.by_key in (None, is_by_key) and any(
         _is(table, effect.table)
         and (effect.columns is None or not effect.columns.isdisjoint(columns))
         for table, columns in model.needed.items()
@@ -161,7 +164,7 @@ def effects(node: pb.Node, asked: Asked) -> Iterator[Effect]:
         for one in statement.cmds:
             yield from _of_command(_name(statement.relation), one.alter_table_cmd, asked)
     elif kind == "rename_stmt" and statement.rename_type == pb.OBJECT_COLUMN:
-        yield _renamed(_name(statement.relation), statement.subname, statement.newname)
+        yield from _renamed(_name(statement.relation), statement.subname, statement.newname)
     elif kind in ("rename_stmt", "alter_object_schema_stmt"):
         yield _swapped(_name(statement.relation))
     elif kind == "drop_stmt":
@@ -249,13 +252,10 @@ def _is_longer(name: str, length: int, typmods: Sequence[int]) -> bool:
     return scale == old_scale and typmods[0] >= digits
 
 
-def _renamed(table: str, old: str, new: str) -> Effect:
-    return Effect(
-        table,
-        frozenset({old}),
-        SEED,
-        f"write {new} into its query, then `dbt build`; rows that are written before are rejected",
-    )
+def _renamed(table: str, old: str, new: str) -> Iterator[Effect]:
+    only, build = frozenset({old}), f"write {new} into its query, then `loader setup`, `dbt build`"
+    yield Effect(table, only, WAITS, f"{build}; it goes on without a seed", by_key=False)
+    yield Effect(table, only, SEED, build, by_key=True)
 
 
 def _swapped(table: str) -> Effect:

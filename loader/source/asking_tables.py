@@ -277,6 +277,10 @@ select coalesce(jsonb_object_agg(
             a.attrelid = c.oid
             and not a.attisdropped
             and needed.columns ? a.attname::text
+    ), 'names', (
+        select jsonb_object_agg(a.attnum, a.attname)
+        from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     ))
 ), '{}')
 from jsonb_to_recordset(%s)

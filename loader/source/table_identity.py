@@ -21,6 +21,8 @@ class TableIdentity(TypedDict):
     and FULL included."""
     column_numbers: dict[str, int]
     """The attribute numbers of the needed columns that it has."""
+    names: dict[str, str]
+    """What all its columns are called, by number."""
     labels: Labels
     """What its needed columns are: see LabelCatalog."""
 

@@ -47,7 +47,8 @@ class ChangeLog:
         self._copy = f"copy {log} ({', '.join(COLUMNS)}) from stdin (format binary)"
         self._move = (
             f"update {self.connection.table('slot_position')} set position_lsn = %s, "
-            "moved_at = now(), stored_changes = stored_changes + %s "
+            "moved_at = now(), stored_changes = stored_changes + %s, "
+            "catalog_lsn = greatest(catalog_lsn, %s) "
             "where slot_name = %s and position_lsn = %s "
             f"returning {self.connection.table('registration')}(slot_name), "
             "current_setting('synchronous_commit')"
@@ -75,13 +76,15 @@ class ChangeLog:
         """Return the number of the newest registration, and whether the position is waited for.
 
         Who calls cdc.wait_for holds a lock meanwhile, and a model waits for a baseline that is
-        ahead of the position. It writes nothing.
+        ahead of the position, or for a look at the tables' columns. It writes nothing.
         """
         rows = self.connection.ask_staging(
             "select {0}.registration(slot_name), case when pg_try_advisory_lock(wait.key) "
             "then not pg_advisory_unlock(wait.key) else true end or exists ("
             "select from {0}.baseline where baseline.slot_name = log.slot_name "
             "and snapshot_lsn > position_lsn and system_identifier = log.system_identifier) "
+            "or exists (select from {0}.installed_model as own where own.slot_name = log.slot_name "
+            "and own.is_unseen) "
             "from {0}.slot_position as log "
             "cross join lateral {0}.lock_key('wait', slot_name) as wait (key) where slot_name = %s",
             (self.connection.slot,),
@@ -93,10 +96,11 @@ class ChangeLog:
         registered: Registration,
         identities: Mapping[str, Mapping[str, Any]],
         lacking: Mapping[Table, LoaderError],
+        seen: int,
     ) -> None:
         """Make these the tables of the slot, in a transaction that the caller ends.
 
-        Those that are lacking something are not followed yet.
+        Those that are lacking something are not followed yet. All were seen at the position.
         """
         self.begin()
         tables, roots = registered.tables, registered.leaves
@@ -104,7 +108,7 @@ class ChangeLog:
         for table, row in zip(tables, rows, strict=True):
             if (finding := lacking.get(table)) is not None:
                 row["lacks"] = {"reason": str(finding), "remedy": finding.remedy}
-        registration.register_tables(self.connection, rows)
+        registration.register_tables(self.connection, rows, seen)
 
     def write_followed(self, registered: Registration, held: Held) -> None:
         """Write down from where on the log holds what, in a transaction that the caller ends."""
@@ -192,16 +196,18 @@ class ChangeLog:
                 ) from error
             raise
 
-    def commit_position(self, before: int, after: int, changes: int) -> int:
+    def commit_position(self, before: int, after: int, changes: int, seen: int = 0) -> int:
         """Move the position of record and commit it with the `changes` rows appended since.
 
+        Up to `seen` the tables' columns were those that were registered.
         Return the number of the newest registration. Raises Interrupted where the row is not at
         `before`: another loader moved it; LoginRefused where a proxy has lent another session,
         whose commit might be lost in a crash.
         """
         self.begin()
         moved = self.connection.ask(
-            self._move, (lsn.show(after), changes, self.connection.slot, lsn.show(before))
+            self._move,
+            (lsn.show(after), changes, lsn.show(seen), self.connection.slot, lsn.show(before)),
         )
         if not moved:
             self.rollback()

@@ -92,6 +92,7 @@ on conflict (slot_name, table_schema, table_name) do update set
     table_oid = coalesce(known.table_oid, excluded.table_oid),
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,
+    names = excluded.names,
     labels = excluded.labels || known.labels,
     partitions = coalesce(known.partitions, excluded.partitions),
     lacks = excluded.lacks
@@ -141,10 +142,17 @@ def table_rows(
     ]
 
 
-def register_tables(target: Target, rows: list[dict[str, object]]) -> None:
-    """Make these the slot's tables, in the open transaction; forget all others."""
-    for statement in (_FORGET_TABLES, _REGISTER_TABLES):
-        target.ask_staging(statement, {"slot": target.slot, "rows": Json(rows)})
+_SEEN = "update {}.slot_position set catalog_lsn = %(seen)s where slot_name = %(slot)s"
+
+
+def register_tables(target: Target, rows: list[dict[str, object]], seen: int) -> None:
+    """Make these the slot's tables, in the open transaction; forget all others.
+
+    They were like this up to the position `seen`.
+    """
+    values = {"slot": target.slot, "rows": Json(rows), "seen": lsn.show(seen)}
+    for statement in (_FORGET_TABLES, _REGISTER_TABLES, _SEEN):
+        target.ask_staging(statement, values)
 
 
 def write_shapes(target: Target, shapes: Mapping[Table, Mapping[str, object]]) -> None:

@@ -308,7 +308,10 @@ def put(pipeline: Pipeline, payloads: list[str]) -> None:
         pipeline.slot,
         payloads,
     )
-    pipeline.source.execute("update cdc.slot_position set position_lsn = position_lsn + 8")
+    pipeline.source.execute(
+        "update cdc.slot_position set position_lsn = position_lsn + 8,"
+        " catalog_lsn = 'FFFFFFFF/FFFFFFFF'"
+    )
 
 
 NO_UUIDS = [7, True, {"a": 1}, ["x"], "{00000000}", ""]

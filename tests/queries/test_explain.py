@@ -19,8 +19,7 @@ create table lab.item (
     note text
 );
 alter table lab.item replica identity full;
-create table lab.shop (id integer primary key, name text);
-alter table lab.shop replica identity full
+create table lab.shop (id integer primary key, name text)
 """
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "prices": ("select kind, sum(price) as price from {item} group by 1", {}),
@@ -41,7 +40,7 @@ CASES = [
     ("alter column kind type bigint", ["prices goes on: kind gets a wider type"]),
     ("alter column kind type bigint using kind + 1", [WAITS.format("prices")]),
     ("alter column kind type text", [WAITS.format("prices")]),
-    ("rename column kind to sort", [WAITS.format("prices")]),
+    ("rename column kind to sort", ["prices waits: write sort into its query"]),
     ("rename column note to remark", []),
     ("drop column code", [WAITS.format("codes")]),
     ("rename to old_item", [WAITS.format("prices"), WAITS.format("codes")]),
@@ -88,6 +87,8 @@ def test_a_migration_is_explained_statement_by_statement_and_nothing_runs_it(
         "alter type lab.mood rename value 'bad' to 'worse';\ncreate index on lab.shop (name)\n"
     )
     said = system.must("setup", "--explain", str(file))
+    of_rows = system.must("setup", "--explain", "alter table shop rename name to called")
+    assert "shops waits for a seed, about 2.0 s by an estimate: write called into" in of_rows
     assert said.count("prices waits for a seed") == 2
     assert said.count("codes waits for a seed") == 3
     assert said.endswith("create index on lab.shop (name)\n  3 other models go on\n")

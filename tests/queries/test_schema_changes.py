@@ -1,4 +1,4 @@
-"""A column that gets a wider type costs no seed: a loader runs, and the models stay exact."""
+"""A column that gets a wider type, or another name, costs no seed: a loader runs all the time."""
 
 from __future__ import annotations
 
@@ -136,3 +136,78 @@ def test_what_means_another_thing_of_a_wider_type_waits_for_a_seed(
     state = "select state, reason from cdc.model_state"
     assert system.target.execute(state)[0][0] == "follows"
     assert "its query has changed: until a seed" in system.target.execute(state)[0][1]
+
+
+RENAMED = {
+    name: (query.replace("amount", "total").replace("total, avg", "amount, avg"), config)
+    for name, (query, config) in MODELS.items()
+    if name == "sums"
+}
+WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {"sums": MODELS["sums"]}
+BY_KEY: dict[str, tuple[str, dict[str, Any]]] = {
+    "parts": ("select id, amount, note from {part}", {})
+}
+
+
+def test_a_column_with_another_name_needs_no_seed_while_rows_come_and_go(
+    system: QuerySystem,
+) -> None:
+    system.keep(WITHOUT, is_refresh=False)
+    writer = Writer(system)
+    baselines = "select array_agg(baseline_id) from cdc.baseline"
+    taken = system.target.value(baselines)
+    with system.start("--build") as running:
+        for number in range(4):
+            writer.write(number % 2, "abc", number, "1.5")
+        follow(system, running)
+        system.source.execute("alter table lab.item rename amount to total")
+        for number in range(7):
+            writer.write(number % 2, "abc", number, "1.5")
+        system.source.execute("update lab.item set total = total + 1")
+        waits = ("waits", "amount of lab.item is called total now")
+        state = "select state, reason from cdc.model_state where model_name = 'sums'"
+        wait_until(lambda: system.target.execute(state) == [waits], running.said())
+        system.keep(RENAMED, is_refresh=False)
+        follow(system, running)
+        # Another column may have the former name, and this one a third.
+        system.source.execute("alter table lab.item add amount text default 'x'")
+        writer.last += 1
+        system.source.execute(
+            f"insert into lab.item values ({writer.last}, 1, 'abc', 9, 1, 'amount'); delete from"
+            " lab.item where id = 7; update lab.item set total = total * 2"
+        )
+        follow(system, running)
+        # From a baseline that is older than the name.
+        system.keep(RENAMED)
+        follow(system, running)
+    assert system.target.value(baselines) == taken
+    assert system.target.value("select count(*) from analytics.rejected_changes") == 0
+    system.keep(RENAMED, is_refresh=False)
+    system.catch_up()
+    assert system.states()["sums"] == "follows"
+
+
+def test_rows_by_key_wait_for_a_seed_where_a_column_has_another_name(system: QuerySystem) -> None:
+    system.source.execute(
+        "create table lab.part (id integer primary key, amount integer, note text)"
+    )
+    system.keep(BY_KEY)
+    system.target.take_baseline()
+    system.source.execute("insert into lab.part values (1, 1, 'a')")
+    system.catch_up()
+    assert not system.differing()
+    for change, reason in (
+        ("rename amount to total", "amount of lab.part is called total now"),
+        ("drop column total", "amount of lab.part is gone"),
+    ):
+        system.source.execute(f"alter table lab.part {change}")
+        system.source.execute("update lab.part set note = note || 'b'")
+        system.catch_up()
+        system.catch_up()
+        ((state, said),) = system.target.execute("select state, reason from cdc.model_state")
+        assert (state, said) == ("waits", reason)
+    system.keep({"parts": ("select id, note from {part}", {})}, is_refresh=False)
+    system.catch_up()
+    ((said, remedy),) = system.target.execute("select reason, remedy from cdc.model_state")
+    assert said == "amount of lab.part is gone; a seed counts its new query"
+    assert remedy == "`spark-submit spark/seed.py --model parts`"

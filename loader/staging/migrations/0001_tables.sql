@@ -55,6 +55,8 @@ create table slot_position (
     start_lsn pg_lsn not null,
     -- Every source transaction with a commit LSN below this is in the change log.
     position_lsn pg_lsn not null,
+    -- What logged_table says of the columns was so up to here; as far as a loader will read, until there is one.
+    catalog_lsn pg_lsn not null default 'FFFFFFFF/FFFFFFFF',
     moved_at timestamptz not null default now(),
     -- How many changes the loader has appended, counted in the transactions that append them.
     stored_changes bigint not null default 0,
@@ -77,6 +79,8 @@ create table logged_table (
     named_xid bigint,
     -- The attribute numbers that the columns had when a model first needed them: {"column": number}.
     column_numbers jsonb not null default '{}',
+    -- What all its columns were called when a loader last read them: {"number": "column"}; null until it has.
+    names jsonb,
     -- The labels that the enums of its needed columns had when they were last read: {"column": {"oid": "label"}}.
     labels jsonb not null default '{}',
     -- From which position on the log holds what: {"column, or * for the others": "LSN"}; empty until a loader follows
@@ -152,6 +156,8 @@ create table installed_model (
     remedy text,
     -- Whether it failed because somebody had locked what it needs: then nothing is wrong.
     is_locked boolean not null default false,
+    -- Whether it waits until a loader has looked what its tables' columns are called.
+    is_unseen boolean not null default false,
     failed_at timestamptz,
     failures integer not null default 0,
     retry_at timestamptz,

@@ -61,6 +61,7 @@ select
         order by logged.table_schema, logged.table_name
         limit 1
     ) as lacks,
+    found.gone_columns,
     found.other_slot
 from cdc.installed_model as installed
 inner join cdc.slot_position as log on log.slot_name = installed.slot_name
@@ -107,6 +108,10 @@ cross join lateral (
             registered_model.slot_name,
             case when applied.is_former then cdc.needed_columns(applied.declaration) else registered_model.needed end
         ) as held_lsn,
+        cdc.find_gone(
+            registered_model.slot_name,
+            case when applied.is_former then cdc.needed_columns(applied.declaration) else registered_model.needed end
+        ) as gone_columns,
         cdc.other_slot(installed.slot_name, installed.model_name, installed.declared_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0

@@ -22,6 +22,7 @@ cross join lateral (
     select case
         when compiled <> registered then 'another query'
         when other_slot is not null then 'of another slot'
+        when gone_columns is not null and lost_lsn is null then 'column gone'
         when baseline_id is null and built_on is not null and not is_refresh_asked then 'baseline gone'
         -- Its rows stay, and changes are added.
         when not is_rebuild and applied_lsn > greatest(position_lsn, snapshot_lsn) then 'ahead of the log'

@@ -23,6 +23,8 @@ select
             when 'table lacks something' then lacks ->> 'reason'
             when 'another query'
                 then format('it is a copy of %s, which has another query, so nothing is followed for it', original)
+            when 'column gone'
+                then gone_columns || case when is_former then '; a seed counts its new query' else '' end
             when 'of another slot'
                 then format('it is built from the slot %s; a second slot would mix its counts with these', other_slot)
             when 'baseline gone' then 'the baseline that it was built on is gone'
@@ -61,13 +63,15 @@ select
     case
         when tried.is_failed then null
         when planned.verdict = 'another query' or planned.is_former and not planned.is_installed then array['copy']
-        when planned.is_former and planned.step = 'add' then array['seed']
+        when planned.is_former and (planned.step = 'add' or planned.verdict = 'column gone') then array['seed']
         when planned.verdict = 'log lacks columns' then array['run', 'seed']
         -- Setup says which SQL mends the replica identity.
         when planned.verdict = 'change without its old row' then array['setup', 'seed']
         when starts_with(planned.verdict, 'log lacks columns') and held_lsn is null then array['run', 'seed']
         when tried.upgraded is not null then array['audit']
-        when planned.verdict not in ('follows', 'to be rebuilt', 'of another slot', 'table lacks something')
+        when planned.verdict not in (
+            'follows', 'to be rebuilt', 'of another slot', 'table lacks something', 'column gone'
+        )
             then array['seed']
     end as needs,
     tried.is_failed

@@ -53,6 +53,7 @@ begin
         error = null,
         remedy = null,
         is_locked = false,
+        is_unseen = false,
         failures = 0,
         retry_at = null;
 

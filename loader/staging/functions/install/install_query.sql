@@ -8,7 +8,11 @@ create or replace function cdc.install_query(
 language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
 declare
     sources constant jsonb := cdc.source_columns(slot, relations);
-    compiled constant jsonb := cdc.compile_model(slot, model_name, query, sources, options);
+    read constant jsonb := cdc.compile_model(slot, model_name, query, sources, options);
+    is_new constant boolean := to_regclass(format('%I.%I', model_schema, model_table)) is null;
+    -- Null where it needs other rows than it has.
+    renamed constant jsonb := case when not is_new then cdc.same_rows(slot, model_name, query, sources, options, read) end;
+    compiled constant jsonb := cdc.note_renamed(read, renamed);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
     routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
@@ -17,15 +21,12 @@ declare
         routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
         deltas || '(cdc.change[], integer[], integer[])'
     ];
-    is_new constant boolean := to_regclass(relation) is null;
-    -- Not one whose columns alone have got wider types.
-    keeps_rows constant boolean := not is_new and cdc.same_rows(slot, model_name, query, sources, options, compiled);
 begin
     perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
     if is_new then
         execute cdc.write_table(compiled, relation, format('uix_%s_dimensions', model_table));
-    elsif keeps_rows then
+    elsif renamed is not null then
         -- Before its table, as an apply does.
         perform pg_advisory_xact_lock(cdc.lock_key('model', model_key));
         perform cdc.widen_table(relation::regclass, (
@@ -44,7 +45,7 @@ begin
     perform cdc.install_model(
         slot, model_schema, model_table, model_name, compiled,
         jsonb_build_object('text', query, 'sources', sources, 'options', options), functions[1],
-        cdc.list_needs(compiled), is_refresh or is_new, keeps_rows, coalesce(options ->> 'engine', 'database'), functions, project,
+        cdc.list_needs(compiled), is_refresh or is_new, renamed is not null, coalesce(options ->> 'engine', 'database'), functions, project,
         target_schema
     );
     perform cdc.install_changes(coalesce(project, slot), model_schema, model_table, model_name, compiled, options ->> 'changes');

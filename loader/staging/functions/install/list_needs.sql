@@ -1,5 +1,6 @@
 -- What a model needs of each source: the table, its needed columns in their order (as many entries for each table),
--- which of its changes are told apart (see write_reader), and the table's schema and name.
+-- which of its changes are told apart (see write_reader), the table's schema and name, and what columns were called
+-- before: {"column": {"former": ["name"], "until": "LSN"}}.
 create or replace function cdc.list_needs(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with listed as (
@@ -22,7 +23,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             end,
             value ->> 'schema',
             substr(value ->> 'table', length(value ->> 'schema') + 2)
-        )
+        ) || coalesce((
+            select jsonb_build_array(jsonb_object_agg(own ->> 'name', own -> 'renamed'))
+            from jsonb_path_query(value, '$.columns[*] ? (@.is_needed == true && exists (@.renamed))') as own
+            having count(*) > 0
+        ), '[]')
         order by place
     )
     from listed

@@ -14,7 +14,7 @@ begin
             of_table.told_apart,
             of_table.schema_name,
             substr(of_table.name, length(of_table.schema_name) + 2)
-        )
+        ) || case when of_table.renamed is null then '[]' else jsonb_build_array(of_table.renamed) end
         order by of_table.name
     )
     into needed
@@ -26,12 +26,14 @@ begin
                 when bool_or(need.value ->> 2 = 'each') then '"each"'
                 else to_jsonb(bool_or(need.value -> 2 = 'true'))
             end as told_apart,
-            coalesce(jsonb_agg(distinct own.value) filter (where own.value <> 'null'), '[]') as columns
+            coalesce(jsonb_agg(distinct own.value) filter (where own.value <> 'null'), '[]') as columns,
+            jsonb_object_agg(renamed.key, renamed.value) filter (where renamed.key is not null) as renamed
         from cdc.installed_model as installed
         cross join lateral jsonb_array_elements(
             installed.needs || coalesce(installed.former -> 'needs', '[]')
         ) as need (value)
         left join lateral jsonb_array_elements(need.value -> 1) as own (value) on true
+        left join lateral jsonb_each(need.value -> 5) as renamed on true
         where installed.slot_name = make_reader.slot
         group by 1, 2
     ) as of_table;

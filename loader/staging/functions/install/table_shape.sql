@@ -22,7 +22,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select jsonb_build_object(
         'columns', coalesce(jsonb_agg(
-            jsonb_build_object('name', bases.attname, 'type', case
+            jsonb_build_object('number', bases.attnum, 'name', bases.attname, 'type', case
                 when 'e' in (t.typtype, element.typtype) then 'text'
                 when named.is_other then 'other'
                 -- Without quotes these two are other types.

@@ -18,7 +18,7 @@ begin
             update cdc.installed_model as stored
             set
                 is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
-                error = null, remedy = null, is_locked = false, failures = 0, retry_at = null
+                error = null, remedy = null, is_locked = false, is_unseen = false, failures = 0, retry_at = null
             where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
         end if;
     end loop;

@@ -9,6 +9,7 @@ begin
     set
         error = message,
         is_locked = is_lock,
+        is_unseen = code = 'WL006',
         remedy = coalesce(
             -- Somebody has taken the table's key, or a column, away, changed its type, or added one. The server has hints
             -- for some of it, which mean its SQL.
@@ -41,9 +42,9 @@ begin
             end
         ),
         failed_at = clock_timestamp(),
-        failures = case when is_lock then 0 else failures + 1 end,
+        failures = case when is_lock or code = 'WL006' then 0 else failures + 1 end,
         retry_at = clock_timestamp() + make_interval(
-            secs => case when is_lock then 1 else least(60, 2 ^ least(failures, 10)) end
+            secs => case when is_lock or code = 'WL006' then 1 else least(60, 2 ^ least(failures, 10)) end
         )
     where
         stored.slot_name = plan.slot_name

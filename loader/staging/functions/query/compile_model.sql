@@ -18,7 +18,7 @@ begin
                 from jsonb_array_elements(former.value -> 'columns') with ordinality as own (value, place)
                 where exists (
                     select from jsonb_array_elements(source.value -> 'columns') as present
-                    where cdc.without_widening(present.value) @> cdc.without_widening(own.value)
+                    where cdc.without_widening(present.value) @> cdc.without_widening(own.value - 'number')
                 )
             )))
             from jsonb_array_elements(sources) as source

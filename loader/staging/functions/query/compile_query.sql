@@ -54,7 +54,8 @@ begin
     inputs := (select jsonb_agg(value order by coalesce(value ->> 'table', value ->> 'model') collate "C") from jsonb_array_elements(inputs));
     named := cdc.name_sources(query, inputs);
     exact := cdc.exact_columns(named.named, named.numbered);
-    read := cdc.read_query(named.named);
+    read := cdc.read_query(named.named, numbered => named.numbered);
+    named.numbered := cdc.rename_columns(named.numbered);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
     needed := cdc.needed_sources(named.numbered, nodes, options);

@@ -1,12 +1,14 @@
 -- Let PostgreSQL read a query over the tables of stub_sources, as name_sources names them, and return what it made of
 -- it: the text with every name resolved, in which the sources are waltally_source_1, 2, ..., the parse tree as the
--- catalog prints it, the columns, and by column a collation that is not its type's own.
+-- catalog prints it, the columns, and by column a collation that is not its type's own. Columns of `numbered` that were
+-- renamed are named as before in the query, and printed as now.
 create or replace function cdc.read_query(
-    named text, out printed text, out tree text, out columns jsonb, out collations jsonb
+    named text, out printed text, out tree text, out columns jsonb, out collations jsonb, numbered jsonb default '[]'
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     execute format('create temporary view waltally_query as %s', named);
+    perform cdc.rename_stubs(numbered, 'name', 'renamed');
     select
         (
             select string_agg(
@@ -36,5 +38,6 @@ begin
     left join pg_namespace as n on n.oid = c.collnamespace
     where a.attrelid = to_regclass('pg_temp.waltally_query') and a.attnum > 0;
     drop view pg_temp.waltally_query;
+    perform cdc.rename_stubs(numbered, 'renamed', 'name');
 end
 $$;

@@ -2,8 +2,8 @@
 -- any of them, in the columns of the type `change`. Changes that look alike are one, which is most of what makes a
 -- batch cheap; `is_each` keeps them apart.
 --
--- gives  [["schema.table", ["column", ...], apart, "schema", "table"], ...]; apart is false, true where the deletes of
---        each transaction stay apart, or "each" where every change does
+-- gives  [["schema.table", ["column", ...], apart, "schema", "table", renamed columns as list_needs has them], ...];
+--        apart is false, true where the deletes of each transaction stay apart, or "each" where every change does
 --
 -- An image, the old or the new row of a change, is an array of {"name": ..., "value": ...} as text. The token of a
 -- column is what follows its name: the first character of it says whether the value is a string, null, or a number or a
@@ -240,8 +240,8 @@ $template$,
                 'tables', coalesce(string_agg(format('when %L then %s', split.name, split.place), e'\n                        ' order by split.place), 'when null then 0'),
                 'numbered', coalesce(string_agg(format('(%s, %L)', split.place, split.name), ', ' order by split.place), '(0, '''')'),
                 'columns', coalesce(format('case table_no %s end', string_agg(format('when %s then %L::text[]', split.place, array(select jsonb_array_elements_text(split.columns))), ' ' order by split.place)), 'null::text[]'),
-                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['old'])), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['new', 'old'])), e'\n                ' order by split.place), 'when 0 then null::text[]'),
+                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['old'], split.renamed)), e'\n                ' order by split.place), 'when 0 then null::text[]'),
+                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['new', 'old'], split.renamed)), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
                 'alone', coalesce(string_agg(format(' or table_no = %s%s', split.place, case split.alone when 'true' then ' and action = ''D''' else '' end), '' order by split.place) filter (where split.alone <> 'false'), ''),
@@ -254,7 +254,8 @@ $template$,
                     one.value ->> 3 as schema_name,
                     one.value ->> 4 as table_name,
                     one.value -> 1 as columns,
-                    one.value ->> 2 as alone
+                    one.value ->> 2 as alone,
+                    coalesce(one.value -> 5, '{}') as renamed
                 from jsonb_array_elements(gives) with ordinality as one (value, place)
             ) as split
         )

@@ -54,6 +54,8 @@ begin
         case
             when seeded.is_failed then seeded.error_remedy
             when seeded.verdict = 'table lacks something' then seeded.lacks ->> 'remedy'
+            when seeded.verdict = 'column gone' and not seeded.is_former
+                then 'write what it is called now into its query, or leave it out, then `loader setup`, `dbt build`'
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
                 then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)

@@ -9,23 +9,33 @@ begin
         select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
         from jsonb_array_elements(definitions) with ordinality as one (value, place)
     ));
-    select string_agg(change.text, ', ' order by change.step, one.place) into changes
-    from jsonb_array_elements(definitions) with ordinality as one (value, place)
-    inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as new on new.name = one.value ->> 0
-    inner join cdc.column_forms(target) as old on old.name = new.name
-    inner join pg_attribute as a on a.attrelid = ('pg_temp.' || quote_ident(pattern))::regclass and a.attname = new.name
+    with compared as (
+        select
+            new.*, one.value ->> 1 as definition, one.place, own.is_other, bool_or(own.is_other) over () as has_other
+        from jsonb_array_elements(definitions) with ordinality as one (value, place)
+        inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as new on new.name = one.value ->> 0
+        inner join cdc.column_forms(target) as old on old.name = new.name
+        cross join lateral (select old.form not in (new.form, new.roomy_form) as is_other) as own
+    )
+
+    select string_agg(change.text, ', ' order by change.step, compared.place) into changes
+    from compared
+    inner join pg_attribute as a on a.attrelid = ('pg_temp.' || quote_ident(pattern))::regclass and a.attname = compared.name
     cross join lateral (
-        select 1 as step, format('drop column %I', new.name) as text where new.is_derived
+        select 1 as step, format('drop column %I', compared.name) as text where compared.is_derived and compared.has_other
         union all
         select 2, format(
-            'alter column %I type %s', new.name, format_type(a.atttypid, a.atttypmod) || coalesce(' collate ' || nullif(a.attcollation, 0)::regcollation::text, '')
+            'alter column %I type %s', compared.name,
+            format_type(a.atttypid, a.atttypmod) || coalesce(' collate ' || nullif(a.attcollation, 0)::regcollation::text, '')
         )
-        where not new.is_derived and old.form not in (new.form, new.roomy_form)
+        where not compared.is_derived and compared.is_other
         union all
-        select 3, format('add column %I %s', new.name, one.value ->> 1) where new.is_derived
+        select 3, format('add column %I %s', compared.name, compared.definition) where compared.is_derived and compared.has_other
     ) as change;
     execute format('drop table pg_temp.%I', pattern);
-    execute format('alter table %s %s', target, changes);
+    if changes is not null then
+        execute format('alter table %s %s', target, changes);
+    end if;
 exception
     when dependent_objects_still_exist or feature_not_supported then
         raise exception '% has wider columns now, and a view still needs the former ones: %', target, sqlerrm
