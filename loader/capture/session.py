@@ -195,9 +195,8 @@ class Session:
             return
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._seen = stream.monitor.seen
-        registration = self._log.commit_position(
-            position.stored, position.received, batch.rows, self._seen
-        )
+        moved = (position.stored, position.received, batch.rows, self._seen)
+        registration = self._log.commit_position(*moved)
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")

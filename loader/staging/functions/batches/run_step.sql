@@ -21,10 +21,7 @@ begin
     )
     into result
     using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.model_name, target.oid, target.version;
-    if result.lost_lsn is not null and cdc.is_unseen(plan, result.lost_lsn) then
-        raise exception 'a change lacks a column, and no loader has looked since which ones the table has'
-            using errcode = 'WL006', hint = 'nothing, if a loader runs: it looks within seconds, and the model goes on';
-    end if;
+    perform cdc.require_seen(plan, result.lost_lsn);
     if result.is_reset then
         perform cdc.fill_above(plan.model_name, format('a table of %s was truncated', plan.model_name));
     end if;

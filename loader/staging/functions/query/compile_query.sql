@@ -32,8 +32,7 @@ as $$
 declare
     is_downstream constant boolean := inputs @? '$[*].model';
     mixture constant text := 'The query reads sources beside models, which change at other moments.';
-    named record;
-    read record;
+    named record; read record;
     tree jsonb;
     nodes cdc.tree_node[];
     needed jsonb; exact jsonb;

@@ -254,8 +254,7 @@ $template$,
                     one.value ->> 3 as schema_name,
                     one.value ->> 4 as table_name,
                     one.value -> 1 as columns,
-                    one.value ->> 2 as alone,
-                    coalesce(one.value -> 5, '{}') as renamed
+                    one.value ->> 2 as alone, coalesce(one.value -> 5, '{}') as renamed
                 from jsonb_array_elements(gives) with ordinality as one (value, place)
             ) as split
         )

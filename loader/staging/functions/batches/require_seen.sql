@@ -1,0 +1,15 @@
+-- Stop a model at a change that lacks a column as long as no loader has looked since what the table's columns are
+-- called: one may have another name. A model that lacks a change already is to be seeded anyway.
+create or replace function cdc.require_seen(plan cdc.model_plan, lost_lsn pg_lsn) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if lost_lsn is not null and exists (
+        select from cdc.slot_position as log
+        left join cdc.model_watermark as mark on mark.slot_name = log.slot_name and mark.model_name = plan.model_name
+        where log.slot_name = plan.slot_name and log.catalog_lsn <= require_seen.lost_lsn and mark.lost_lsn is null
+    ) then
+        raise exception 'a change lacks a column, and no loader has looked since which ones the table has'
+            using errcode = 'WL006', hint = 'nothing, if a loader runs: it looks within seconds, and the model goes on';
+    end if;
+end
+$$;
