@@ -111,10 +111,11 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
         f"create trigger waits before insert on {table} for each row execute function lab.wait()"
     )
     with (
-        life.other_session() as holder,
-        life.other_session() as applier,
         closing(connect(life.target.cluster.dsn(life.target.name))) as filler,
         ThreadPoolExecutor() as pool,
+        life.other_session() as applier,
+        # The first to end, also where the test fails: the others wait for it.
+        life.other_session() as holder,
     ):
         ((pid,),) = filler.ask("select pg_backend_pid()")
         holder.ask("select pg_advisory_xact_lock(1)")
