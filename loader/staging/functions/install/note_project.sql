@@ -1,7 +1,7 @@
 -- Note which of the models that a dbt project has installed in these schemas it has no more: `models` are its models
 -- over sources and over models, as schema.name. Called beside other installs, so a row that is locked is left to them.
 create or replace function cdc.note_project(project text, schemas text[], models text[]) returns void
-language sql set search_path = pg_catalog, pg_temp as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
     with unnoted as (
         select own.slot_name, own.model_name from cdc.installed_model as own
         where
@@ -26,3 +26,5 @@ language sql set search_path = pg_catalog, pg_temp as $$
     update cdc.downstream_model as upper set is_unbuilt = not upper.is_unbuilt from unnoted
     where upper.model_name = unnoted.model_name;
 $$;
+
+revoke execute on function cdc.note_project(text, text[], text[]) from public;
