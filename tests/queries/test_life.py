@@ -163,11 +163,18 @@ def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -
     life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
     life.source.execute(CHANGES[0])
     life.must("run", "--once")
-    with life.other_session() as applier:
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as filler,
+        ThreadPoolExecutor() as pool,
+        life.other_session() as applier,
+    ):
         applier.ask(FRONT, (life.slot,))
-        life.target.execute(FILL, life.slot)
-        life.must_say("named", "waits", "a test asks for it")
+        ((pid,),) = filler.ask("select pg_backend_pid()")
+        filling = pool.submit(filler.ask, FILL, (life.slot,))
+        waiting = "select count(*) from pg_locks where pid = %s and not granted"
+        wait_until(lambda: life.target.value(waiting, pid) == 1, "it waits")
         applier.commit()
+        filling.result()
     life.must_be_exact()
 
 
