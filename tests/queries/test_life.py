@@ -137,6 +137,8 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
             assert isinstance(filling.exception(), LoaderError)
         elif end == "asked":
             life.target.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", table)
+            asked = "select count(*) from cdc.to_fill where model_name = %s"
+            assert life.target.value(asked, table) == 2
         elif end == "full":
             life.source.execute(CHANGES[0])
             life.must("run", "--once")
