@@ -15,9 +15,12 @@ def stopped_by_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM cancel the statement that a session waits for. Main thread only."""
     # libpq's own wait lets no handler run; this one cancels at KeyboardInterrupt.
     set_wait_callback(wait_select)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts background processes with Ctrl-C ignored.
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
         set_wait_callback(None)

@@ -224,7 +224,7 @@ def test_a_column_that_is_renamed_at_the_source_stops_the_models_that_need_it(sh
     shop.catch_up()
     assert shop.states()["stock"] != "follows", "a number without the change would be wrong"
     assert shop.states()["sales"] == "follows"
-    code, said = shop.refused("setup")
+    code, said = shop.refused("setup", "--check")
     assert code and "pieces" in said and "models/stock.sql" in said
     path = shop.models / "stock.sql"
     path.write_text(path.read_text().replace("sum(pieces)", "sum(units)"))

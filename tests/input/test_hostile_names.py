@@ -71,7 +71,9 @@ def test_names_that_would_be_code_are_counted_and_not_executed(
     system.given["PGPASSWORD"] = SECRET
     # dbt's own macros take these for the same schema.
     database.execute(f"create schema {quoted(MARTS.swapcase())}")
-    remedies = re.findall("^Try: (alter table .*)$", system.refused("setup")[1], re.MULTILINE)
+    remedies = re.findall(
+        "^Try: (alter table .*)$", system.refused("setup", "--check")[1], re.MULTILINE
+    )
     assert len(remedies) == len(tables), remedies
     for remedy in remedies:
         paste(database.cluster, database.name, remedy)
