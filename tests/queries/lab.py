@@ -206,6 +206,8 @@ class Model:
             marks = ", ".join(["%s"] * len(values))
             with lab.connection.cursor() as cursor:
                 cursor.execute(lab.value(f"select cdc.{writer}({marks})", *values))
+        # A vacuum that gives pages back locks the table for a moment; cdc.apply would try again.
+        lab.execute(f"alter table {table} set (vacuum_truncate = off)")
         self.columns = lab.execute(
             "select name, type, kind from cdc.list_columns(%s) "
             "where is_shown and kind <> 'id' order by place",
