@@ -23,6 +23,9 @@ from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
 
 log = logging.getLogger("loader")
 
+BUILD_SHARE = 0.2
+"""The share of a core that applying may take, where nobody says another."""
+
 if TYPE_CHECKING:
     from loader.capture.events import Event, Notify
 
@@ -48,7 +51,7 @@ def run_command(
             max=1,
             help="The share of a core that applying may take while it keeps up; 1: no pauses.",
         ),
-    ] = 0.2,
+    ] = BUILD_SHARE,
     columns: Annotated[
         str,
         typer.Option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from loader.monitoring import text_lines
 from loader.monitoring.text_lines import shown
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+
+if TYPE_CHECKING:
+    from loader.setup.declared import Declared
 
 
 def setup_command(
@@ -84,8 +87,6 @@ def setup_command(
     Example: loader setup --check
     """
     from loader.setup import setup
-    from loader.setup.dbt_project import find_declared
-    from loader.setup.declared import Declared
     from waltally.errors import combine
 
     settings = Settings.of(source, target, slot, schema)
@@ -97,13 +98,11 @@ def setup_command(
         text = file.read_text() if explain.endswith(".sql") and file.is_file() else explain
         text_lines.write(explained(settings, text))
         return
-    declared = Declared("", ())
-    # dbt itself reads the columns of tables that are in the target's database.
-    if check or manifest or settings.source != settings.target:
-        with shown("dbt parses the project", is_long=True):
-            declared = find_declared(manifest, needs_project=check)
     declared = replace(
-        declared, failover=failover, take_slot=take_slot, source_is_gone=source_is_gone
+        needed_of_project(settings, manifest, check),
+        failover=failover,
+        take_slot=take_slot,
+        source_is_gone=source_is_gone,
     )
     if check:
         with shown("checking servers and tables"):
@@ -119,6 +118,20 @@ def setup_command(
     text_lines.write(done)
     if problems:
         raise combine(problems)
+
+
+def needed_of_project(settings: Settings, manifest: str = "", check: bool = False) -> Declared:
+    """Return what setup has to know of the dbt project; nothing where dbt itself finds out.
+
+    dbt reads the columns of tables that are in the target's database. Raises LoaderError.
+    """
+    from loader.setup.dbt_project import find_declared
+    from loader.setup.declared import Declared
+
+    if not (check or manifest or settings.source != settings.target):
+        return Declared("", ())
+    with shown("dbt parses the project", is_long=True):
+        return find_declared(manifest, needs_project=check)
 
 
 NEXT = (

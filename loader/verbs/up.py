@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.run import Run, follow_slot, log_to_stderr
+from loader.verbs.run import BUILD_SHARE, Run, follow_slot, log_to_stderr
+from loader.verbs.setup import needed_of_project
 from waltally.errors import LoaderError
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
@@ -36,7 +37,7 @@ def up_command(
     from loader.applying.seeder import seed_command
     from loader.monitoring.live import Live
     from loader.setup import dbt_build, repairs
-    from loader.setup.dbt_project import find_declared, find_project
+    from loader.setup.dbt_project import find_project
     from loader.setup.declared import Declared
 
     def agrees(finding: LoaderError) -> bool:
@@ -49,12 +50,9 @@ def up_command(
     log_to_stderr()
     settings = Settings.of(source, target, slot, schema)
     project = find_project(os.environ)
-    run = Run(build_share=0.2, seed_command=seed_command(os.environ.get("LOADER_SEED_COMMAND", "")))
-    declared = Declared("", ())
-    if settings.source != settings.target:
-        with text_lines.shown("dbt parses the project", is_long=True):
-            declared = find_declared("")
-    repairs.set_up(settings, declared, agrees, with_tables=False)
+    own_command = os.environ.get("LOADER_SEED_COMMAND", "")
+    run = Run(build_share=BUILD_SHARE, seed_command=seed_command(own_command))
+    repairs.set_up(settings, needed_of_project(settings), agrees, with_tables=False)
     dbt_build.build(project, settings)
     repairs.set_up(settings, Declared("", ()), agrees)
     with Live(settings, dbt_build.readers(project)):
