@@ -22,7 +22,7 @@ from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError
 from waltally.settings import Settings
 
-JSON_VERSION = 5
+JSON_VERSION = 6
 """Increased whenever a field of the JSON changes its meaning or is removed."""
 
 

@@ -22,7 +22,7 @@ from loader.staging.registration import read_registration
 from waltally import failpoints, lsn
 from waltally.database import Connection, Target
 from waltally.errors import NotSetUp
-from waltally.holder import HOLDER, Holder
+from waltally.holder import Holder
 
 APPLIER = "waltally apply"
 """The name of the sessions in which a loader has the database apply."""
@@ -47,19 +47,13 @@ json_build_object(
 """
 
 
-def _age(moment: str) -> str:
-    # Not by greatest(): it takes null for the smallest.
-    age = f"round(extract(epoch from now() - {moment})::numeric, 1)"
-    return f"case when {age} < 0 then 0 else {age} end"
-
-
 _STATE = f"""
 select
     {_SLOT_POSITION},
     to_json(moved_at),
-    {_age("moved_at")}::float8,
+    {{0}}.seconds_since(moved_at),
     to_json(newest.committed_at),
-    {_age("newest.committed_at")}::float8
+    {{0}}.seconds_since(newest.committed_at)
 from {{0}}.slot_position
 left join lateral (
     select log.committed_at from {{0}}.change_log as log
@@ -123,128 +117,6 @@ def require_slot_position(target: Target) -> SlotPosition:
     return position
 
 
-_EXACT = "least(coalesce(newest.committed_at, waiting.committed_at), asked.asked_at)"
-# What the view model_state is made of.
-_MODELS = f"""
-select
-    plans.declared_name,
-    json_build_object(
-        'name', case when known.is_registered then plans.declared_name else plans.model_name end,
-        'relation', plans.model_name,
-        'is_registered', known.is_registered,
-        'rows', (
-            select greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint, 0)
-            from pg_class as c
-            inner join pg_namespace as n on n.oid = c.relnamespace
-            where n.nspname || '.' || c.relname = plans.model_name
-            limit 1
-        ),
-        'state', plans.state,
-        'reason', plans.reason,
-        'remedy', plans.remedy,
-        'engine', plans.engine,
-        'is_finding', plans.is_finding and not known.is_copy,
-        'applied_lsn', mark.applied_lsn,
-        'moved_at', mark.moved_at,
-        'lag_bytes', case when waiting.staged_at is null then 0
-            else greatest(plans.position_lsn - mark.applied_lsn, 0) end,
-        -- A source that was quiet for long is not behind for long.
-        'lag_seconds', coalesce(greatest(
-            case when waiting.staged_at is not null
-                then {_age("greatest(mark.moved_at, waiting.staged_at)")} end,
-            {_age("asked.asked_at")}
-        ), 0.0),
-        -- Where no applied change is in the log: the oldest that is not applied.
-        'exact_as_of', {_EXACT},
-        'exact_age_seconds', {_age(_EXACT)},
-        'is_unbuilt', coalesce(upper.is_unbuilt, (
-            select bool_and(installed.is_unbuilt) from {{0}}.installed_model as installed
-            where installed.model_name = plans.model_name
-        ), false),
-        'rejected_lsn', own.rejected_lsn,
-        'built_on', own.baseline_id,
-        'audited_at', coalesce(own.audited_at, upper.audited_at),
-        'audited_age_seconds', {_age("coalesce(own.audited_at, upper.audited_at)")},
-        'kind', {{0}}.describe_model(
-            coalesce(upper.declaration, own.declaration, registered.declaration)
-        ),
-        'baseline', case when baseline.baseline_id is not null then json_build_object(
-            'id', baseline.baseline_id,
-            'snapshot_lsn', baseline.snapshot_lsn,
-            'counted_at', baseline.counted_at,
-            'age_seconds', {_age("baseline.counted_at")}
-        ) end,
-        'held_by', case when waiting.staged_at is not null then (
-            select {HOLDER} from pg_stat_activity as session
-            where
-                session.pid = coalesce(
-                    {{0}}.holder_of({{0}}.lock_key('slot', plans.slot_name)),
-                    {{0}}.holder_of({{0}}.lock_key('model', plans.model_name))
-                )
-                and session.application_name <> '{APPLIER}'
-        ) end
-    )
-from (
-    select
-        slot_name, declared_name, model_name, engine, position_lsn, state, reason, remedy,
-        is_finding, null::text[] as inputs
-    from {{0}}.explain_models(%(slot)s)
-    union all
-    select
-        log.slot_name, rolled.declared_name, rolled.model_name, rolled.engine, log.position_lsn,
-        rolled.state, rolled.reason, rolled.remedy, rolled.is_finding, rolled.inputs
-    from {{0}}.slot_position as log
-    cross join lateral {{0}}.plan_downstream(log.slot_name) as rolled
-    where log.slot_name = %(slot)s
-) as plans
-left join {{0}}.registered_model as registered
-    on
-        registered.slot_name = plans.slot_name
-        and registered.declared_name = plans.declared_name
-        and registered.relation_schema || '.' || registered.relation_name = plans.model_name
-cross join lateral (
-    select
-        (registered.slot_name is not null or plans.inputs is not null)
-            and not judged.is_copy as is_registered,
-        judged.is_copy
-    from {{0}}.is_copy(plans.slot_name, plans.inputs || plans.model_name)
-        as judged (is_copy)
-) as known
-left join {{0}}.model_watermark as own
-    on own.slot_name = plans.slot_name and own.model_name = plans.model_name
-left join {{0}}.downstream_model as upper on upper.model_name = plans.model_name
-left join lateral (
-    -- A model over models is as far as what it reads.
-    select stored.slot_name, stored.applied_lsn, stored.moved_at
-    from {{0}}.model_watermark as stored
-    where
-        stored.slot_name = plans.slot_name
-        and stored.model_name = any (plans.inputs || plans.model_name)
-    order by stored.applied_lsn
-    limit 1
-) as mark on true
-cross join lateral (
-    -- One that is to be filled, or made of such a one, lacks what its inputs have had since.
-    select min(to_fill.asked_at) as asked_at from {{0}}.to_fill
-    where to_fill.model_name = any (plans.inputs || plans.model_name)
-) as asked
-left join {{0}}.baseline
-    on baseline.slot_name = plans.slot_name and baseline.declared_name = plans.declared_name
-left join lateral (
-    select staged.staged_at, staged.committed_at from {{0}}.change_log as staged
-    where staged.slot_name = mark.slot_name and staged.commit_lsn >= mark.applied_lsn
-    order by staged.slot_name, staged.commit_lsn, staged.ordinal
-    limit 1
-) as waiting on true
-left join lateral (
-    select applied.committed_at from {{0}}.change_log as applied
-    where applied.slot_name = mark.slot_name and applied.commit_lsn < mark.applied_lsn
-    order by applied.slot_name desc, applied.commit_lsn desc, applied.ordinal desc
-    limit 1
-) as newest on true
-order by plans.declared_name, plans.model_name
-"""
-
 LISTED = """
 select n.nspname
 from pg_class as c
@@ -274,7 +146,7 @@ def _read_models(target: Target) -> tuple[ModelStatus, ...]:
     """Return the registered models of a slot, and what other dbt targets have installed of them."""
     uncounted = _rejected_rows(target)
     models = []
-    for name, row in target.ask_staging(_MODELS, {"slot": target.slot}):
+    for name, row in target.ask_staging("select * from {}.model_status(%s)", (target.slot,)):
         baseline, held_by = None, row["held_by"]
         if row["baseline"] is not None:
             of_rows = None if uncounted is None else uncounted.get(name, {})
