@@ -22,7 +22,7 @@ from waltally.tables import Table, quoted
 
 _MADE = """
 select 'function', oid::regprocedure::text from pg_proc
-where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|reader)$' and proname ~ %s
+where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|merge|reader)$' and proname ~ %s
 union all
 select 'table', oid::regclass::text from pg_class
 where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname <> all (%s) and relname ~ %s
@@ -196,11 +196,21 @@ class Model:
         self.table_nos = [shuffled.index(one) + 1 for one in gives]
         spelled = json.dumps(self.compiled)
         table, deltas = f"lab.{name}", f"lab.{name}_deltas"
-        own = (spelled, f"lab.{name}_apply", deltas, table, "lab.rejected", name, name)
+        own = (table, "lab.rejected", name, name)
+        routine, merge = f"lab.{name}_apply", f"lab.{name}_merge"
+        writers: list[tuple[str, tuple[object, ...]]] = [
+            ("write_row_deltas", (spelled, deltas)),
+            ("write_rows", (spelled, routine, deltas, *own)),
+        ]
+        if not self.is_rows:
+            writers = [
+                ("write_deltas", (spelled, deltas, table, name, query)),
+                ("write_fact_merge", (spelled, merge, deltas, table)),
+                ("write_fact", (spelled, routine, deltas, merge, *own)),
+            ]
         for writer, values in (
             ("write_table", (spelled, table, f"pk_{name}")),
-            ("write_row_deltas" if self.is_rows else "write_deltas", (spelled, deltas)),
-            ("write_rows" if self.is_rows else "write_fact", own),
+            *writers,
             ("write_reader", (f"lab.{name}_reader", json.dumps(shuffled))),
         ):
             marks = ", ".join(["%s"] * len(values))

@@ -17,10 +17,13 @@ declare
     relation constant text := format('%I.%I', model_schema, model_table);
     routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
     deltas constant text := cdc.routine_name(model_schema, model_table, 'deltas', compiled);
+    merge constant text := cdc.routine_name(model_schema, model_table, 'merge', compiled);
     functions constant text[] := array[
         routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
-        deltas || '(cdc.change[], integer[], integer[])'
-    ];
+        deltas || case compiled ->> 'kind' when 'rows' then '(cdc.change[], integer[], integer[])'
+            else '(cdc.change[], integer[], integer[], text, text, text[], integer[])' end
+    ] || case when compiled ->> 'kind' <> 'rows' then
+        array[merge || '(text, text, cdc.change[], integer[], integer[], text[], integer[], text, anyarray)'] end;
 begin
     perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
@@ -34,13 +37,14 @@ begin
         ));
     end if;
     -- What it returns may have other columns now.
-    execute format('drop function if exists %s(cdc.change[], integer[], integer[])', deltas);
+    execute format('drop function if exists %s', functions[2]);
     if compiled ->> 'kind' = 'rows' then
         execute cdc.write_row_deltas(compiled, deltas);
         execute cdc.write_rows(compiled, routine, deltas, relation, listed, model_key, model_name);
     else
-        execute cdc.write_deltas(compiled, deltas);
-        execute cdc.write_fact(compiled, routine, deltas, relation, listed, model_key, model_name);
+        execute cdc.write_deltas(compiled, deltas, relation, model_name, query);
+        execute cdc.write_fact_merge(compiled, merge, deltas, relation);
+        execute cdc.write_fact(compiled, routine, deltas, merge, relation, listed, model_key, model_name);
     end if;
     perform cdc.install_model(
         slot, model_schema, model_table, model_name, compiled,

@@ -2,19 +2,13 @@
 -- baseline.
 create or replace function cdc.model_functions(slot text, model text) returns text[]
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-    select array_agg(made.name)
+    select array_agg(p.oid::regprocedure::text)
     from cdc.installed_model as installed
-    cross join lateral (
-        values (installed.routine), (installed.former ->> 'routine')
-    ) as routines (routine)
-    cross join lateral (
-        values
-        (routines.routine),
-        (
-            -- A model's name may have brackets, and be like this too.
-            regexp_replace(routines.routine, '__apply_([0-9a-f]{8}"?)\([^()]*\)$', '__deltas_\1')
-            || '(cdc.change[], integer[], integer[])'
-        )
-    ) as made (name)
-    where installed.slot_name = slot and installed.model_name = model and routines.routine is not null
+    cross join lateral (values (installed.routine), (installed.former ->> 'routine')) as routines (name)
+    inner join pg_proc as own on own.oid = to_regprocedure(routines.name)
+    inner join pg_proc as p
+        on p.pronamespace = own.pronamespace
+        -- A model's name may have brackets, and be like this too.
+        and p.proname in (own.proname, regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__deltas_\1'), regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__merge_\1'))
+    where installed.slot_name = slot and installed.model_name = model
 $$;

@@ -1,9 +1,9 @@
--- The changes of a batch without those that a query cannot take, and these with PostgreSQL's message. An update
--- counts as a delete and an insert: one of its rows may be bad and the other good. Halves are tried in
+-- The changes of a batch without those that a query cannot take, and these, with PostgreSQL's message as their problem.
+-- An update counts as a delete and an insert: one of its rows may be bad and the other good. Halves are tried in
 -- subtransactions. More than 1,000 bad rows of one transaction stop the model.
 create or replace function cdc.find_bad_images(
     deltas text, changes cdc.change[], table_nos integer[], places integer[],
-    out good cdc.change[], out bad cdc.change[], out messages text[]
+    out good cdc.change[], out bad cdc.change[]
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -14,15 +14,15 @@ begin
         execute format('select count(*) from %s($1, $2, $3)', deltas) using changes, table_nos, places;
         good := changes;
         bad := '{}';
-        messages := '{}';
         return;
     exception
         -- What a row is to blame for. Memory, disk, locks, cancellation go on to the caller.
         when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
             if cardinality(changes) = 1 and changes[1].action <> 'U' then
                 good := '{}';
+                changes[1].problem := sqlerrm;
+                changes[1].missing := null;
                 bad := changes;
-                messages := array[sqlerrm];
                 return;
             end if;
     end;
@@ -52,15 +52,14 @@ begin
         );
     end if;
     half := cardinality(changes) / 2;
-    select * into good, bad, messages from cdc.find_bad_images(deltas, changes[:half], table_nos, places);
+    select * into good, bad from cdc.find_bad_images(deltas, changes[:half], table_nos, places);
     select * into other from cdc.find_bad_images(deltas, changes[half + 1:], table_nos, places);
     good := good || other.good;
     bad := bad || other.bad;
-    messages := messages || other.messages;
     -- Changes that look alike are one here, whatever transactions they are of: one of them at least is at its last
     -- position. The step that lists them has each apart.
     if exists (select from unnest(bad) as change group by change.last_lsn having count(*) > 1000) then
-        raise exception 'the query cannot take more than 1,000 rows of one transaction; the last of them: %', messages[cardinality(messages)]
+        raise exception 'the query cannot take more than 1,000 rows of one transaction; the last of them: %', bad[cardinality(bad)].problem
             using errcode = 'WL005', hint = 'Write the query so that it takes them, run `loader setup`, `dbt build`, and seed the model.';
     end if;
 end

@@ -1,4 +1,5 @@
--- Values of types that not every server reads alike, or that name things of the server.
+-- Values of types that not every server reads alike, or that name things of the server, and casts by which they come
+-- from texts or become some that settings decide on.
 create or replace function cdc.judge_types(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
@@ -41,4 +42,20 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
             )
         )
+    union
+    select
+        format('a text cast to %s can say `today`, or be read in several ways', format_type(cdc.node_type(node.fields), null)),
+        'to_date() or to_timestamp() with a format', node.path
+    from unnest(nodes) as node
+    where
+        node.type = 'COERCEVIAIO'
+        and not cdc.has_plain_text(cdc.node_type(node.fields), is_input => true)
+        and cdc.node_type(node.fields) <> 'cdc.other_value'::regtype
+    union
+    select
+        format('the spelling of a %s depends on settings', format_type(cdc.node_type(argument.fields), null)),
+        'to_char() with a constant format, `at time zone` before it for a timestamptz', node.path
+    from unnest(nodes) as node
+    inner join unnest(nodes) as argument on argument.path = node.path || '.arg'
+    where node.type = 'COERCEVIAIO' and not cdc.has_plain_text(cdc.node_type(argument.fields))
 $$;

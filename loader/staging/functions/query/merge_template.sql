@@ -5,8 +5,12 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     template constant text :=
 $template$with totals as (
-    select {keys}{sums}
-    from ({totals}) as delta{grouped}
+    select
+        {keys}{sums}
+    from (
+    {totals}
+    ) as delta
+    {grouped}
 ),
 
 %s
@@ -16,59 +20,36 @@ into waltally_emptied, waltally_least_count, before, after
 from (
     select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least from merged
 ) as done
-cross join (%s) as told;
+cross join (
+    %s
+) as told;
 $template$;
     by_columns constant text := format(
         template,
 $merge$merged as (
-    insert into {relation} as stored ({columns})
-    select {values}
+    insert into {relation} as stored (
+        {columns}
+    )
+    select
+        {values}
     from totals
-    on conflict ({conflict}) do update
-    set
+    on conflict ({conflict}) do update set
         {additions}
-    returning {returned}
+    returning
+        {returned}
 )$merge$,
         '{told}'
     );
     by_hash constant text := format(
-        template,
-$merge$found as (
-    select totals.*, own.waltally_former
-    from totals
-    left join lateral (
-        select stored.ctid as waltally_former from {relation} as stored where {hash} = {totals_hash} and {is_same} limit 1
-    ) as own on true
-),
-
-raised as (
-    update {relation} as stored
-    set
-        {additions}
-    from found as excluded
-    where stored.ctid = excluded.waltally_former
-    returning {returned}, excluded.waltally_former
-),
-
-added as (
-    insert into {relation} as stored ({columns})
-    select {values}
-    from found as totals
-    where totals.waltally_former is null
-    returning {returned}, null::tid
-),
-
-merged as (
-    select * from raised
-    union all
-    select * from added
-)$merge$,
-        'select array_agg(stored.*) as before, array_agg(merged.waltally_row) as after'
-        ' from merged left join {relation} as stored on stored.ctid = merged.waltally_former where {is_watched}'
+        template, cdc.hash_template(),
+        e'select array_agg(stored.*) as before, array_agg(merged.waltally_row) as after from merged'
+        '\n    left join {relation} as stored on stored.ctid = merged.waltally_former where {is_watched}'
     );
 begin
     return case
-        when may_be_long then 'if cdc.has_short_keys({relation_name}) then' || e'\n' || by_columns || e'else\n' || by_hash || e'end if;\n'
+        when may_be_long then
+            'if cdc.has_short_keys({relation_name}) then' || e'\n' || by_columns
+            || e'else\n-- A key once was too long for that index: a hash finds the groups.\n' || by_hash || e'end if;\n'
         else by_columns
     end || $check$if waltally_least_count < 0 then
     raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';

@@ -1,10 +1,12 @@
--- SQL: these columns, each with its collation where that is not its type's own: what a function gives has lost it.
--- `form` has the column as %1$s and its name as %2$I.
-create or replace function cdc.write_collated(compiled jsonb, columns jsonb, form text) returns text
+-- SQL: these columns, each with its collation where that is not its type's own: what a function gives has lost it. With
+-- `is_named` under their names.
+create or replace function cdc.write_collated(compiled jsonb, columns jsonb, is_named boolean default true) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select coalesce(string_agg(
-        format(form, quote_ident(value ->> 'name') || coalesce(' collate ' || (compiled #>> array['collations', value ->> 'name']), ''), value ->> 'name'),
-        ', ' order by place
-    ), '')
+    select coalesce(cdc.join_lines(array_agg(
+        quote_ident(name)
+        || coalesce(' collate ' || (compiled #>> array['collations', name]) || case when is_named then ' as ' || quote_ident(name) else '' end, '')
+        order by place
+    )), '')
     from jsonb_array_elements(columns) with ordinality as one (value, place)
+    cross join lateral (select value ->> 'name' as name) as own
 $$;

@@ -1,30 +1,41 @@
--- SQL: the function that gives what changes add to each group of a fact: the query over their new images less the query
--- over their old ones. Images that look alike are one, with a count; what stands for 5 of them is evaluated with
--- those that stand for 1 and with those that stand for 4, so that the query runs once for each binary digit. Sources
--- are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the position of a
--- delete that the model goes on counting. The arguments have no names, which columns may have.
-create or replace function cdc.write_deltas(compiled jsonb, function_name text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-declare
-    sources constant jsonb := compiled -> 'sources';
-    keys constant text := cdc.write_names(compiled -> 'keys', 'query.%I');
-begin
-    return cdc.fill(
+-- SQL: the function that gives what is added to each group of a fact. Of changes, it is the query over their new images
+-- less the query over their old ones. Images that look alike are one, with a count; what stands for 5 of them is
+-- evaluated with those that stand for 1 and with those that stand for 4, so that the query runs once for each binary
+-- digit. Sources are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the
+-- position of a delete that the model goes on counting. Arguments 4 to 7 are what write_fact_merge has of the step.
+-- Columns may have any names, so arguments have none. `text` is the query as it was written.
+create or replace function cdc.write_deltas(compiled jsonb, deltas text, relation text, model_name text, text text)
+returns text
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
 $template$
-create or replace function {function}(cdc.change[], integer[], integer[])
+create or replace function {deltas}(
+    cdc.change[], integer[], integer[], text default null, text default null, text[] default null, integer[] default null
+)
 returns table ({returns})
 language plpgsql stable {pins}
 as $routine$
+{comment}
 #variable_conflict use_column
 begin
+    if $4 = 'rebuild' then
+        -- What the seed has counted, but of tables that were truncated since.
+        return query select array_position({tables}, counted.part), null::pg_lsn,
+        {baseline}
+        from cdc.baseline_group as counted
+        where counted.slot_name = $5 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}')){zeros};
+        return;
+    end if;
+{taken}
     return query
     with {images}
 
     select
-        units.source_no, units.archived_lsn, {keys}{sums}
+        units.source_no, units.archived_lsn,
+        {keys}{sums}
     from (
         select distinct weights.source_no, weights.archived_lsn, weights.sign, 1::bigint << digit as unit
-        from ({weights}) as weights
+        from ({weights}) as weights (source_no, archived_lsn, sign, change_count)
         cross join generate_series(0, 40) as digit
         where weights.change_count >> digit & 1 = 1
     ) as units
@@ -38,62 +49,34 @@ end
 $routine$
 $template$,
         jsonb_build_object(
-            'function', function_name,
+            'deltas', deltas, 'pins', cdc.routine_pins(compiled), 'query', compiled ->> 'query',
+            'comment', coalesce(cdc.write_comment(text), ''),
             'returns', concat_ws(
                 ', ', 'waltally_source_no integer, waltally_archived_lsn pg_lsn',
                 nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'kept', '%I numeric')
             ),
-            'pins', cdc.routine_pins(compiled),
-            'keys', case when keys <> '' then keys || e',\n        ' else '' end,
-            'grouped', case when keys <> '' then ', ' || keys else '' end,
-            'sums', (
-                select string_agg(
-                    format(
-                        case value ->> 'type' when 'numeric'
-                            then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
-                            else 'coalesce(sum(query.%I * units.sign * units.unit), 0)'
-                        end,
-                        value ->> 'name'
-                    ),
-                    e',\n        ' order by place
-                )
-                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
-            ),
-            'images', (
-                select string_agg(cdc.fill(
-$images$images_{number} as materialized (
+            'keys', case when own.keys <> '' then own.keys || e',\n        ' else '' end,
+            'grouped', case when own.keys <> '' then e',\n        ' || own.keys else '' end,
+            'baseline', concat_ws(e',\n        ', (
+                select cdc.join_lines(array_agg(format('counted.dimensions[%s]::%s', place, value ->> 'type') order by place))
+                from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+            ), sums.measures),
+            -- A total has its row of zeros without any.
+            'zeros', case when (compiled ->> 'is_total')::boolean then e'\n        union all\n        select null, null' || sums.zeros else '' end,
+            'tables', format('%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))),
+            'model_name', quote_literal(model_name), 'taken', cdc.write_taken(compiled, relation),
+            'sums', sums.added
+        ) || cdc.write_images(compiled)
+    )
+    from (select cdc.write_names(compiled -> 'keys', 'query.%I') as keys) as own
+    cross join (
         select
-            image.sign as waltally_sign, image.archived_lsn as waltally_archived_lsn, image.change_count as waltally_count{columns}
-        from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
-    )$images$,
-                    jsonb_build_object(
-                        'number', place,
-                        'columns', cdc.image_columns(value, place::integer),
-                        'keeps_deleted', value ->> 'keeps_deleted'
-                    )
-                ), e',\n\n    ' order by place)
-                from jsonb_array_elements(sources) with ordinality as one (value, place)
-            ),
-            'weights', (
-                select string_agg(format(
-                    'select distinct %s as source_no, waltally_archived_lsn as archived_lsn, waltally_sign as sign, waltally_count as change_count from images_%s',
-                    place, place
-                ), ' union all ' order by place)
-                from jsonb_array_elements(sources) with ordinality as one (value, place)
-            ),
-            'inputs', (
-                select string_agg(cdc.fill(
-$input$waltally_source_{number} as (
-            select * from images_{number}
-            where units.source_no = {number} and waltally_sign = units.sign
-                and waltally_archived_lsn is not distinct from units.archived_lsn and waltally_count & units.unit > 0
-        )$input$,
-                    jsonb_build_object('number', place)
-                ), e',\n        ' order by place)
-                from jsonb_array_elements(sources) with ordinality as one (value, place)
-            ),
-            'query', compiled ->> 'query'
-        )
-    );
-end
+            cdc.join_lines(array_agg(format('counted.measures[%s]::numeric', place) order by place)) as measures,
+            repeat(', 0::numeric', count(*)::integer) as zeros,
+            string_agg(format(
+                case value ->> 'type' when 'numeric' then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
+                else 'coalesce(sum(query.%I * units.sign * units.unit), 0)' end, value ->> 'name'
+            ), e',\n        ' order by place) as added
+        from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
+    ) as sums
 $$;

@@ -27,7 +27,6 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                 );
             end if;
             bad := array(select change from unnest(remaining) as change where change.problem is not null);
-            messages := array(select change.problem from unnest(bad) as change);
             remaining := array(select change from unnest(remaining) as change where change.problem is null);
         end if;
         $template$,

@@ -2,8 +2,8 @@
 -- (%3$s) and its collation (%4$s); empty without any.
 create or replace function cdc.write_names(columns jsonb, form text, separator text default ', ') returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select coalesce(string_agg(format(
+    select coalesce(cdc.join_lines(array_agg(format(
         form, value ->> 'name', value ->> 'type', coalesce(value ->> 'exact', value ->> 'type'), coalesce(' collate ' || (value ->> 'collation'), '')
-    ), separator order by place), '')
+    ) order by place), separator), '')
     from jsonb_array_elements(columns) with ordinality as one (value, place)
 $$;

@@ -45,7 +45,6 @@ as $routine$
 declare
     remaining cdc.change[];
     bad cdc.change[] := '{}';
-    messages text[] := '{}';
     rejected cdc.change[];
     tried record;
 begin
@@ -62,9 +61,15 @@ begin
 
     remaining := {left_by}(cdc.own_changes($3, $4, $5{key_nos}){key_nos});
     if $1 = 'list' then
-        select * into remaining, bad, messages from cdc.find_bad_images({deltas_name}, remaining, $4, $5);
+        select * into remaining, bad from cdc.find_bad_images({deltas_name}, remaining, $4, $5);
     else
-        {truncates}{fill}loop
+        if $1 <> 'add plain' then
+            is_reset := nullif(cdc.truncated_sources($3, $4) <> '{}', false);
+            if is_reset and $1 = 'add' then
+                delete from {relation};
+            end if;
+        end if;
+        {fill}loop
             begin
                 {merge}
                 exit;
@@ -76,11 +81,10 @@ begin
                     end if;
                     remaining := tried.good;
                     bad := bad || tried.bad;
-                    messages := messages || tried.messages;
             end;
         end loop;
     end if;
-    rejected := cdc.name_bad_rows(bad, messages) || {reject};
+    rejected := cdc.new_rows(bad) || {reject};
     select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change))
     into rejected_lsn, lost_lsn
     from unnest(rejected) as change;
@@ -91,15 +95,11 @@ end
 $routine$
 $template$,
         jsonb_build_object(
-            'routine', routine,
-            'pins', cdc.routine_pins(compiled), 'relation', relation,
+            'routine', routine, 'pins', cdc.routine_pins(compiled), 'relation', relation,
             'reshape', cdc.write_reshape(compiled, relation),
-            'listed_name', quote_literal(listed),
-            'model_key', quote_literal(model_key),
-            'model_name', quote_literal(model_name),
+            'listed_name', quote_literal(listed), 'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
             'table_name', quote_literal(table_name),
             'deltas_name', quote_literal(deltas),
-            'columns', array_to_string(columns, ', '),
             'baseline', cdc.write_long(compiled, relation, format(
                 e'insert into %s (%s)\n        select\n            %s\n        from cdc.baseline_group as counted\n'
                 '        where counted.slot_name = $2 and counted.declared_name = %L and counted.part <> all (coalesce($6, ''{}''));',
@@ -117,7 +117,6 @@ $template$,
                 'cdc.reject(array(select change from unnest($3) as change where change.action is distinct from ''I''), %L, $4, array[%s])',
                 jsonb_build_array(needs), jsonb_build_array(compiled -> 'identity'), key_nos
             ) end,
-            'truncates', cdc.write_truncates(compiled, relation, model_key),
             'fill', case when has_old_rows then '' else cdc.write_fill(compiled, relation, deltas) end,
             'merge', cdc.write_row_merge(compiled, relation, deltas, columns, keys)
         )

@@ -5,13 +5,14 @@
 create or replace function cdc.write_told(compiled jsonb, relation text, groups text, is_watched text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        'select array_agg(stored.*)%5$s as before, array_agg(%1$s.waltally_row) as after from %1$s left join %2$s as stored on %3$s where %4$s',
+        e'select\n        array_agg(stored.*)%5$s as before,\n        array_agg(%1$s.waltally_row) as after'
+        '\n    from %1$s\n    left join %2$s as stored\n        on %3$s\n    where %4$s',
         groups, relation,
         coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I = %s.%%1$I', groups), ' and '), ''), 'true'),
         is_watched,
         case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
-            e' || array(\n    select found.row::%2$s from cdc.find_null_groups(%3$L, %4$L, %5$L, (\n'
-            '        select jsonb_agg(jsonb_build_array(%6$s)) from %1$s where %7$s and (%8$s)\n    )) as found (row))',
+            e' || array(\n            select found.row::%2$s from cdc.find_null_groups(\n                %3$L,\n                %4$L,\n                %5$L,\n                ('
+            'select jsonb_agg(jsonb_build_array(\n        %6$s\n        )) from %1$s where %7$s and (%8$s))\n            ) as found (row)\n        )',
             groups, relation, relation,
             array_agg(value ->> 'name' order by place), array_agg(value ->> 'type' order by place),
             cdc.write_names(compiled -> 'keys', groups || '.%I::text'),

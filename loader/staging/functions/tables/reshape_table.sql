@@ -1,14 +1,15 @@
--- Give a model's table the columns and the key that its query has now. `definitions` has SQL by column, `key_sql`
--- makes the key under the name waltally_key, and an index on `key_hash` takes its place where a key is too long.
+-- Give a model's table the columns and the key that its query has now. `definitions` has SQL by column, `model` the
+-- kind and the keys of what is compiled.
 -- Columns that stay as they are keep the views on them; the rows go, because the baseline is in their place in the same
 -- transaction. A table that dbt made under this name before is changed in the same way.
-create or replace function cdc.reshape_table(
-    target regclass, definitions jsonb, key text[], key_sql text, key_hash text
-) returns void
+create or replace function cdc.reshape_table(target regclass, definitions jsonb, model jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     -- A name that is free: whoever calls apply may have made temporary tables before.
     pattern constant text := 'pattern_' || gen_random_uuid()::text;
+    key constant text[] := array(
+        select value ->> 'name' from jsonb_array_elements(model -> 'keys') with ordinality as one (value, place) order by place
+    );
     old_index regclass;
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
@@ -65,11 +66,11 @@ begin
             execute format('drop index %s', old_index);
         end loop;
         begin
-            execute replace(key_sql, ' waltally_key ', format(' %I ', key_name));
+            execute cdc.write_key(model, target::text, key_name);
         exception
             -- Of a row that is there, or that readers of before still see.
             when program_limit_exceeded then
-                execute format('create index on %s ((%s))', target, key_hash);
+                execute format('create index on %s ((%s))', target, cdc.key_hash(model));
         end;
     end if;
 exception

@@ -1,0 +1,41 @@
+-- The part of merge_template that finds groups by a hash: it changes those that are there, and adds the others.
+create or replace function cdc.hash_template() returns text
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select
+$merge$found as (
+    select totals.*, own.waltally_former
+    from totals
+    left join lateral (
+        select stored.ctid as waltally_former from {relation} as stored
+        where {hash}
+            = {totals_hash}
+            and {is_same}
+        limit 1
+    ) as own on true
+),
+
+raised as (
+    update {relation} as stored set
+        {additions}
+    from found as excluded
+    where stored.ctid = excluded.waltally_former
+    returning
+        {returned}, excluded.waltally_former
+),
+
+added as (
+    insert into {relation} as stored (
+        {columns}
+    )
+    select
+        {values}
+    from found as totals
+    where totals.waltally_former is null
+    returning
+        {returned}, null::tid
+),
+
+merged as (
+    select * from raised union all select * from added
+)$merge$
+$$;
