@@ -2,17 +2,18 @@
 
 python -m benchmarks.apply --rows 200000 --rounds 3
 python -m benchmarks.apply --project examples/notify    # two models, not published
-python -m benchmarks.apply --rows 1000000 --workers 0 -2 1 3   # spark/apply.py beside cdc.apply
+python -m benchmarks.apply --rows 400000 --workers 0 -2 2   # spark/apply.py beside cdc.apply
 python -m benchmarks.apply --rows 1000000 --workers 0 -2 --models 1 3 10   # models in one pass
 
 For each kind of change: decoding alone, then loader and COPY, then one `cdc.apply`, in
 rounds of which the table has the medians. CPU is that of all processes of the server (the backend,
 checkpoints, the WAL writer) and of the program. The CPU of the same command with nothing to do is
 subtracted and reported apart: it is paid per build, not per change. There are two servers, so that
-each stage's part is seen. `--workers` compares ways to apply the inserts: 0 is the database itself,
--2 is Spark's local[2], any other number a standalone Spark cluster of so many workers of one core
-on this machine. Spark applies in two batches, and the rate is that of the second one: starting
-Spark is in the first. Its CPU has all of it, with JVM and Python.
+each stage's part is seen. `--workers` compares ways to apply a history, inserts and then as many
+updates of a grouped column: 0 is the database itself, -2 is Spark's local[2], any other number a
+standalone Spark cluster of so many workers of one core on this machine. Spark applies in two
+batches, and the rate is that of the second one: starting Spark is in the first. Its CPU has all of
+it, with JVM and Python.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from testkit.servers import Cluster
 from testkit.spark_cluster import spark_cluster
 
 GOALS = {"changes per CPU second of the server": 100_000, "whole / decoding": 3.0}
+GOALS_OF_SPARK = {"applied per s": 60_000, "apply µs": 3.0}
 
 _SOURCE = {"max_replication_slots": "30", "max_wal_senders": "20", "max_wal_size": "16GB"}
 _TARGET = {
@@ -56,6 +58,18 @@ KINDS: dict[str, str | None] = {
     "deletes, covering index": "delete from notifications",
 }
 """The statement that makes the changes, by the kind's name; the order matters."""
+MIXED = "inserts, then updates"
+"""A kind that has as many inserts before its statement."""
+_UPDATES = """
+do $$ declare done bigint; begin loop
+    update notifications set notification_status = 'sent'
+    where id in (select id from notifications where notification_status <> 'sent' limit 5000);
+    get diagnostics done = row_count;
+    commit;
+    exit when done = 0;
+end loop; end $$
+"""
+"""In transactions as long as those of the inserts."""
 
 
 _SIZE = "select avg(octet_length(payload))::int from cdc.change_log"
@@ -108,7 +122,8 @@ def measure(
         return
     if not models:
         found = [applied_by(number, rows, rounds, folder) for number in workers]
-        yield report.Table("apply_spark", found)
+        say(f"goals of Spark: {GOALS_OF_SPARK}")
+        yield report.Table("apply_spark", found, {"goals": GOALS_OF_SPARK})
         return
     found = []
     for count in models:
@@ -124,7 +139,7 @@ def applied_by(number: int, rows: int, rounds: int, folder: Path) -> dict[str, o
     """Return a row of the table for a way to apply."""
     with spark_cluster(number) if number > 0 else nullcontext() as cluster:
         spark = cluster.url if cluster else f"local[{-number}]" if number else ""
-        (row,) = measure_kinds(rows, rounds, folder, {"inserts": None}, spark)
+        (row,) = measure_kinds(rows, rounds, folder, {MIXED: _UPDATES}, spark)
     way = f"Spark, {number} workers of one core" if number else "the database"
     way = f"Spark, {spark}" if number < 0 else way
     kept = ("applied per s", "apply µs", "applied per CPU s", "Spark µs", "empty build, s")
@@ -151,9 +166,9 @@ def measure_kinds(
                 # Its rounds go on from here.
                 workload.seed(environment(source, target, slot, project))
                 decoding.make_slot(source, f"{slot}_alone")
-            if statement is None:
-                insert(source, rows, 5_000)
-            else:
+            if statement is None or kind == MIXED:
+                insert(source, rows if statement is None else rows // 2, 5_000)
+            if statement is not None:
                 ask(source.dsn(), statement)
             end = decoding.wal_end(source)
             found = [one_round(source, target, slot, end, rows, project, spark) for slot in slots]

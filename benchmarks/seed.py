@@ -1,11 +1,13 @@
 """What counting the existing rows costs: the seed, the audit, psql and a plain COPY.
 
-python -m benchmarks.seed --rows 1000000 --groups 10000 1000000 --rounds 3
+python -m benchmarks.seed --rows 3000000 --groups 10000 1600000 --rounds 3
+python -m benchmarks.seed --rows 3000000 --groups 10000 --tasks 1 2 --rounds 3   # one task, two
+python -m benchmarks.seed --rows 100000 --groups 1000 --rounds 3   # how fast a small one is
 
 Two tables of --rows rows in all, spread evenly over so many groups. Each way counts them, one after
 the other in each round. The source's CPU is compared with that of a plain COPY of the same columns
-in the same round. The counts go to another server, so that the source only reads. Every baseline
-is compared with the server's own count.
+in the same round, and an audit's time with that of the seed before it. The counts go to another
+server, so that the source only reads. Every baseline is compared with the server's own count.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from benchmarks.measure import ROOT, PeakMemory, run, say, server_cpu
 from testkit.servers import BIN, Cluster
 
 SLOT = "waltally"
-GOALS = {"source's CPU, x COPY": "0.5 with few groups, 1.0 with many"}
+GOALS = {
+    "source's CPU, x COPY": "1.15 with few groups, 1.3 with many",
+    "time, x seed": "1.2 of an audit",
+    "of 100,000 rows": "8 s and 12 s of Spark's CPU",
+}
 
 _SERVER = {"autovacuum": "off", "max_wal_size": "'64GB'", "checkpoint_timeout": "'1h'"}
 _MODEL = """\
@@ -85,6 +91,8 @@ class Outcome(NamedTuple):
     """Seconds of the job itself, without Spark's start and end."""
     memory: float | None = None
     """Peak in bytes of the JVM, the Python workers and the driver's Python."""
+    spark_cpu: float | None = None
+    """CPU seconds of the same processes."""
 
 
 class Servers(NamedTuple):
@@ -119,9 +127,13 @@ def checksum(cluster: Cluster, groups: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def seed(servers: Servers, *flags: str) -> Outcome:
+def seed(servers: Servers, *master: str) -> Outcome:
     """Run the seed."""
-    return _job(servers, "seed", *flags)
+    return _job(servers, "seed", *master)
+
+
+def _by(master: str) -> Callable[[Servers], Outcome]:
+    return lambda servers: seed(servers, "--master", master)
 
 
 def audit(servers: Servers) -> Outcome:
@@ -130,15 +142,15 @@ def audit(servers: Servers) -> Outcome:
         return _job(servers, "audit")
 
 
-def _job(servers: Servers, name: str, *flags: str) -> Outcome:
+def _job(servers: Servers, name: str, *master: str) -> Outcome:
     script = ROOT / "spark" / f"{name}.py"
-    command: list[str | Path] = [workload.BIN / "spark-submit", script, "--json", *flags]
+    command: list[str | Path] = [workload.BIN / "spark-submit", *master, script, "--json"]
     before = server_cpu(servers.source)
     with PeakMemory() as memory:
         cost = run(command, servers.settings, {})
     spent = server_cpu(servers.source) - before
     said = json.loads(cost.output.splitlines()[-1])
-    return Outcome(cost.seconds, spent, said["seconds"], memory.peak_bytes)
+    return Outcome(cost.seconds, spent, said["seconds"], memory.peak_bytes, cost.program)
 
 
 def psql(servers: Servers, *statements: str) -> Outcome:
@@ -179,21 +191,27 @@ WAYS: dict[str, Callable[[Servers], Outcome]] = {
 """Ways to count by name; the first is what the CPU of the others is set against."""
 
 
-def measure(rows: int, groups: Sequence[int], rounds: int) -> Iterator[report.Table]:
+def measure(
+    rows: int, groups: Sequence[int], rounds: int, tasks: Sequence[int]
+) -> Iterator[report.Table]:
     """Measure all ways with each number of groups. Raises RuntimeError where a count is wrong."""
     found: list[report.Row] = []
+    masters = [f"local[{number}]" for number in tasks]
+    more = {f"seed, {each}": _by(each) for each in masters}
+    ways = {**WAYS, **more}
     for number in groups:
-        outcomes: dict[str, list[Outcome]] = {name: [] for name in WAYS}
+        outcomes: dict[str, list[Outcome]] = {name: [] for name in ways}
         with ExitStack() as stack:
             servers = start(stack, _SERVER, rows, number)
             right = checksum(servers.source, RECOUNT)
             for turn in range(rounds):
-                for name, way in WAYS.items():
+                for name, way in ways.items():
                     outcomes[name].append(way(servers))
                     say(f"  round {turn + 1}: {name}: {outcomes[name][-1].seconds:.1f} s")
                 if (seeded := checksum(servers.warehouse, _BASELINE)) != right:
                     raise RuntimeError(f"the seed counted {seeded[:2]}, the server {right[:2]}")
         found += (row(name, taken, outcomes, right) for name, taken in outcomes.items())
+    say(f"goals: {GOALS}")
     yield report.Table("seed", found, {"goals": GOALS})
 
 
@@ -205,13 +223,17 @@ def row(
     ratios = [one.source_cpu / copied.source_cpu for one, copied in zip(taken, floor, strict=True)]
     seconds = median(one.seconds for one in taken)
     jobs = [one.job for one in taken if one.job is not None]
+    whole = [one.seconds / own.seconds for one, own in zip(taken, outcomes["seed"], strict=True)]
+    spark = [one.spark_cpu for one in taken if one.spark_cpu is not None]
     memory = [one.memory for one in taken if one.memory is not None]
     return {
         "counted by": name,
         "groups": right[0],
         "seconds": seconds,
         "rows/s": right[1] / seconds,
+        "time, x seed": report.spread(whole) if jobs else None,
         "without Spark's start, s": median(jobs) if jobs else None,
+        "Spark's CPU, s": median(spark) if spark else None,
         "source's CPU, s": median(one.source_cpu for one in taken),
         "x COPY": report.spread(ratios),
         "memory, MB": median(memory) / 1e6 if memory else None,
@@ -225,4 +247,5 @@ if __name__ == "__main__":
         rows=(1_000_000, "rows of both tables"),
         groups=([10_000, 1_000_000], "numbers of groups"),
         rounds=(3, "runs of each way"),
+        tasks=([], "seeds by so many tasks at once beside it, as by `--master local[1]`"),
     )

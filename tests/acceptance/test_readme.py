@@ -62,7 +62,7 @@ def run(commands: str, cwd: Path, environment: Mapping[str, str]) -> str:
 def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows are counted by Spark, which the second command starts."""
+    """The rows are counted by tasks of Spark, which the second command starts: its log has them."""
     source.execute(ORDERS)
     (report,) = re.findall(
         r"^```sql\n(-- report.sql\n.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S
@@ -76,9 +76,16 @@ def test_the_readme_s_commands_lead_from_a_table_to_a_live_model(
     done = run_loader(tuple(propose.split()[1:]), environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("  cd live\n  loader up\n"), done.stdout
-    environment = environment_of(source, tmp_path / "live")
+    environment, events = environment_of(source, tmp_path / "live"), tmp_path / "events"
+    events.mkdir()
+    logged = {"enabled": "true", "compress": "false", "dir": events.as_uri()}
+    properties = (f"-Dspark.eventLog.{name}={value}" for name, value in logged.items())
+    environment["SPARK_SUBMIT_OPTS"] = " ".join(properties)
     with RunningLoader(environment, tmp_path / "run.log", verb="up") as running:
         wait_until(lambda: "live: " in running.said(), f"it is live: {running.said()}", 300)
+        said = "".join(file.read_text() for file in events.rglob("*") if file.is_file())
+        assert '"spark.job.description":"reading public.orders"' in said
+        assert '"Event":"SparkListenerTaskEnd"' in said
         assert 'rows; select * from "analytics"."report"' in running.said()
         source.execute(
             "insert into orders (status, amount) values ('new', 7.5), ('draft', 1);"

@@ -11,7 +11,7 @@ import pytest
 from testkit.commands import wait_until
 from testkit.databases import Database
 from testkit.servers import connect
-from tests.spark.kept import Kept
+from tests.spark.kept import MODELS, Kept
 from tests.spark.support import Source, meanwhile
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -184,3 +184,33 @@ def test_ddl_at_ten_moments_of_an_audit_waits_for_nobody(
         code, out, err = purging.run("audit", "--json")
     assert code == 0, out + err
     assert len(done) == len(TEN)
+
+
+@pytest.mark.parametrize("job", ["seed", "audit"])
+def test_a_column_that_gets_a_wider_type_amid_a_job_is_counted(
+    purging: Kept, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    wider = "alter table orders alter amount type numeric(14, 2)"
+    large = "insert into orders (channel, amount) values ('web', 123456789012.34)"
+    meanwhile(monkeypatch, "common.arrow.collected", lambda: purging.source.execute(wider))
+    with purging.follow("--build"):
+        purging.must_run(job)
+        purging.keep({"purged": MODELS["purged"]}, is_refresh=False)
+        purging.source.execute(large)
+        purging.audit()
+
+
+@pytest.mark.parametrize("job", ["seed", "audit"])
+def test_a_column_that_gets_another_name_amid_a_job_is_named_and_needs_no_seed(
+    purging: Kept, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    query, config = MODELS["purged"]
+    renamed = query.replace("amount from {orders}", "price as amount from {orders}")
+    other = "alter table orders rename amount to price"
+    meanwhile(monkeypatch, "common.arrow.collected", lambda: purging.source.execute(other))
+    with purging.follow("--build"):
+        code, _, err = purging.run(job)
+        assert code and "amount" in err and "Traceback" not in err, err
+        purging.source.execute("update orders set price = 7 where id % 5 = 1")
+        purging.keep({"purged": (renamed, config)}, is_refresh=False)
+        purging.audit()

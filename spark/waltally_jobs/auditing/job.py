@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from loader.source import table_identity
 from loader.source.asking_tables import read_current
@@ -49,6 +48,7 @@ from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete
 from waltally_jobs.common.progress import print_lines, print_status
+from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import checks, evaluating
 from waltally_jobs.evaluation import queries as counting
 from waltally_jobs.evaluation.giving_way import until_done
@@ -82,9 +82,8 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     model the largest `limit` differences are listed.
     """
     begun = time.monotonic()
-    work = settings.work
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(contextlib.closing(connect_target(settings, work)))
+        target = stack.enter_context(contextlib.closing(connect_target(settings, "audit")))
         target.position()
         above = downstream.names(target, settings.models)
         if settings.models and not {*settings.models} - {*above}:
@@ -98,15 +97,18 @@ def audit(settings: Settings, limit: int = 50) -> Report:
         settings = replace(
             settings, models=tuple(name for name in settings.models if name not in above)
         )
-        source = stack.enter_context(contextlib.closing(connect(settings.source, "source", work)))
+        source = stack.enter_context(
+            contextlib.closing(connect(settings.source, "source", "audit"))
+        )
         models, refused = comparable(target, source, settings)
-        spark = stack.enter_context(session.running(work, settings.timeout))
+        spark = stack.enter_context(session.running("audit", settings.timeout))
+        work = Sessions(settings, target, source, spark)
         (groups,) = stack.enter_context(evaluating.made(target, [evaluating.GROUPS]))
 
         def attempt() -> tuple[int, list[ModelReport], list[Built]]:
-            return compared(spark, settings, target, source, models, groups, refused, limit)
+            return compared(work, models, groups, refused, limit)
 
-        position, reports, built = until_done(work, attempt)
+        position, reports, built = until_done("audit", attempt)
         upper = downstream.compare(target, above, refused, limit)
         differing = {each.name for each in reports if each.difference_count} | {*refused}
         note_audited(target, [each for each in built if each.model.name not in differing])
@@ -118,14 +120,7 @@ def audit(settings: Settings, limit: int = 50) -> Report:
 
 
 def compared(
-    spark: SparkSession,
-    settings: Settings,
-    target: TargetSession,
-    source: Connection,
-    models: Sequence[Model],
-    groups: Table,
-    refused: Refused,
-    limit: int,
+    work: Sessions, models: Sequence[Model], groups: Table, refused: Refused, limit: int
 ) -> tuple[int, list[ModelReport], list[Built]]:
     """Compare the models at one snapshot; note in `refused` why one cannot be compared.
 
@@ -134,14 +129,11 @@ def compared(
     """
     reports: list[ModelReport] = []
     built: list[Built] = []
+    target, settings = work.target, work.settings
     with contextlib.ExitStack() as snapshots:
-        warehouse = snapshots.enter_context(
-            contextlib.closing(connect_target(settings, settings.work))
-        )
-        exported, at = stopped.open_snapshots(
-            snapshots, settings, target, warehouse, source, models
-        )
-        known = read_current(source, models)
+        warehouse = snapshots.enter_context(contextlib.closing(connect_target(settings, "audit")))
+        exported, at, release = stopped.open_snapshots(snapshots, work, warehouse, models)
+        known = read_current(work.source, models)
         for model in models:
             with _noted(refused, model):
                 queries.require_query(warehouse, model)
@@ -154,7 +146,7 @@ def compared(
             f"counting {', '.join(map(str, source_tables(read_models)))}"
             f" at {lsn.show(exported.position)}"
         )
-        written = counting.count(spark, target, source, settings, read_models, exported, groups)
+        written = counting.count(work, read_models, exported, groups, release, is_frozen=True)
         rejected = counting.rejected(target, groups, written)
         for each in built:
             with _noted(refused, each.model):
@@ -179,7 +171,7 @@ def comparable(
 
     Raises what keeps all of them from it, before Spark starts.
     """
-    checks.source(source, checks.staging(target, settings))
+    checks.source(source, target, checks.staging(target, settings))
     declared = queries.applied(target, target.registered_models(settings.models))
     take_baselines(target, settings, declared)
     models: list[Model] = []

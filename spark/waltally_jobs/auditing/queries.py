@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Collection, Iterator, Sequence
-from tempfile import TemporaryFile
-from typing import IO
 
 from waltally import lsn
 from waltally.models import Declaration, Model
 from waltally.tables import Table, literal
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.compared import Comparison
+from waltally_jobs.common.compared import Compared, Comparison, Difference
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.common.progress import print_status
-from waltally_jobs.warehouse import groups
+from waltally_jobs.evaluation.tasks import of_attempt
 from waltally_jobs.warehouse.model import Built
 
 _BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
-_COUNTED = "pg_temp.waltally_counted"
 
 
 def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
@@ -38,32 +36,49 @@ def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
 def compare(
     target: TargetSession,
     built: Built,
-    counted: Table,
+    groups: Table,
     attempts: Collection[int],
     is_uncertain: bool,
     limit: int,
 ) -> tuple[Comparison, dict[str, str]]:
-    """Compare a model with its groups that these attempts have written into a table.
+    """Compare a model with its groups that these attempts have written.
 
     Returns also how much of each measure is of rows that were purged. With `is_uncertain` only
     counts that are too small are differences. Raises LoaderError.
     """
     model = built.model
     print_status(f"comparing {model.relation}")
-    with TemporaryFile() as file:
-        target.copy(
-            f"copy (select part, dimensions, sums from {counted.quoted}"
-            f" where model = {literal(model.name)} and reason is null"
-            f" and attempt = any ('{{{','.join(map(str, attempts))}}}')) to stdout",
-            file,
-        )
-        file.seek(0)
-        with _stored(target, file), _at(target, built):
-            comparison, purged = groups.compare(
-                target, model, model.relation.quoted, _COUNTED, is_uncertain, limit
-            )
+    counted = " union all ".join(
+        f"select part, dimensions, sums from {of_attempt(groups, attempt).quoted}"
+        f" where model = {literal(model.name)}"
+        for attempt in attempts
+    )
+    archived = (
+        f"select part, dimensions, measures from {target.table('archived_delete')}"
+        f" where slot_name = {literal(target.slot)}"
+        f" and model_name = {literal(str(model.relation))}"
+    )
+    values = (counted, archived, is_uncertain, limit)
+    ((query,),) = target.ask_staging(
+        "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
+        (json.dumps(model.declaration), model.relation.quoted, *values),
+    )
+    with _at(target, built):
+        # Texts of keys are as in the query's time zone.
+        zone = model.declaration["timezone"]
+        target.ask("select set_config('timezone', %s, true)", (zone,))
+        ((count, totals, differing, largest),) = target.ask(query)
+    # What the query does not show itself is told only where it differs.
+    shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
+    names = [each.name for each in model.dimensions]
+    differences = [
+        Difference(measure, own, right, dict(zip(names, key, strict=True)))
+        for key, measure, own, right in largest
+    ]
+    found = [Compared(*each) for *each, _ in shown]
     ignores = any(part.ignores_deletes for part in model.tables)
-    return comparison, purged if ignores else {}
+    purged = {name: gone for name, *_, gone in shown} if ignores else {}
+    return Comparison(count, found, differing, differences), purged
 
 
 def require_position(settings: Settings, built: Built, position: int) -> None:
@@ -84,19 +99,6 @@ def require_query(target: TargetSession, model: Model) -> None:
             f"{model.relation} is not built by the query that is registered for it",
             "`loader status` says what it waits for; then the audit again",
         )
-
-
-@contextlib.contextmanager
-def _stored(target: TargetSession, file: IO[bytes]) -> Iterator[None]:
-    """Have the rows of the file in a table of the session within the block."""
-    with target.transaction():
-        target.ask(f"create temporary table {_COUNTED} (part text, dimensions text[], sums text[])")
-        # Frozen rows are seen in a snapshot that is older than they are.
-        target.copy(f"copy {_COUNTED} from stdin (freeze)", file)
-    try:
-        yield
-    finally:
-        target.ask(f"drop table {_COUNTED}")
 
 
 @contextlib.contextmanager

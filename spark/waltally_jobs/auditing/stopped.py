@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from psycopg2 import errors
@@ -21,6 +21,7 @@ from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, exported_snapshot
 from waltally_jobs.common.errors import AuditIncomplete, SnapshotBlocked
 from waltally_jobs.common.progress import print_status
+from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import snapshot
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
@@ -33,19 +34,19 @@ _APPLYING: tuple[locks.Kind, ...] = ("slot", "computed")
 
 def open_snapshots(
     stack: contextlib.ExitStack,
-    settings: Settings,
-    target: TargetSession,
+    work: Sessions,
     warehouse: TargetSession,
-    source: Connection,
     models: Sequence[Model],
-) -> tuple[ExportedSnapshot, str]:
+) -> tuple[ExportedSnapshot, str, Callable[[], None]]:
     """Return a snapshot of the models' tables, and one of the warehouse with the models there too.
 
-    Both live as long as the stack; `warehouse` is in the transaction that has the second one. Apply
-    by others is held meanwhile, for `settings.hold` seconds a try. A model that has not come there
-    is not at the position of the first one.
+    Both live as long as the stack, the first one until the function beside them is called;
+    `warehouse` is in the transaction that has the second one. Apply by others is held meanwhile,
+    for `settings.hold` seconds a try. A model that has not come there is not at the position of the
+    first one.
     Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
     """
+    settings, target, source = work.settings, work.target, work.source
     deadline = time.monotonic() + settings.timeout
     while True:
         _wait_for_long_writers(source, settings, deadline)
@@ -56,14 +57,15 @@ def open_snapshots(
         with _not_for_ever(warehouse, settings):
             bring_on(warehouse, models, deadline)
         with contextlib.ExitStack() as opened:
+            reading = opened.enter_context(contextlib.ExitStack())
             try:
                 with _held(warehouse, settings) as until:
-                    exported = _exported(opened, settings, target, source, models)
+                    exported = _exported(reading, work, models)
                     bring_on(warehouse, models, until, position=exported.position)
                     _compute(warehouse, settings, models, exported.position)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
-                return exported, name
+                return exported, name, reading.close
             except (SnapshotBlocked, AuditIncomplete) as error:
                 if time.monotonic() > deadline:
                     raise type(error)(
@@ -75,20 +77,15 @@ def open_snapshots(
 
 
 def _exported(
-    opened: contextlib.ExitStack,
-    settings: Settings,
-    target: TargetSession,
-    source: Connection,
-    models: Sequence[Model],
+    opened: contextlib.ExitStack, work: Sessions, models: Sequence[Model]
 ) -> ExportedSnapshot:
     """Return a snapshot whose changes the loader has staged; both within the time of a try."""
-    until = time.monotonic() + settings.hold
-    exported = opened.enter_context(
-        snapshot.export(replace(settings, timeout=settings.hold), models, source)
-    )
-    loader_progress.emit_message(source)
-    left = replace(settings, timeout=max(until - time.monotonic(), 0.0))
-    loader_progress.wait_for_position(target, left, exported.position)
+    until = time.monotonic() + work.settings.hold
+    hasty = replace(work.settings, timeout=work.settings.hold)
+    exported = opened.enter_context(snapshot.export(hasty, models, work.source))
+    loader_progress.emit_message(work.source)
+    left = replace(hasty, timeout=max(until - time.monotonic(), 0.0))
+    loader_progress.wait_for_position(work.target, left, exported.position)
     return exported
 
 

@@ -14,6 +14,7 @@ import socket
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -25,15 +26,27 @@ from pyspark.sql import SparkSession
 
 import loader
 import waltally
+from waltally.database import Connection
 from waltally_jobs.common import submitted
 from waltally_jobs.common.arrow import Start
-from waltally_jobs.common.command import DEFAULT_TIMEOUT
+from waltally_jobs.common.command import DEFAULT_TIMEOUT, Settings
+from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import NoExecutor, first_line
 
 _OURS = ("waltally_jobs", "waltally_source")
 """Our packages beside each other."""
 _OF_LOADER = ("source", "staging")
 """The layers of the loader that Spark's may import."""
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """What a seed or an audit works with: settings, a session at each place, and Spark's."""
+
+    settings: Settings
+    target: TargetSession
+    source: Connection
+    spark: SparkSession
 
 
 _code: WeakKeyDictionary[SparkSession, Path] = WeakKeyDictionary()

@@ -40,10 +40,10 @@ def staging(target: TargetSession, settings: Settings) -> SlotPosition:
     return position
 
 
-def source(connection: Connection, position: SlotPosition) -> None:
-    """Raise unless the server is the slot's, and can make a logical slot for us.
+def source(connection: Connection, target: TargetSession, position: SlotPosition) -> None:
+    """Raise unless the server is the slot's, can make a logical slot for us, and the slot goes on.
 
-    The findings are those of `loader setup`; all are raised together.
+    The findings are those of `loader setup` and `loader run`, since counting mends none of them.
     """
     # No slot name: the snapshot needs a free replication slot.
     server = ask_server(connection, "")
@@ -51,20 +51,13 @@ def source(connection: Connection, position: SlotPosition) -> None:
         raise finding
     if found := server_findings(server):
         raise combine(found)
-    timeline(connection, position)
-
-
-def slot_goes_on(connection: Connection, target: TargetSession) -> None:
-    """Raise what `loader run` refuses to go on with: counting again mends none of it.
-
-    Raises SlotLost, SlotMoved, SourceBehind.
-    """
+    here = _of_server(connection)
+    timeline(here, position)
     # In this order, because a running loader moves all three.
     state = read_slot_state(connection, target.slot)
     record = target.position()
-    server = replace(read_server(connection), timeline=_of_server(connection))
-    finding = why_not_followable(SlotInfo(target.slot, state, record, server))
-    if finding is not None:
+    now = replace(read_server(connection), timeline=here)
+    if (finding := why_not_followable(SlotInfo(target.slot, state, record, now))) is not None:
         raise finding
 
 
@@ -177,18 +170,13 @@ def not_older(
             )
 
 
-def timeline(reader: Connection, slot: SlotPosition) -> None:
+def timeline(here: Timeline, slot: SlotPosition) -> None:
     """Raise SourceBehind unless all that the server shows now is of the loader's timeline.
 
     A former primary has the same system identifier, and may have rows that the loader's server
-    never had.
-    Nothing is known before a loader has followed the slot. Raises NoFreeSlot, MissingRight and
-    CannotConnect where the server takes no replication connection.
+    never had. Nothing is known before a loader has followed the slot.
     """
-    if slot.timeline is None:
-        return
-    here = _of_server(reader)
-    if here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
+    if slot.timeline is None or here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
         return
     ours = _described(slot.timeline, slot.timeline_began_lsn)
     found = _described(here.number, here.began_at)
@@ -201,6 +189,7 @@ def timeline(reader: Connection, slot: SlotPosition) -> None:
 
 
 def _of_server(reader: Connection) -> Timeline:
+    """Raises NoFreeSlot, MissingRight, CannotConnect where it takes no replication connection."""
     with contextlib.closing(connect_replication(resolved(reader))) as replication:
         ((_, number, *_),) = replication.ask("IDENTIFY_SYSTEM")
         return read_history(number, lambda command: replication.ask(command)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from waltally import locks
 from waltally.errors import LoaderError
@@ -13,10 +13,11 @@ from waltally.tables import Table
 from waltally_jobs.common.connections import TargetSession
 
 _MADE = (
-    "select c.relname::text from pg_class as c"
+    "select c.relname::text, left(c.relname, 22) from pg_class as c"
     " inner join pg_namespace as n on n.oid = c.relnamespace"
-    " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}$'"
+    " where n.nspname = %s and c.relname ~ '^moved_[0-9a-f]{16}(_[0-9]+)?$'"
 )
+"""The tables of all jobs, each with the one that it belongs to; see tasks.of_attempt."""
 GROUPS = (
     "model text, part text, dimensions text[], row_count bigint, sums text[], reason text,"
     " example text, attempt bigint"
@@ -29,18 +30,31 @@ rows that the query cannot take, and one of them. The attempt is who has written
 def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]:
     """Make a table for each of these lists of columns, for the block."""
     schema = jobs_schema(target.schema)
-    names = [Table(schema, f"moved_{secrets.token_hex(8)}") for _ in columns]
+    names = [f"moved_{secrets.token_hex(8)}" for _ in columns]
+    tables = [Table(schema, name) for name in names]
     try:
-        for table in names:
-            locks.hold(target, "moved", table.name)
-        for (name,) in target.ask(_MADE, (schema,)):
-            # A killed job leaves its tables, and its session no lock.
-            if target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) != [(True,)]:
-                target.ask(f"drop table if exists {Table(schema, name).quoted}")
-        for table, own in zip(names, columns, strict=True):
+        for name in names:
+            locks.hold(target, "moved", name)
+        # A killed job leaves its tables, and its session no lock.
+        _drop(
+            target,
+            lambda name: target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) != [(True,)],
+        )
+        for table, own in zip(tables, columns, strict=True):
             target.ask(f"create unlogged table {table.quoted} ({own})")
-        yield names
+        yield tables
     finally:
         with contextlib.suppress(LoaderError):
-            for table in names:
-                target.ask(f"drop table if exists {table.quoted}")
+            _drop(target, lambda name: name in names)
+
+
+def _is_held(target: TargetSession, name: str) -> bool:
+    return target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) == [(True,)]
+
+
+def _drop(target: TargetSession, is_over: Callable[[str], bool]) -> None:
+    """Drop the tables of those that are over, and those of their attempts."""
+    schema = jobs_schema(target.schema)
+    for name, of in target.ask(_MADE, (schema,)):
+        if is_over(of):
+            target.ask(f"drop table if exists {Table(schema, name).quoted}")

@@ -9,7 +9,7 @@ from psycopg2 import errors
 from waltally.database import Connection, Target
 from waltally.errors import Interrupted, LoaderError
 from waltally.models import Model, ModelTable
-from waltally_jobs.common.connections import TargetSession
+from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.ranges import Leaf, range_query
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
@@ -56,28 +56,23 @@ def differ(source: Connection, target: Target, models: Sequence[Model]) -> bool:
 
 
 def parts_to_move(
-    source: Connection, target: TargetSession, models: Sequence[Model], exported: ExportedSnapshot
+    work: Sessions, models: Sequence[Model], exported: ExportedSnapshot
 ) -> list[tuple[Model, ModelTable]]:
     """Return the tables of which the target evaluates each row, and not the source."""
     leaves = dict(exported.found)
     all_parts = [(model, part) for model in models for part in model.tables]
-    if differ(source, target, models):
+    if differ(work.source, work.target, models):
         return all_parts
     return [
         (model, part)
         for model, part in all_parts
-        if not _has_few_groups(source, target, model, part, leaves[part.table])
+        if not _has_few_groups(work, model, part, leaves[part.table])
     ]
 
 
-def _has_few_groups(
-    source: Connection,
-    target: TargetSession,
-    model: Model,
-    part: ModelTable,
-    leaves: Sequence[Leaf],
-) -> bool:
+def _has_few_groups(work: Sessions, model: Model, part: ModelTable, leaves: Sequence[Leaf]) -> bool:
     """Return whether a range of the table has so few groups that the source should evaluate."""
+    source = work.source
     leaf = max(leaves, key=lambda each: each.pages, default=None)
     if leaf is None or not leaf.has_addresses or leaf.pages <= _FEW_PAGES:
         return True
@@ -85,7 +80,7 @@ def _has_few_groups(
     share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
     values = ranges.values(source, part.table, model.needed_columns(part))
     sample = ranges.relation(leaf, values, f" tablesample system ({percent}) repeatable (1)")
-    query = range_query(target, model, part, f"from {sample}")
+    query = range_query(work.target, model, part, f"from {sample}")
     try:
         with source.transaction():
             source.ask("set local lock_timeout = '1s'")

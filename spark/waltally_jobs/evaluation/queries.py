@@ -10,43 +10,41 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
-from waltally.database import Connection, Target
 from waltally.errors import RowTooLarge
 from waltally.models import Model, ModelTable
 from waltally.tables import Table
 from waltally_jobs.common import arrow
 from waltally_jobs.common.arrow import Read
-from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import spark_errors
+from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import copies, places, ranges
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 from waltally_jobs.evaluation.tasks import MAX_REJECTED, MOVED, Place, Range, evaluate, transfer
 
 
 def count(
-    spark: SparkSession,
-    target: TargetSession,
-    source: Connection,
-    settings: Settings,
+    work: Sessions,
     models: Sequence[Model],
     exported: ExportedSnapshot,
     groups: Table,
-    release: Callable[[], None] = lambda: None,
+    release: Callable[[], None],
+    is_frozen: bool = False,
 ) -> dict[int, int]:
     """Write the groups of the models, and the rows that their queries cannot take.
 
-    Returns by attempt how many rows of `groups` count. `release` is called when the source has been
-    read. Raises BeginAgain, LoaderError.
+    Returns by attempt how many rows of `groups` count; with `is_frozen` each has a table of its
+    own. `release` is called when the source has been read. Raises BeginAgain, LoaderError.
     """
-    moved = places.parts_to_move(source, target, models, exported)
+    spark, target, settings = work.spark, work.target, work.settings
+    moved = places.parts_to_move(work, models, exported)
     login = resolved(target)
     place = Place(exported.readers, exported.name, settings.timeout)
     with copies.made(target, moved) as empty:
-        work = list(_ranges(source, target, settings, models, exported, moved))
-        reads = _evaluations(place, login, groups, work)
+        pieces = list(_ranges(work, models, exported, moved))
+        reads = _evaluations(partial(evaluate, place, login, groups, is_frozen), pieces)
         size = ranges.pages_per_range(exported.found, settings.partitions)
         reads += [
             partial(transfer, place, *read, login, copy.table, len(copy.names))
@@ -62,17 +60,15 @@ def count(
         copied = [each for each in found if each["times"]]
         if copied:
             place = Place(for_readers(login))
-            work = [each for copy in empty for each in copies.ranges_of(target, copy, copied)]
-            reads = _evaluations(place, login, groups, work)
+            pieces = [each for copy in empty for each in copies.ranges_of(target, copy, copied)]
+            reads = _evaluations(partial(evaluate, place, login, groups, is_frozen), pieces)
             with spark_errors(settings.work):
                 found += arrow.collected(spark, reads, MOVED, "evaluating in the target")
     return {each["attempt"]: each["row_count"] for each in found if not each["times"]}
 
 
 def _ranges(
-    source: Connection,
-    target: Target,
-    settings: Settings,
+    work: Sessions,
     models: Sequence[Model],
     exported: ExportedSnapshot,
     moved: Sequence[tuple[Model, ModelTable]],
@@ -80,23 +76,24 @@ def _ranges(
     """Yield the ranges that the source evaluates, each with its pages."""
     leaves = dict(exported.found)
     most = ranges.PAGES_PER_GROUPED_RANGE
-    size = ranges.pages_per_range(exported.found, settings.partitions, most)
+    size = ranges.pages_per_range(exported.found, work.settings.partitions, most)
     for model, part in ((each, part) for each in models for part in each.tables):
         if (model, part) in moved:
             continue
-        values = ranges.values(source, part.table, model.needed_columns(part))
+        values = ranges.values(work.source, part.table, model.needed_columns(part))
         for leaf in leaves[part.table]:
-            rows = ranges.whole(target, model, part, ranges.relation(leaf, values), leaf.then)
+            rows = ranges.whole(work.target, model, part, ranges.relation(leaf, values), leaf.then)
             for condition in ranges.cut(leaf, size):
                 yield replace(rows, condition=condition), min(size, leaf.pages)
 
 
 def _evaluations(
-    place: Place, login: str, groups: Table, work: Sequence[tuple[Range, int]]
+    evaluation: Callable[[Sequence[Range]], Iterator[pa.RecordBatch]],
+    work: Sequence[tuple[Range, int]],
 ) -> list[Read]:
     """Return what evaluates the ranges; small ones together."""
     bundles = ranges.together(work, ranges.PAGES_PER_GROUPED_RANGE)
-    return [partial(evaluate, place, login, groups, bundle) for bundle in bundles]
+    return [partial(evaluation, bundle) for bundle in bundles]
 
 
 Rejections = dict[tuple[str, str], dict[str, int]]

@@ -161,8 +161,9 @@ def export(
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
             slot = f"waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
             position, name = open_slot(holder, slot, monitor, settings, deadline)
-            wait_until_safe(conninfo, name, monitor, deadline, settings.timeout)
-            found = _sized(conninfo, name, models, settings, deadline)
+            with imported(conninfo, name) as importer:
+                wait_until_safe(importer, monitor, deadline, settings.timeout)
+                found = _sized(importer, models, settings, deadline)
             # What is attached until here is the table's, and later is not.
             now = leaves_of(monitor, models)
             table = changed_table(found, now) or changed_table(now, found)
@@ -187,14 +188,14 @@ def export(
 
 
 def _sized(
-    conninfo: str, name: str, models: Sequence[Model], settings: Settings, deadline: float
+    importer: Connection, models: Sequence[Model], settings: Settings, deadline: float
 ) -> Leaves:
     """Return the leaves in the snapshot, with their sizes. Raises SnapshotBlocked."""
+    importer.ask("set local lock_timeout = '10ms'")
     while True:
+        importer.ask("savepoint sizes")
         try:
-            with imported(conninfo, name) as importer:
-                importer.ask("set local lock_timeout = '10ms'")
-                return leaves_of(importer, models, sized=True)
+            return leaves_of(importer, models, sized=True)
         except Interrupted as error:
             if not isinstance(error.__cause__, errors.LockNotAvailable):
                 raise
@@ -203,6 +204,7 @@ def _sized(
                     f"a table was still locked after {settings.timeout:.0f} s: {error}",
                     "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
                 ) from None
+        importer.ask("rollback to savepoint sizes")
         time.sleep(_POLL_SECONDS)
 
 
@@ -260,11 +262,10 @@ def open_slot(
 
 
 def wait_until_safe(
-    conninfo: str, name: str, monitor: Connection, deadline: float, timeout: float
+    importer: Connection, monitor: Connection, deadline: float, timeout: float
 ) -> None:
     """Wait until every transaction that the snapshot takes for finished has ended."""
-    with imported(conninfo, name) as importer:
-        shown = current_snapshot(importer)
+    shown = current_snapshot(importer)
     notified = time.monotonic()
     while running := unfinished(shown, current_snapshot(monitor)):
         now = time.monotonic()

@@ -142,11 +142,20 @@ class _Rejected:
     said: tuple[str, str]
 
 
+def of_attempt(groups: Table, attempt: int) -> Table:
+    """Return the table with the groups that an attempt of an audit has written."""
+    return Table(groups.schema, f"{groups.name}_{attempt}")
+
+
 def evaluate(
-    place: Place, target: str, groups: Table, ranges: Sequence[Range]
+    place: Place, target: str, groups: Table, is_frozen: bool, ranges: Sequence[Range]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the groups of ranges, and apart the rows that a query cannot take; yield MOVED."""
+    """Write the groups of ranges, and apart the rows that a query cannot take; yield MOVED.
+
+    With `is_frozen` groups are in a table of the attempt, where every older snapshot sees them.
+    """
     attempt = secrets.randbits(62)
+    is_sent = is_frozen or place.snapshot is not None
     leaves = list(dict.fromkeys(leaf for rows in ranges for leaf in rows.leaves))
     columns = "attempt, model, part, dimensions, row_count, sums"
     with SpooledTemporaryFile(_IN_MEMORY) as file:
@@ -160,11 +169,11 @@ def evaluate(
             def take(rows: Range) -> None:
                 names = f"{attempt}, {literal(rows.model)}, {literal(rows.part)}"
                 own = f"select {names}, dimensions, row_count, sums from ({rows.sql()}) as counted"
-                if place.snapshot is None:
+                if is_sent:
+                    counts.append(_copied(cursor, own, file))
+                else:
                     cursor.execute(f"insert into {groups.quoted} ({columns}) {own}")
                     counts.append(cursor.rowcount)
-                else:
-                    counts.append(_copied(cursor, own, file))
 
             for rows in ranges:
                 cursor.execute("select set_config('timezone', %s, true)", (rows.zone,))
@@ -174,7 +183,11 @@ def evaluate(
         count, rejected = place.read(leaves, use)
         file.seek(0)
         with _writing(target) as cursor:
-            if place.snapshot is not None:
+            if is_frozen:
+                own = of_attempt(groups, attempt).quoted
+                cursor.execute(f"create unlogged table {own} (like {groups.quoted})")
+                cursor.copy_expert(f"copy {own} ({columns}) from stdin (freeze)", file)
+            elif is_sent:
                 cursor.copy_expert(f"copy {groups.quoted} ({columns}) from stdin", file)
             for each in rejected:
                 cursor.execute(

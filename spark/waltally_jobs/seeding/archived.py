@@ -23,7 +23,6 @@ from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.groups import summed
 from waltally_jobs.warehouse.model import counted, emptied_parts, is_gap
 
 FORGET = "--forget-purged counts the stored rows alone"
@@ -189,3 +188,9 @@ def _row_count(model: Model) -> str:
     """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
     place = model.counting_place
     return "0" if place is None else f"measures[{place + 1}]"
+
+
+def summed(model: Model, term: str) -> str:
+    """Return SQL: an array of what `term` gives for the place of each measure."""
+    places = range(1, len(model.measures) + 1)
+    return f"array[{', '.join(term.format(place) for place in places)}]"

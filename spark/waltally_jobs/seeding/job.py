@@ -10,12 +10,10 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from pyspark.sql import SparkSession
 
 from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target
@@ -32,6 +30,7 @@ from waltally_jobs.common.command import (
 )
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.progress import print_lines, print_status
+from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import checks, queries, snapshot
 from waltally_jobs.evaluation.giving_way import until_done
 from waltally_jobs.seeding import archived, store
@@ -83,8 +82,7 @@ def from_tables(
 ) -> store.Counted:
     """Count the tables at the source; write the groups."""
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
-    checks.source(source, slot)
-    checks.slot_goes_on(source, target)
+    checks.source(source, target, slot)
     checks.tables(source, settings, models)
     remembering = archived.remembering(target, settings, models)
     archived.none_went_unseen(target, remembering)
@@ -94,9 +92,8 @@ def from_tables(
     stack.enter_context(acquire_seed_lock(target, settings, models))
     loader_progress.wait_until_followed(target, settings, models)
     spark = stack.enter_context(session.running("seed", settings.timeout))
-    counted = until_done(
-        "seed", lambda: count(spark, target, source, settings, models, bool(remembering))
-    )
+    work = Sessions(settings, target, source, spark)
+    counted = until_done("seed", lambda: count(work, models, bool(remembering)))
     # Again: a model may have been built for the first time meanwhile.
     remembering = archived.remembering(target, settings, models)
     gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
@@ -104,30 +101,22 @@ def from_tables(
     return replace(counted, slot=slot, gaps=gaps)
 
 
-def count(
-    spark: SparkSession,
-    target: TargetSession,
-    source: Connection,
-    settings: Settings,
-    models: Sequence[Model],
-    wakes_loader: bool,
-) -> store.Counted:
+def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.Counted:
     """Count all models' tables and write the groups; return where they were counted.
 
     With `wakes_loader` an idle loader comes to that position, so that deletes before it are
     applied. Raises BeginAgain.
     """
+    source, target = work.source, work.target
     with contextlib.ExitStack() as stack:
-        exported = stack.enter_context(snapshot.export(settings, models, source))
+        exported = stack.enter_context(snapshot.export(work.settings, models, source))
         found = store.Counted(exported.position, read_current(source, models))
         checks.not_older(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(models)))
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
-        written = queries.count(
-            *(spark, target, source, settings, models, exported, target.incoming, stack.close)
-        )
+        written = queries.count(work, models, exported, target.incoming, stack.close)
     queries.refuse_many(queries.rejected(target, target.incoming, written), models)
     store.keep(target, written)
     return replace(found, written=written)

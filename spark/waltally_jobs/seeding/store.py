@@ -22,8 +22,7 @@ from waltally_jobs.common.errors import AnotherSeed, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import checks, evaluating
 from waltally_jobs.seeding import archived
-from waltally_jobs.seeding.archived import Purged
-from waltally_jobs.warehouse.groups import summed
+from waltally_jobs.seeding.archived import Purged, summed
 
 
 @dataclass(frozen=True)

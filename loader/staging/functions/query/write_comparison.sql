@@ -3,7 +3,7 @@
 -- differ; and the `most` largest of these as [key, measure, in the model, at the source], null where there is no such
 -- group.
 --
--- counted       a table with a row a group and range, as write_range gives it, and its `part`
+-- counted       a query that gives a row a group and range, as write_range does, and its `part`
 -- archived      a query of the deletes that the model ignored: part, dimensions, measures
 -- is_uncertain  whether more rows were purged than are known: then only a count that is too small is a difference
 create or replace function cdc.write_comparison(
@@ -18,10 +18,10 @@ with together as (
     union all
     select {given_keys}false, given.is_purged, array_position({tables}, given.part), {given}
     from (
-        select counted.part, counted.dimensions, counted.sums::numeric[] as measures, false as is_purged
-        from {counted} as counted
+        select counted.part, counted.dimensions, counted.sums, false as is_purged
+        from ({counted}) as counted
         union all
-        select purged.part, purged.dimensions, purged.measures, true
+        select purged.part, purged.dimensions, purged.measures::text[], true
         from ({archived}) as purged
     ) as given
 ),
