@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,16 @@ from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import FEW_CHANGES, MAX_CHANGES, ApplySettings, Plan
 from waltally_jobs.common import session
 from waltally_jobs.common.arrow import Start
-from waltally_jobs.common.command import DEFAULT_TIMEOUT, AsJson, Job, Models, Stop
+from waltally_jobs.common.command import (
+    DEFAULT_TIMEOUT,
+    STOPS,
+    AsJson,
+    Job,
+    MaxChanges,
+    Models,
+    Once,
+    Stop,
+)
 from waltally_jobs.common.connections import TargetSession, connect_target
 from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.progress import print_lines, print_status
@@ -161,16 +169,11 @@ def run(
     slot: Slot = DEFAULT_SLOT,
     schema: Schema = DEFAULT_SCHEMA,
     model: Models = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="End once what is staged now is applied.")
-    ] = False,
+    once: Once = False,
     interval: Annotated[
         float, typer.Option(min=0.01, help="Seconds to wait when nothing is staged.")
     ] = 0.1,
-    max_changes: Annotated[
-        int,
-        typer.Option(min=1, help="About how many changes a batch has; it has whole transactions."),
-    ] = MAX_CHANGES,
+    max_changes: MaxChanges = MAX_CHANGES,
     in_driver: Annotated[
         int, typer.Option(min=0, help="A batch of up to so many changes needs no Spark job.")
     ] = FEW_CHANGES,
@@ -192,19 +195,11 @@ def run(
         else:
             print_lines([event.line()])
 
-    stop = Stop()
-    signal.signal(signal.SIGTERM, stop.set)
-    signal.signal(signal.SIGINT, stop.set)
+    stop = Stop(*STOPS)
     apply(
         ApplySettings(
-            target or source,
-            slot,
-            schema,
-            tuple(model or ()),
-            None if once else interval,
-            max_changes,
-            in_driver,
-            timeout,
+            *(target or source, slot, schema, tuple(model or ())),
+            *(None if once else interval, max_changes, in_driver, timeout),
         ),
         report,
         stop,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from waltally_jobs.common.progress import print_lines
 
 DEFAULT_TIMEOUT = 300.0
 DEFAULT_HOLD = 5.0
+STOPS = (signal.SIGTERM, signal.SIGINT)
+"""Have a job that follows end."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,21 @@ Timeout = Annotated[
         help="How long to wait for writers, for the loader and for another seed.",
     ),
 ]
+Once = Annotated[bool, typer.Option("--once", help="End once what is staged now is done with.")]
+MaxChanges = Annotated[
+    int, typer.Option(min=1, help="About how many changes a batch has; it has whole transactions.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class Stop:
     """Whether the job is to end: it was told to, or the program that started it has died."""
 
-    def __init__(self) -> None:
+    def __init__(self, *signals: signal.Signals) -> None:
         self._event = threading.Event()
         self._parent = os.getppid()
+        for each in signals:
+            signal.signal(each, self.set)
 
     def set(self, *_: object) -> None:
         """Have the job end after what it does now."""

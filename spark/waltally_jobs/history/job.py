@@ -6,7 +6,6 @@ joins the two. A batch that is written twice has the same rows, and the sink tak
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
 from waltally.tables import parse_table
 from waltally_jobs.common import session
-from waltally_jobs.common.command import DEFAULT_TIMEOUT, Job, Stop
+from waltally_jobs.common.command import DEFAULT_TIMEOUT, STOPS, Job, MaxChanges, Once, Stop
 from waltally_jobs.common.errors import TABLE_CHANGED, spark_errors
 from waltally_jobs.common.progress import print_status
 
@@ -114,16 +113,11 @@ def run(
     checkpoint: Annotated[
         str, typer.Option(metavar="PATH", help="Spark's checkpoint.", show_default="TO/_checkpoint")
     ] = "",
-    once: Annotated[
-        bool, typer.Option("--once", help="End once what is staged now is written.")
-    ] = False,
+    once: Once = False,
     interval: Annotated[
         float, typer.Option(min=0.1, help="Seconds from one batch to the next.")
     ] = 10.0,
-    max_changes: Annotated[
-        int,
-        typer.Option(min=1, help="About how many changes a batch has; it has whole transactions."),
-    ] = HistorySettings.max_changes,
+    max_changes: MaxChanges = HistorySettings.max_changes,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for an executor.")] = (
         DEFAULT_TIMEOUT
     ),
@@ -132,9 +126,6 @@ def run(
 
     For instance: spark-submit spark/history.py --table public.orders --to s3a://lake/orders
     """
-    stop = Stop()
-    signal.signal(signal.SIGTERM, stop.set)
-    signal.signal(signal.SIGINT, stop.set)
     where = (target or source, slot, schema, source)
     pace = (None if once else interval, max_changes, timeout)
-    write(HistorySettings(*where, table, to, format_, checkpoint, *pace), stop)
+    write(HistorySettings(*where, table, to, format_, checkpoint, *pace), Stop(*STOPS))
