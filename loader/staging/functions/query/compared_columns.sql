@@ -1,7 +1,7 @@
 -- SQL of write_comparison for what a model keeps and, of several sources, for the part of each: as the model has it,
 -- as the source gives it, both added up, their totals, and both beside each other. What the source gives is null
--- where it has no such group, and of a sum of no values. Of rows the number of those that look alike is compared. Counts
--- are added up as the integers that they are, which takes a third less than numerics.
+-- where it has no such group, and of a sum of no values. Of rows the number of those that look alike is compared.
+-- Counts are added up as the integers that they are, which takes a third less than numerics.
 create or replace function cdc.compared_columns(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with kept as (
