@@ -1,4 +1,4 @@
--- SQL: no rows of a model, as its routine takes them: an empty array where another model has to be told what it
+-- No rows of a model, as its routine takes them: an empty array where another model has to be told what it
 -- changes, else null. The routine gives what it changed in the same type. The model lies in the routine's schema.
 create or replace function cdc.watched_rows(model text, routine oid) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
