@@ -41,5 +41,7 @@ def test_the_picture_says_who_calls_whom() -> None:
 
 
 def test_one_folder_writes_sql() -> None:
-    writers = {p.parent.name for p in FUNCTIONS.rglob("*.sql") if p.read_text().startswith("-- SQL")}
+    writers = {
+        p.parent.name for p in FUNCTIONS.rglob("*.sql") if p.read_text().startswith("-- SQL")
+    }
     assert writers == {"write"}

@@ -10,126 +10,80 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     place record := cdc.inner_select(printed, steps);
     parts record := cdc.split_select(place.inner_sql);
-    grouped text[] := array(
-        select clause ->> 'tleSortGroupRef' from jsonb_array_elements(nullif(tree -> 'groupClause', 'null')) as clause
-    );
-    keys jsonb := jsonb '[]';
-    kept jsonb := jsonb '[]';
-    derived jsonb := jsonb '[]';
-    more_groups text;
-    entry jsonb; expression text; average text; sum_of text; count_of text;
+    keys jsonb := cdc.find_keys(columns, tree, parts.entries, names, numbers);
+    head text := place.before || parts.head;
+    tail text := parts.tail || coalesce((
+        select string_agg(', ' || (key ->> 'expression'), '' order by number)
+        from jsonb_array_elements(keys) with ordinality as one (key, number)
+        where not (key ->> 'is_grouped')::boolean
+    ), '') || place.after;
+    kept jsonb := '[]';
+    derived jsonb := '[]';
+    expression text;
     one record;
 begin
-    if exists (
-        select from jsonb_array_elements(tree -> 'targetList') as target
-        where
-            target ->> 'ressortgroupref' = any (grouped)
-            and (target ->> 'resjunk' = 'true' or not (target ->> 'resno')::integer = any (numbers))
-    ) then
-        raise exception 'A grouped expression is not selected: two groups could look alike.'
-            using errcode = 'WL003', hint = 'Select every expression of GROUP BY.';
-    end if;
-    -- Beside a table's primary key its other columns may be selected: their groups are the same.
-    select
-        coalesce(jsonb_agg(jsonb_build_object(
-            'name', names[series.place],
-            'type', columns -> (series.place - 1) ->> 'type',
-            'expression', parts.entries[numbers[series.place]],
-            'is_constant', not target @? 'strict $.** ? (@._ == "VAR")'
-        ) order by series.place), '[]'),
-        coalesce(string_agg(
-            ', ' || parts.entries[numbers[series.place]], '' order by series.place
-        ) filter (where not target ->> 'ressortgroupref' = any (grouped)), '')
-    into keys, more_groups
-    from generate_series(1, cardinality(numbers)) as series (place)
-    cross join lateral (select tree -> 'targetList' -> (numbers[series.place] - 1) as target) as own
-    where
-        target ->> 'ressortgroupref' = any (grouped)
-        or not target @? 'strict $.** ? (@._ == "AGGREF")' and target @? 'strict $.** ? (@._ == "VAR")';
     -- First the columns that are one aggregate: what is kept of others may be theirs.
     for one in
-        select
-            names[series.place] as name,
-            (columns -> (series.place - 1)) - 'is_loose' as column_of,
-            own.entry,
-            own.pieces,
-            own.is_anew,
-            coalesce(
-                own.pieces[1] = '' and own.pieces[3] = '' and (own.is_anew or own.pieces[2] !~ '^avg\((?!DISTINCT\s)') and own.pieces[4] is null, false
-            ) as is_single
-        from generate_series(1, cardinality(numbers)) as series (place)
+        select own.*, (pieces[1] = '' and pieces[3] = '' and pieces[4] is null and (is_anew or pieces[2] !~ '^avg\((?!DISTINCT\s)')) is true as is_single
+        from unnest(names, numbers) with ordinality as listed (name, number, place)
         cross join lateral (
             select
-                parts.entries[numbers[series.place]] as entry,
-                cdc.find_aggregates(parts.entries[numbers[series.place]]) as pieces,
-                cdc.has_other_sums(tree -> 'targetList' -> (numbers[series.place] - 1)) as is_anew
+                listed.name,
+                listed.place,
+                parts.entries[listed.number] as entry,
+                cdc.find_aggregates(parts.entries[listed.number]) as pieces,
+                -- A sum or an average that is not added to, as of floats or intervals.
+                exists (
+                    select from jsonb_path_query(tree -> 'targetList' -> (listed.number - 1), 'strict $.** ? (@._ == "AGGREF")') as call
+                    inner join pg_proc as p on p.oid = (call ->> 'aggfnoid')::oid and p.proname in ('sum', 'avg') and not cdc.is_sum(p.oid)
+                ) as is_anew
         ) as own
-        where not keys @> jsonb_build_array(jsonb_build_object('name', names[series.place]))
-        order by is_single desc, series.place
+        where not keys @> jsonb_build_array(jsonb_build_object('name', listed.name))
+        order by is_single desc, listed.place
     loop
         if cdc.has_select(one.entry) then
             raise exception '%: a sub-select over totals.', one.name
                 using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
+        elsif one.is_single and not kept @> jsonb_build_array(jsonb_build_object('expression', one.pieces[2])) then
+            kept := (cdc.keep_aggregate(kept, one.pieces[2], one.is_anew, one.name)).kept;
+        else
+            select own.kept, own.expression into kept, expression from cdc.keep_totals(kept, one.pieces, one.is_anew) as own;
+            derived := derived || (
+                (columns -> (one.place::integer - 1)) - 'is_loose'
+                || jsonb_build_object('name', one.name, 'expression', cdc.name_keys(expression, keys))
+            );
         end if;
-        if one.is_single and cdc.kept_place(kept, one.pieces[2]) is null then
-            kept := kept || jsonb_build_object('name', one.name, 'expression', one.pieces[2], 'is_anew', one.is_anew);
-            continue;
-        end if;
-        -- Each aggregate becomes what is kept for it.
-        expression := '';
-        for number_of in 1..cardinality(one.pieces) loop
-            if number_of % 2 = 1 then
-                expression := expression || one.pieces[number_of];
-                continue;
-            end if;
-            average := case when one.is_anew then '^$' else '^avg\((?!DISTINCT\s)' end;
-            sum_of := regexp_replace(one.pieces[number_of], average, 'sum(');
-            count_of := regexp_replace(one.pieces[number_of], average, 'count(');
-            kept := cdc.keep_aggregate(cdc.keep_aggregate(kept, sum_of, one.is_anew), count_of, one.is_anew);
-            expression := expression || case
-                when sum_of = count_of then 'waltally_kept_' || cdc.kept_place(kept, sum_of)::text
-                else format('((waltally_kept_%s)::numeric / nullif(waltally_kept_%s, 0))', cdc.kept_place(kept, sum_of), cdc.kept_place(kept, count_of))
-            end;
-        end loop;
-        derived := derived || (one.column_of || jsonb_build_object('name', one.name, 'expression', cdc.name_keys(expression, keys)));
     end loop;
     -- How many rows a group has, and how many values a sum.
-    kept := cdc.keep_aggregate(kept, 'count(*)');
-    for entry in select value from jsonb_array_elements(kept) loop
-        if entry ->> 'expression' ~ '^sum\((?!DISTINCT\s)' and not (entry ->> 'is_anew')::boolean then
-            kept := cdc.keep_aggregate(kept, regexp_replace(entry ->> 'expression', '^sum\(', 'count('));
-        end if;
+    kept := (cdc.keep_aggregate(kept, 'count(*)', false)).kept;
+    for expression in
+        select value ->> 'expression' from jsonb_array_elements(kept) where (value ->> 'is_added')::boolean and value ->> 'expression' ~ '^sum\('
+    loop
+        kept := (cdc.keep_aggregate(kept, regexp_replace(expression, '^sum\(', 'count('), false)).kept;
     end loop;
     return jsonb_build_object(
-        'kind', 'fact',
-        'is_total', grouped = '{}',
-        'names', to_jsonb(names),
-        'keys', keys,
+        'kind', 'fact', 'is_total', tree -> 'groupClause' = 'null', 'names', to_jsonb(names), 'keys', keys, 'derived', derived,
         'kept', (
             select jsonb_agg(
-                value - 'expression' - 'is_anew' || case
+                value - 'expression' - 'is_added' || case
                     -- Not added up: counted by value, or computed again.
-                    when (value ->> 'is_anew')::boolean or value ->> 'expression' !~ '^(count|sum)\((?!DISTINCT\s)'
-                        then jsonb_build_object('again', value -> 'expression')
-                    when value ->> 'expression' ~ '^sum\('
-                        then jsonb_build_object('counted_by', cdc.kept_name(kept, regexp_replace(value ->> 'expression', '^sum\(', 'count(')))
+                    when not (value ->> 'is_added')::boolean then jsonb_build_object('again', value -> 'expression')
+                    when counting.name is not null then jsonb_build_object('counted_by', counting.name)
                     else '{}'
                 end
-                order by ordinality
+                order by number
             )
-            from jsonb_array_elements(kept) with ordinality
+            from jsonb_array_elements(kept) with ordinality as own (value, number)
+            left join lateral (
+                select counts.value ->> 'name' as name from jsonb_array_elements(kept) as counts
+                where own.value ->> 'expression' ~ '^sum\(' and counts.value ->> 'expression' = regexp_replace(own.value ->> 'expression', '^sum\(', 'count(')
+            ) as counting on true
         ),
-        'derived', derived,
-        'rows', cdc.kept_name(kept, 'count(*)'),
-        'select', jsonb_build_object(
-            'before', place.before || parts.head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')
-        ),
-        'query', place.before || parts.head || cdc.write_entries(keys || kept) || parts.tail || more_groups || place.after,
+        'rows', jsonb_path_query_first(kept, '$[*] ? (@.expression == "count(*)").name'),
+        'select', jsonb_build_object('before', head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')),
+        'query', head || cdc.write_entries(keys || kept) || tail,
         -- Without what is not added up.
-        'added', place.before || parts.head || cdc.write_entries(keys || (
-            select jsonb_agg(value order by place_no) from jsonb_array_elements(kept) with ordinality as one (value, place_no)
-            where value ->> 'expression' ~ '^(count|sum)\((?!DISTINCT\s)' and not (value ->> 'is_anew')::boolean
-        )) || parts.tail || more_groups || place.after
+        'added', head || cdc.write_entries(keys || jsonb_path_query_array(kept, '$[*] ? (@.is_added == true)')) || tail
     );
 end
 $$;

@@ -1,15 +1,24 @@
--- What a model keeps, with one more aggregate if it is not kept yet: under a name of ours.
-create or replace function cdc.keep_aggregate(kept jsonb, expression text, is_anew boolean default false) returns jsonb
-language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select case
-        when cdc.kept_place(kept, expression) is not null then kept
-        else kept || jsonb_build_object(
-            'name', case
-                when expression = 'count(*)' then 'waltally_rows'
-                else format('waltally_%s_%s', split_part(expression, '(', 1), jsonb_array_length(kept) + 1)
-            end,
-            'expression', expression,
-            'is_anew', is_anew
-        )
-    end
+-- What a model keeps, with one more aggregate if it is not kept yet, under the name of a column or one of ours; `place`
+-- is where it is. is_added: it is a sum or a count, to which is added, and not computed again.
+create or replace function cdc.keep_aggregate(
+    inout kept jsonb, expression text, is_anew boolean, name text default null, out place bigint
+)
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+    place := (
+        select min(own.place) from jsonb_array_elements(kept) with ordinality as own (value, place)
+        where own.value ->> 'expression' = keep_aggregate.expression
+    );
+    if place is null then
+        place := jsonb_array_length(kept) + 1;
+        kept := kept || jsonb_build_object(
+            'name', coalesce(
+                keep_aggregate.name, case keep_aggregate.expression when 'count(*)' then 'waltally_rows' end,
+                format('waltally_%s_%s', split_part(keep_aggregate.expression, '(', 1), place)
+            ),
+            'expression', keep_aggregate.expression,
+            'is_added', not is_anew and keep_aggregate.expression ~ '^(count|sum)\((?!DISTINCT\s)'
+        );
+    end if;
+end
 $$;

@@ -11,9 +11,14 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     from cdc.equal_sides(condition) as demanded
     cross join generate_series(0, 1) as number
     cross join lateral (select cdc.origin_of(demanded.sides -> number, query, ctes) as origin) as own
-    -- The other side is of the other models: else it would be a condition on a row alone, which finds none.
+    -- The other side is of the other models: else it would be a condition on a row alone, which finds none. Of a
+    -- sub-select that is said of all that has the number of a table there.
     where
-        own.origin -> 0 = model and not cdc.reads_side(demanded.sides -> (1 - number), side)
+        own.origin -> 0 = model
+        and not (
+            select coalesce(bool_or(side @? format('$.**.rtindex ? (@ == "%s")', variable.value ->> 'varno')::jsonpath), true)
+            from jsonb_path_query(demanded.sides -> (1 - number), 'strict $.** ? (@._ == "VAR")') as variable (value)
+        )
         -- Of what is compared as char(n), rows that meet one row may differ in blanks.
         and cdc.node_type(demanded.sides -> number) <> 'bpchar'::regtype
     order by demanded.place, number

@@ -48,7 +48,8 @@ begin
         from new where name not in (select compared.name from compared where not is_gone)
     ) as change;
     if changes is not null then
-        perform cdc.empty_table(target);
+        -- Readers with an older snapshot still see deleted rows, which they would not after TRUNCATE.
+        execute format('lock table %1$s in access exclusive mode; delete from %1$s', target);
         execute format('alter table %s %s', target, changes);
     end if;
     execute format('drop table pg_temp.%I', pattern);

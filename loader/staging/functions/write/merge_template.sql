@@ -18,7 +18,8 @@ $template$with totals as (
 select done.emptied, done.least, told.before, told.after
 into waltally_emptied, waltally_least_count, before, after
 from (
-    select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least from merged
+    select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
+    from merged
 ) as done
 cross join (
     %s

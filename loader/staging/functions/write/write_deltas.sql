@@ -20,10 +20,12 @@ as $routine$
 begin
     if $4 = 'rebuild' then
         -- What the seed has counted, but of tables that were truncated since.
-        return query select array_position({tables}, counted.part), null::pg_lsn,
+        return query select
+        array_position({tables}, counted.part), null::pg_lsn,
         {baseline}
         from cdc.baseline_group as counted
-        where counted.slot_name = $5 and counted.declared_name = {model_name} and counted.part <> all (coalesce($6, '{}')){zeros};
+        where counted.slot_name = $5 and counted.declared_name = {model_name}
+            and counted.part <> all (coalesce($6, '{}')){zeros};
         return;
     end if;
 {taken}
@@ -35,7 +37,9 @@ begin
         {keys}{sums}
     from (
         select distinct weights.source_no, weights.archived_lsn, weights.sign, 1::bigint << digit as unit
-        from ({weights}) as weights (source_no, archived_lsn, sign, change_count)
+        from (
+            {weights}
+        ) as weights (source_no, archived_lsn, sign, change_count)
         cross join generate_series(0, 40) as digit
         where weights.change_count >> digit & 1 = 1
     ) as units
@@ -50,7 +54,7 @@ $routine$
 $template$,
         jsonb_build_object(
             'deltas', deltas, 'pins', cdc.routine_pins(compiled), 'query', compiled ->> 'query',
-            'comment', coalesce(cdc.write_comment(text), ''),
+            'comment', coalesce('-- ' || regexp_replace(btrim(text, e' \r\n'), '\r\n?|\n', e'\n-- ', 'g'), ''),
             'returns', concat_ws(
                 ', ', 'waltally_source_no integer, waltally_archived_lsn pg_lsn',
                 nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'kept', '%I numeric')

@@ -45,7 +45,7 @@ begin
         perform cdc.list_baseline({listed}, {model_key}, $2, {model_name});
     end if;
 
-    -- Changes that look alike are one here, so how far those go that cannot be counted is all that is kept of them.
+    -- Changes that look alike are one here, so of those that cannot be counted it is kept how far they go.
     good := cdc.own_changes($3, $4, $5);
     bad := cdc.reject($3, {needs}, $4, $5);
     select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change)) into rejected_lsn, lost_lsn
@@ -73,7 +73,8 @@ begin
             ) as made;
 {ignored}            exit when waltally_group is null;
         exception
-            when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+            when data_exception or cardinality_violation or feature_not_supported or syntax_error
+                or program_limit_exceeded then
                 waltally_said := sqlerrm;
                 select * into good, rejected_lsn, is_judged, waltally_groups from cdc.find_cause(
                     sqlerrm, sqlstate, {deltas_name},

@@ -6,7 +6,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'images', string_agg(cdc.fill(
 $template$images_{number} as materialized (
         select
-            image.sign as waltally_sign, image.archived_lsn as waltally_archived_lsn, image.change_count as waltally_count{columns}
+            image.sign as waltally_sign, image.archived_lsn as waltally_archived_lsn,
+            image.change_count as waltally_count{columns}
         from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
     )$template$,
             jsonb_build_object('number', place, 'columns', cdc.image_columns(value, place::integer), 'keeps_deleted', value ->> 'keeps_deleted')

@@ -2,10 +2,10 @@
 create or replace function cdc.write_reshape(compiled jsonb, relation text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
-        'perform cdc.reshape_table(%L, %L, %L);',
+        e'perform cdc.reshape_table(\n        %L, %L,\n        %L\n        );',
         relation,
-        (select format('[%s]', cdc.join_lines(array_agg(jsonb_build_array(name, sql)::text order by place))) from cdc.column_definitions(compiled)),
-        format('{"kind": "%s", "keys": [%s]}', compiled ->> 'kind', (
+        (select format(e'[\n        %s\n        ]', cdc.join_lines(array_agg(jsonb_build_array(name, sql)::text order by place))) from cdc.column_definitions(compiled)),
+        format(e'{"kind": "%s", "keys": [\n        %s\n        ]}', compiled ->> 'kind', (
             select cdc.join_lines(array_agg(jsonb_build_object('name', value -> 'name', 'type', value -> 'type')::text order by place))
             from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
         ))

@@ -12,7 +12,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         is_watched,
         case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
             e' || array(\n            select found.row::%2$s from cdc.find_null_groups(\n                %3$L,\n                %4$L,\n                %5$L,\n                ('
-            'select jsonb_agg(jsonb_build_array(\n        %6$s\n        )) from %1$s where %7$s and (%8$s))\n            ) as found (row)\n        )',
+            'select jsonb_agg(jsonb_build_array(\n        %6$s\n        )) from %1$s where %7$s and (\n        %8$s))\n            ) as found (row)\n        )',
             groups, relation, relation,
             array_agg(value ->> 'name' order by place), array_agg(value ->> 'type' order by place),
             cdc.write_names(compiled -> 'keys', groups || '.%I::text'),
